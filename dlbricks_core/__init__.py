@@ -1,0 +1,30 @@
+"""DLBricks: estimate deep-learning latency on CPUs from short layer sequences.
+
+Example:
+    >>> import dlbricks_core as dlbricks
+    >>> dlbricks.estimate("resnet.onnx", backend="onnxruntime").to_frame()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dlbricks_core.api import compare, cut, estimate, load, time
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "compare", "cut", "estimate", "load", "time"]
+
+
+def __getattr__(name: str) -> Any:
+    """The API, imported when it is first used: importing the package stays quick."""
+    if name in __all__:
+        from dlbricks_core import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,28 @@
+"""The ONNX-based intermediate representation."""
+
+from dlbricks_core.ir.graph import layer_graph
+from dlbricks_core.ir.model import Attribute, Layer, Model, Subgraph, TensorValue
+from dlbricks_core.ir.network import Array, Network
+from dlbricks_core.ir.onnx_reader import read_model
+from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
+from dlbricks_core.ir.opsets import CANONICAL_OPSET
+from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
+
+__all__ = [
+    "CANONICAL_OPSET",
+    "Array",
+    "Attribute",
+    "Dim",
+    "Layer",
+    "Model",
+    "Network",
+    "Subgraph",
+    "TensorSpec",
+    "TensorValue",
+    "dtype_name",
+    "layer_graph",
+    "numpy_dtype",
+    "read_model",
+    "save_onnx",
+    "to_onnx",
+]

@@ -1,0 +1,16 @@
+"""The model's DAG as a networkx graph, for whatever wants graph algorithms."""
+
+from __future__ import annotations
+
+import networkx as nx
+
+from dlbricks_core.ir.model import Model
+
+
+def layer_graph(model: Model) -> nx.DiGraph:
+    """Vertices are layer indices; an edge goes from a producer to each consumer."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(model.layers)))
+    for tensor, producer in model.producers.items():
+        graph.add_edges_from((producer, reader) for reader in model.consumers.get(tensor, ()))
+    return graph

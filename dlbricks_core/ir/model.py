@@ -1,0 +1,123 @@
+"""Layers and models: what every importer produces and the whole engine works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.ir.tensors import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    """A small tensor as an attribute value; hashable."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph as an attribute value (``If``, ``Loop``, ``Scan``): its serialized protobuf."""
+
+    proto: bytes
+
+
+Attribute = int | float | str | bytes | TensorValue | Subgraph | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One operator of a model.
+
+    Attributes:
+        op: ONNX operator type, ``"Conv"``.
+        inputs: Tensor names by position; ``""`` where an optional input is left out.
+        outputs: Tensor names by position; ``""`` where an optional output is not wanted.
+        attributes: Attribute values by name.
+        domain: Operator domain; ``""`` is ``ai.onnx``.
+        name: The producer's name for it, only for people to read.
+        opaque: Why the engine must not look inside (a subgraph, a data-dependent
+            shape); empty for an ordinary layer. Opaque layers are never timed and
+            are reported by name.
+        captures: Tensors of the enclosing graph that the layer's subgraphs read.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    domain: str = ""
+    name: str = ""
+    opaque: str = ""
+    captures: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every tensor that the layer reads, in order of first use, each once."""
+        return tuple(dict.fromkeys(n for n in (*self.inputs, *self.captures) if n))
+
+    @property
+    def qualified_op(self) -> str:
+        """The operator type with its domain in front, where that is not ``ai.onnx``."""
+        return f"{self.domain}.{self.op}" if self.domain else self.op
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A directed acyclic graph of layers, without the values of its weights.
+
+    Attributes:
+        name: What the user calls it.
+        layers: In topological order.
+        inputs: Names of the tensors that the user feeds.
+        outputs: Names of the tensors that the user gets.
+        tensors: Specification of every tensor, weights included.
+        weights: Names of the tensors that are part of the model (initializers).
+        constants: Values of those weights that are small and known. Shapes, axes
+            and the like are read from here; a large weight never has an entry.
+        opsets: Operator set version by domain.
+        source: Where the model came from.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, TensorSpec]
+    weights: frozenset[str] = frozenset()
+    constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+
+    @cached_property
+    def producers(self) -> Mapping[str, int]:
+        """Index of the layer that produces each tensor."""
+        return {out: i for i, layer in enumerate(self.layers) for out in layer.outputs if out}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[int, ...]]:
+        """Indices of the layers that read each tensor, ascending, each once."""
+        readers: dict[str, list[int]] = {}
+        for i, layer in enumerate(self.layers):
+            for name in layer.reads:
+                readers.setdefault(name, []).append(i)
+        return {name: tuple(indices) for name, indices in readers.items()}
+
+    @cached_property
+    def output_names(self) -> frozenset[str]:
+        """The outputs as a set."""
+        return frozenset(self.outputs)
+
+    def activations(self, layer: Layer) -> tuple[str, ...]:
+        """The layer's inputs that are computed or fed, not weights; each once."""
+        return tuple(n for n in layer.reads if n not in self.weights)
+
+    def specs(self, names: Iterable[str]) -> tuple[TensorSpec | None, ...]:
+        """Specification of each named tensor; ``None`` for the empty name."""
+        return tuple(self.tensors[name] if name else None for name in names)

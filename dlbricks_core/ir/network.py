@@ -1,0 +1,28 @@
+"""A model with values: what can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.ir.model import Model
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model that can run: canonical IR with a value for every weight and every input.
+
+    Attributes:
+        model: In canonical form, all shapes static, no opaque layers.
+        weights: Value of every tensor in ``model.weights``.
+        inputs: Value of every tensor in ``model.inputs``.
+    """
+
+    model: Model
+    weights: Mapping[str, Array]
+    inputs: Mapping[str, Array]

@@ -1,0 +1,154 @@
+"""Inputs whose values matter: parameters of the work, and indices that must be in range.
+
+Both tables are keyed by :attr:`Layer.qualified_op` and follow the operator definitions
+of the canonical form. The signature counts the known values of parameters and no other
+value; materialization draws whatever is not known, indices within their bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from dlbricks_core.ir.model import Layer
+from dlbricks_core.ir.tensors import TensorSpec
+
+Specs = Sequence[TensorSpec | None]
+
+IndexBound = Callable[[Layer, Specs, Specs], int | tuple[int, ...]]
+"""``(layer, input specs, output specs)`` to the exclusive upper bound of valid values.
+
+A tuple holds one bound for each position along the index tensor's last axis. Zero is
+valid always, as long as the bound is positive. The specs are static.
+"""
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+#: Operator -> positions of the inputs whose values change the work (or its result's shape).
+#: A position may also be in ``INDEX_INPUTS``: a known value counts, an unknown one is drawn.
+PARAMETER_INPUTS: Mapping[str, frozenset[int]] = {
+    op: frozenset(positions)
+    for op, positions in {
+        "AffineGrid": (1,),
+        "Attention": (6,),
+        "BlackmanWindow": (0,),
+        "CenterCropPad": (1,),
+        "Clip": (1, 2),
+        "Col2Im": (1, 2),
+        "Compress": (1,),
+        "ConstantOfShape": (0,),
+        "CumProd": (1,),
+        "CumSum": (1,),
+        "DFT": (1, 2),
+        "Dropout": (1, 2),
+        "Expand": (1,),
+        "GRU": (4,),
+        "HammingWindow": (0,),
+        "HannWindow": (0,),
+        "If": (0,),
+        "LSTM": (4,),
+        "Loop": (0, 1),
+        "MaxUnpool": (2,),
+        "MelWeightMatrix": (0, 1, 2, 3, 4),
+        "NonMaxSuppression": (2, 3, 4),
+        "OneHot": (1,),
+        "Pad": (1, 2, 3),
+        "Pow": (1,),
+        "RNN": (4,),
+        "Range": (0, 1, 2),
+        **{f"Reduce{kind}": (1,) for kind in _REDUCTIONS},
+        "Reshape": (1,),
+        "Resize": (1, 2, 3),
+        "ReverseSequence": (1,),
+        "STFT": (1, 3),
+        "SequenceAt": (1,),
+        "SequenceErase": (1,),
+        "SequenceInsert": (2,),
+        "Slice": (1, 2, 3, 4),
+        "Split": (1,),
+        "SplitToSequence": (1,),
+        "Squeeze": (1,),
+        "Tile": (1,),
+        "TopK": (1,),
+        "Trilu": (1,),
+        "Unsqueeze": (1,),
+    }.items()
+}
+
+
+def _sizes(specs: Specs, position: int) -> tuple[int, ...]:
+    spec = specs[position]
+    if spec is None:
+        raise ValueError(f"input or output {position} is left out")
+    return spec.sizes
+
+
+def _along_axis(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Size of the data along the attribute ``axis``."""
+    axis = layer.attributes.get("axis", 0)
+    assert isinstance(axis, int)
+    return _sizes(inputs, 0)[axis]
+
+
+def _leading(layer: Layer, inputs: Specs, outputs: Specs) -> tuple[int, ...]:
+    """Sizes of the data's axes that one index tuple points into."""
+    skipped = layer.attributes.get("batch_dims", 0)
+    assert isinstance(skipped, int)
+    return _sizes(inputs, 0)[skipped : skipped + _sizes(inputs, 1)[-1]]
+
+
+def _one_hot(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    axis = layer.attributes.get("axis", -1)
+    assert isinstance(axis, int)
+    return _sizes(outputs, 0)[axis]
+
+
+def _classes(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return _sizes(inputs, 0)[1]
+
+
+def _steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Lengths of sequences: at most all of the steps."""
+    time_axis = 1 if layer.attributes.get("layout", 0) else 0
+    return _sizes(inputs, 0)[time_axis] + 1
+
+
+def _reversed_steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    axis = layer.attributes.get("time_axis", 0)
+    assert isinstance(axis, int)
+    return _sizes(inputs, 0)[axis] + 1
+
+
+def _cache_slots(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """First slots of a cache that leave room for the update."""
+    axis = layer.attributes.get("axis", -2)
+    assert isinstance(axis, int)
+    return _sizes(inputs, 0)[axis] - _sizes(inputs, 1)[axis] + 1
+
+
+def _bits(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    spec = inputs[0]
+    return 8 if spec is None else spec.nbytes * 8 // max(spec.elements, 1)
+
+
+#: Operator -> for each input of indices, lengths or shifts: the bound of its valid values.
+INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
+    "Attention": {6: lambda layer, inputs, outputs: _sizes(inputs, 1)[-2] + 1},
+    "BitShift": {1: _bits},
+    "GRU": {4: _steps},
+    "Gather": {1: _along_axis},
+    "GatherElements": {1: _along_axis},
+    "GatherND": {1: _leading},
+    "LSTM": {4: _steps},
+    "MaxUnpool": {1: lambda layer, inputs, outputs: math.prod(_sizes(outputs, 0))},
+    "NegativeLogLikelihoodLoss": {1: _classes},
+    "OneHot": {0: _one_hot},
+    "RNN": {4: _steps},
+    "ReverseSequence": {1: _reversed_steps},
+    "RoiAlign": {2: lambda layer, inputs, outputs: _sizes(inputs, 0)[0]},
+    "RotaryEmbedding": {3: lambda layer, inputs, outputs: _sizes(inputs, 1)[0]},
+    "ScatterElements": {1: _along_axis},
+    "ScatterND": {1: _leading},
+    "SoftmaxCrossEntropyLoss": {1: _classes},
+    "TensorScatter": {2: _cache_slots},
+}

@@ -1,0 +1,105 @@
+"""Element types and tensor specifications."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+Dim = int | str | None
+"""A size, the name of a dynamic dimension, or ``None`` where nothing is known."""
+
+#: ONNX element type number -> the lower-case name that the IR uses ("float32").
+DTYPE_NAMES: dict[int, str] = {
+    number: {"float": "float32", "double": "float64"}.get(name.lower(), name.lower())
+    for name, number in TensorProto.DataType.items()
+    if name != "UNDEFINED"
+}
+#: The inverse of ``DTYPE_NAMES``.
+DTYPE_NUMBERS: dict[str, int] = {name: number for number, name in DTYPE_NAMES.items()}
+
+# Types that numpy itself lacks live in ml_dtypes, sometimes under another spelling.
+_ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
+              "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
+              "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn",
+              "bfloat16": "bfloat16", "int4": "int4", "uint4": "uint4",
+              "int2": "int2", "uint2": "uint2"}  # fmt: skip
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy type that holds elements of the IR type ``name``."""
+    if name == "string":
+        return np.dtype(object)
+    if name in _ML_DTYPES:
+        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+    return np.dtype(name)
+
+
+@cache
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The IR name of a numpy type; the inverse of :func:`numpy_dtype`."""
+    if dtype.kind in "OUS":
+        return "string"
+    for name, spelled in _ML_DTYPES.items():
+        if dtype.name == spelled:
+            return name
+    return dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Element type and shape of one tensor; no values.
+
+    Attributes:
+        dtype: ONNX element type in lower case, ``"float32"`` for ``FLOAT``;
+            ``"undefined"`` where it is unknown.
+        shape: One entry per axis, or ``None`` where not even the rank is known.
+    """
+
+    dtype: str
+    shape: tuple[Dim, ...] | None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the type and every size are known."""
+        if self.shape is None or self.dtype == "undefined":
+            return False
+        for dim in self.shape:  # noqa: SIM110 - asked all the time; a generator doubles its cost
+            if not isinstance(dim, int):
+                return False
+        return True
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of a static tensor.
+
+        Raises:
+            ValueError: If a size is unknown.
+        """
+        if not self.is_static or self.shape is None:
+            raise ValueError(f"tensor {self} has no static shape")
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes of a static tensor."""
+        return len(self.sizes)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of a static tensor."""
+        return math.prod(self.sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of a static tensor."""
+        return self.elements * numpy_dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        dims = "?" if self.shape is None else "x".join(str(d or "?") for d in self.shape)
+        return f"{self.dtype}[{dims}]"
