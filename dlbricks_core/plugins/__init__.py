@@ -1,0 +1,14 @@
+"""Plugins: discovery, status and errors."""
+
+from dlbricks_core.plugins.registry import (
+    GROUPS,
+    Fault,
+    Plugin,
+    attempt,
+    discover,
+    find,
+    load_object,
+    use,
+)
+
+__all__ = ["GROUPS", "Fault", "Plugin", "attempt", "discover", "find", "load_object", "use"]

@@ -1,0 +1,5 @@
+"""Processes of their own for what may crash, hang, or clash: frameworks."""
+
+from dlbricks_core.worker.process import RemoteError, WorkerError, WorkerProcess
+
+__all__ = ["RemoteError", "WorkerError", "WorkerProcess"]

@@ -1,0 +1,301 @@
+"""Plugins of every kind of badness, as distributions that are really installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+PREAMBLE = """
+from dlbricks_core.backends import Backend
+from dlbricks_core.importers import Importer, ModelCollection
+"""
+
+BACKEND = """
+class Good(Backend):
+    name = "NAME"
+    distribution = "numpy"
+    def version(self): return "7.7"
+    def environment(self, settings): return {}
+    def timer(self, settings): raise NotImplementedError
+    def check(self, model): return {}
+"""
+
+GROUPS = {"backend": "dlbricks.backends", "importer": "dlbricks.importers",
+          "models": "dlbricks.models"}  # fmt: skip
+
+
+class Site:
+    """A folder of distributions that a new process has on its path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def install(self, name, source, target="Good", kind="backend", dist=None):
+        module = f"{(dist or name).replace('-', '_')}_module"
+        (self.folder / f"{module}.py").write_text(PREAMBLE + dedent(source).replace("NAME", name))
+        info = self.folder / f"{(dist or 'dlbricks-' + name).replace('-', '_')}-1.2.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {dist or 'dlbricks-' + name}\nVersion: 1.2\n"
+        )
+        (info / "entry_points.txt").write_text(f"[{GROUPS[kind]}]\n{name} = {module}:{target}\n")
+        return info
+
+    def run(self, *arguments, status=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(self.folder), "COLUMNS": "200",
+                 "XDG_CACHE_HOME": str(self.folder.parent / "cache")},
+            capture_output=True, text=True, check=False, cwd=self.folder.parent,
+        )  # fmt: skip
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    def plugins(self):
+        found = json.loads(self.run("plugins", "--json", "-").stdout)["plugins"]
+        return {(p["kind"], p["name"]): p for p in found}
+
+    def backend(self, name):
+        """The plugin, having seen that its neighbours are as they should be."""
+        found = self.plugins()
+        assert found["importer", "onnx"]["status"] == "ok"
+        assert found["backend", "sound"]["status"] == "ok"
+        assert found["backend", "sound"]["framework"] == "numpy 7.7"
+        return found["backend", name]
+
+
+@pytest.fixture
+def site(tmp_path):
+    site = Site(tmp_path / "site")
+    site.install("sound", BACKEND)
+    return site
+
+
+def test_a_sound_plugin_is_listed_with_all_that_it_can(site):
+    source = BACKEND.replace(
+        'distribution = "numpy"',
+        'distribution = "numpy"\n    default_models = ("onnx:light_vgg19",)\n'
+        '    options = {"mode": BackendOption("a", ("a", "b"), "How.")}',
+    )
+    site.install("rich", "from dlbricks_core.backends import BackendOption\n" + source)
+    plugin = site.backend("rich")
+    assert plugin["distribution"] == "dlbricks-rich"
+    assert plugin["version"] == "1.2"
+    assert plugin["options"] == {"mode": {"default": "a", "choices": ["a", "b"], "help": "How."}}
+    assert plugin["capabilities"] == {"default_models": ["onnx:light_vgg19"]}
+    shown = site.run("plugins").stdout
+    assert "--backend-option mode=a|b (default a): How." in shown
+    assert "default models onnx:light_vgg19" in shown
+    assert "suffixes .onnx, .pb" in shown
+
+
+#: Source of a plugin that cannot be used, what is said of it, and the cure.
+BROKEN = [
+    ("import nosuchframework", "ModuleNotFoundError: No module named 'nosuchframework'",
+     "pip install dlbricks-NAME"),
+    ("from MODULE import gone", "ImportError: cannot import name 'gone'",
+     "pip install --force-reinstall dlbricks-NAME"),
+    ("pass", "AttributeError: module 'MODULE' has no attribute 'Good'",
+     "pip install --force-reinstall dlbricks-NAME"),
+    ("raise OSError('libfoo.so: cannot open\\nshared object file')",
+     "OSError: libfoo.so: cannot open shared object file",
+     "pip install --force-reinstall dlbricks-NAME"),
+    ("raise RuntimeError('wrong CPU')", "RuntimeError: wrong CPU", "Report this"),
+    ("assert False, 'no'", "AssertionError: no", "Report this"),
+    ("raise SystemExit(3)", "SystemExit: 3", "Report this"),
+    ("raise GeneratorExit", "GeneratorExit: no message", "Report this"),
+    ("class Odd(BaseException): pass\nraise Odd('odd')", "Odd: odd", "Report this"),
+    ("def broken(:", "SyntaxError", "Report this"),
+    ("class Good: name = 'NAME'", "is not a subclass of dlbricks_core.backends.base.Backend",
+     "Report this"),
+    ("Good = 3", "is not a subclass", "Report this"),
+    ("class Good(Backend): name = 'NAME'", "does not define check, environment, timer, version",
+     "Report this"),
+    (BACKEND.replace("NAME", "other"), "calls itself 'other', and its entry point 'NAME'",
+     "Report this"),
+    (BACKEND.replace('return "7.7"', 'raise SystemExit("bye")'), "SystemExit: bye",
+     "Report this"),
+    (BACKEND.replace('return "7.7"', "import nosuchframework"), "ModuleNotFoundError",
+     "pip install dlbricks-NAME"),
+    (BACKEND + "    options = 5", "AttributeError", "force-reinstall"),
+    (BACKEND + "    def __init__(self, size): pass", "TypeError", "Report this"),
+    ("from dlbricks_core.errors import PluginError\n"
+     + BACKEND.replace('return "7.7"', 'raise PluginError("no numpy", hint="pip install it")'),
+     "no numpy", "pip install it"),
+]  # fmt: skip
+
+
+def named(text, number):
+    """A text of the table above for the plugin of that number."""
+    name = f"bad{number}"
+    return text.replace("MODULE", f"dlbricks_{name}_module").replace("NAME", name)
+
+
+@pytest.fixture(scope="module")
+def wards(tmp_path_factory):
+    """All of them installed beside a sound one, and what is listed."""
+    site = Site(tmp_path_factory.mktemp("broken") / "site")
+    site.install("sound", BACKEND)
+    for number, (source, _, _) in enumerate(BROKEN):
+        site.install(f"bad{number}", named(source, number), dist=f"dlbricks-bad{number}")
+    return site, site.plugins()
+
+
+@pytest.mark.parametrize("number", range(len(BROKEN)))
+def test_a_broken_plugin_is_listed_with_reason_and_cure(wards, number):
+    plugin = wards[1]["backend", f"bad{number}"]
+    _, problem, cure = BROKEN[number]
+    assert plugin["status"] == "broken"
+    assert named(problem, number) in plugin["problem"]
+    assert "\n" not in plugin["problem"]
+    assert named(cure, number) in plugin["cure"]
+    assert plugin["distribution"] in plugin["cure"] or plugin["cure"] == "pip install it"
+
+
+def test_broken_plugins_leave_the_others_as_they_are(wards):
+    found = wards[1]
+    assert {name for (_, name), p in found.items() if p["status"] == "broken"} == {
+        f"bad{number}" for number in range(len(BROKEN))
+    }
+    assert found["backend", "sound"]["framework"] == "numpy 7.7"
+    assert found["importer", "onnx"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("number", [0, -5, -4, -3, -2, -1])
+def test_a_broken_plugin_that_is_asked_for_is_an_error_for_users(wards, number):
+    number %= len(BROKEN)
+    refused = wards[0].run("--backend", f"bad{number}", "onnx:light_squeezenet", status=2)
+    assert "Traceback" not in refused.stderr
+    assert named(BROKEN[number][1], number) in refused.stderr
+    assert named(BROKEN[number][2], number) in refused.stderr
+
+
+def test_the_users_interrupt_is_not_a_plugins_fault(site):
+    site.install("bad", "raise KeyboardInterrupt")
+    assert "Interrupted" in site.run("plugins", status=130).stderr
+
+
+def test_two_owners_of_a_name_are_both_named_and_neither_is_used(site):
+    site.install("twin", BACKEND, dist="dlbricks-one")
+    site.install("twin", BACKEND, dist="dlbricks-two")
+    site.backend("twin")
+    found = json.loads(site.run("plugins", "--json", "-").stdout)["plugins"]
+    twins = [p for p in found if p["name"] == "twin"]
+    assert [p["distribution"] for p in twins] == ["dlbricks-one", "dlbricks-two"]
+    for plugin in twins:
+        assert plugin["status"] == "broken"
+        assert "dlbricks-one" in plugin["problem"]
+        assert "dlbricks-two" in plugin["problem"]
+        assert "pip uninstall" in plugin["cure"]
+    refused = site.run("--backend", "twin", "onnx:light_squeezenet", status=2)
+    assert "claimed by" in refused.stderr
+
+
+def test_two_owners_of_the_same_class_clash_too(site):
+    for dist in ("dlbricks-one", "dlbricks-two"):
+        info = site.install("twin", BACKEND, dist=dist)
+        (info / "entry_points.txt").write_text(
+            "[dlbricks.backends]\ntwin = dlbricks_one_module:Good"
+        )
+    assert "claimed by" in site.backend("twin")["problem"]
+
+
+IMPORTER = """
+class Good(Importer):
+    name = "NAME"
+    suffixes = (".aaa",)
+    def load(self, path, options=None): raise NotImplementedError
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("suffixes = (", "def handles(self, spec): raise SystemExit(spec)\n    suffixes = ("),
+        ('suffixes = (".aaa",)', "pass"),
+        ('suffixes = (".aaa",)', "suffixes = 3"),
+        ('suffixes = (".aaa",)', "def __init__(self): raise RuntimeError"),
+        ('suffixes = (".aaa",)', "@property\n    def suffixes(self): raise OSError"),
+    ],
+)
+def test_an_importer_that_fails_when_asked_leaves_files_to_the_others(site, change):
+    site.install("aaa", IMPORTER.replace(*change), kind="importer")  # comes before "onnx"
+    import onnx
+
+    light = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
+    assert "squeezenet" in site.run("inspect", light).stdout
+    assert site.plugins()["importer", "aaa"]["status"] == "broken"
+    assert "onnx:light_squeezenet" in site.run("models").stdout
+    (site.folder / "some.zzz").touch()
+    refused = site.run("inspect", site.folder / "some.zzz", status=2).stderr
+    assert ".onnx" in refused
+    assert "importer aaa is broken" in " ".join(refused.split())
+
+
+def test_a_collection_that_fails_when_asked_leaves_the_others(site):
+    source = """
+    class Good(ModelCollection):
+        name = "NAME"
+        def names(self): raise SystemExit("none")
+        def load(self, name, options=None): raise NotImplementedError
+    """
+    site.install("zoo", source, kind="models")
+    assert site.plugins()["models", "zoo"]["problem"] == "SystemExit: none"
+    listed = site.run("models")
+    assert "onnx:light_squeezenet" in listed.stdout
+    assert "SystemExit: none" in listed.stderr
+
+
+def test_what_is_installed_or_removed_is_seen_at_once(site):
+    assert ("backend", "late") not in site.plugins()
+    info = site.install("late", BACKEND)
+    assert site.plugins()["backend", "late"]["status"] == "ok"
+    # The same file with other content and the old times: an upgrade within a clock tick.
+    entry = info / "entry_points.txt"
+    before = entry.stat()
+    entry.write_text("[dlbricks.backends]\nlast = late_module:Good\n")
+    os.utime(entry, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = site.plugins()
+    assert ("backend", "late") not in found
+    assert "calls itself 'late'" in found["backend", "last"]["problem"]
+    shutil.rmtree(info)
+    assert {name for kind, name in site.plugins()} & {"late", "last"} == set()
+
+
+def test_changes_are_seen_within_one_process(site):
+    script = """
+import sys
+from pathlib import Path
+from dlbricks_core.plugins import discover
+names = lambda: "sound" in {p.name for p in discover("backend")}
+seen = [names()]
+Path(sys.argv[1]).rename(sys.argv[1] + ".away")
+seen.append(names())
+print(seen)
+"""
+    info = site.folder / "dlbricks_sound-1.2.dist-info"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(info)], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(site.folder)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[True, False]"
+
+
+def test_the_core_needs_no_pytest():
+    script = """
+import sys
+sys.modules["pytest"] = None
+from dlbricks_core.cli.main import _COMMANDS
+import importlib
+for name in _COMMANDS:
+    importlib.import_module(f"dlbricks_core.cli.{name}")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

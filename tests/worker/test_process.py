@@ -1,0 +1,105 @@
+import os
+import time
+
+import pytest
+
+from dlbricks_core.errors import BackendError, ModelError
+from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
+
+SERVICE = """
+import os, signal, sys, time
+import numpy as np
+from dlbricks_core.errors import ModelError
+
+class Service:
+    def add(self, a, b):
+        return a + b
+    def variable(self, name):
+        return os.environ.get(name)
+    def segfault(self):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    def leave(self):
+        print("last words", file=sys.stderr, flush=True)
+        os._exit(3)
+    def killed(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+    def sleep(self, seconds):
+        time.sleep(seconds)
+    def wrong(self):
+        raise ValueError("first line\\nsecond line")
+    def refuse(self):
+        raise ModelError("not this one", hint="another")
+    def big(self, size):
+        return np.zeros(size)
+    def abort_for_memory(self):
+        print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr)
+        sys.stderr.flush()
+        os.abort()
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    (tmp_path / "service_for_test.py").write_text(SERVICE)
+    with WorkerProcess(
+        "service_for_test:Service", {"PYTHONPATH": str(tmp_path), "SPECIAL": "value"}
+    ) as process:
+        yield process
+
+
+def test_calls_answer_and_run_in_their_own_environment(worker):
+    assert worker.call("add", 2, 3) == 5
+    assert worker.call("variable", "SPECIAL") == "value"
+    assert "SPECIAL" not in os.environ
+
+
+def test_large_results_come_back(worker):
+    assert worker.call("big", 5_000_000, timeout=30).nbytes == 40_000_000
+
+
+def test_an_exception_is_reported_and_the_worker_goes_on(worker):
+    with pytest.raises(RemoteError, match="ValueError: first line") as caught:
+        worker.call("wrong")
+    assert "Traceback" in caught.value.details
+    assert worker.call("add", 1, 1) == 2
+
+
+def test_an_error_for_users_arrives_as_it_was_raised(worker):
+    with pytest.raises(ModelError, match="not this one") as caught:
+        worker.call("refuse")
+    assert caught.value.hint == "another"
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("segfault", "crashed .SIGSEGV"),
+        ("leave", "crashed .exit status 3"),
+        ("killed", "lack of memory"),
+        ("abort_for_memory", "ran out of memory"),
+    ],
+)
+def test_a_death_has_its_reason(worker, method, reason):
+    with pytest.raises(WorkerError, match=reason):
+        worker.call(method, timeout=30)
+
+
+def test_last_words_are_the_hint(worker):
+    with pytest.raises(WorkerError) as caught:
+        worker.call("leave", timeout=30)
+    assert caught.value.hint == "last words"
+
+
+def test_a_hanging_call_is_killed_at_its_limit(worker):
+    worker.call("add", 1, 1)
+    begin = time.monotonic()
+    with pytest.raises(WorkerError, match=r"no answer within 0\.5 s"):
+        worker.call("sleep", 60, timeout=0.5)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_dead_worker_says_so_again(worker):
+    with pytest.raises(WorkerError):
+        worker.call("segfault", timeout=30)
+    with pytest.raises(BackendError):
+        worker.call("add", 1, 1)
