@@ -1,0 +1,5 @@
+"""Normalization: raw models into the canonical form that the engine works on."""
+
+from dlbricks_core.passes.normalize import normalize
+
+__all__ = ["normalize"]

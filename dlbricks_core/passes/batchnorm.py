@@ -1,0 +1,63 @@
+"""BatchNormalization folded into the layer before it, as optimizing runtimes do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes.cleanup import tidy
+
+
+def fold_batch_normalization(model: Model) -> Model:
+    """Removes each BatchNormalization that a convolution or Gemm can take in.
+
+    Only the structure changes: the values of the layer's weights are not known anyway.
+
+    Args:
+        model: In canonical form.
+    """
+    layers: list[Layer | None] = list(model.layers)
+    tensors, weights = dict(model.tensors), set(model.weights)
+    for index, layer in enumerate(model.layers):
+        producer = _absorber(model, layer)
+        if producer is None:
+            continue
+        absorber = layers[producer]
+        assert absorber is not None
+        inputs = absorber.inputs
+        if len(inputs) < 3:
+            bias = f"{layer.outputs[0]}.bias"
+            while bias in tensors:
+                bias += "_"
+            tensors[bias] = TensorSpec(tensors[inputs[1]].dtype, tensors[layer.inputs[1]].shape)
+            weights.add(bias)
+            inputs = (*inputs, bias)
+        layers[producer] = replace(absorber, inputs=inputs, outputs=layer.outputs)
+        layers[index] = None
+    return tidy(
+        replace(
+            model,
+            layers=tuple(layer for layer in layers if layer is not None),
+            tensors=tensors,
+            weights=frozenset(weights),
+        )
+    )
+
+
+def _absorber(model: Model, layer: Layer) -> int | None:
+    """Index of the layer that can take in a BatchNormalization."""
+    if layer.op != "BatchNormalization" or layer.domain or layer.opaque:
+        return None
+    data = layer.inputs[0]
+    producer = model.producers.get(data)
+    if producer is None or data in model.outputs or len(model.consumers[data]) > 1:
+        return None
+    candidate = model.layers[producer]
+    if candidate.op not in ("Conv", "ConvTranspose", "Gemm") or candidate.domain:
+        return None
+    parameters = (*candidate.inputs[1:], *layer.inputs[1:])
+    if not all(name in model.weights for name in parameters):
+        return None
+    channels = model.tensors[layer.inputs[1]].sizes
+    bias = candidate.inputs[2:]
+    return producer if all(model.tensors[b].sizes[-1:] == channels for b in bias) else None

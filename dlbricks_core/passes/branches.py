@@ -1,0 +1,72 @@
+"""``If`` layers whose condition is known before the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from onnx import GraphProto, ModelProto, helper
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import Layer, Model, Subgraph, TensorSpec, read_model
+from dlbricks_core.passes.draft import Array
+
+
+def chosen_branch(
+    layer: Layer,
+    values: Mapping[str, Array],
+    tensors: Mapping[str, TensorSpec],
+    opsets: Mapping[str, int],
+) -> Model | None:
+    """The branch that always runs, with names that fit the enclosing model.
+
+    Its layers read tensors of the enclosing model and produce the layer's outputs.
+
+    Returns:
+        ``None`` if the layer is no ``If``, its condition is not known, or the branch is
+        not simple (it holds subgraphs of its own).
+    """
+    condition = values.get(layer.inputs[0]) if layer.op == "If" else None
+    if condition is None:
+        return None
+    graph = layer.attributes["then_branch" if condition.any() else "else_branch"]
+    assert isinstance(graph, Subgraph)
+    outside = [name for name in layer.captures if name in tensors]
+    proto = ModelProto(graph=GraphProto.FromString(graph.proto))
+    proto.opset_import.extend(helper.make_opsetid(*item) for item in opsets.items())
+    proto.graph.input.extend(helper.make_empty_tensor_value_info(name) for name in outside)
+    try:
+        branch = read_model(proto, name=layer.name)
+    except ModelError:
+        return None
+    if any(inner.captures for inner in branch.layers):
+        return None
+    return _renamed(branch, layer, set(outside))
+
+
+def _renamed(branch: Model, layer: Layer, outside: set[str]) -> Model:
+    prefix = next(name for name in layer.outputs if name)
+    names = {name: name if name in outside or not name else f"{prefix}/{name}"
+             for name in ("", *branch.tensors)}  # fmt: skip
+    # The branch's results get the layer's names by an Identity that normalization removes.
+    results = tuple(
+        Layer("Identity", (names[inner],), (outer,))
+        for inner, outer in zip(branch.outputs, layer.outputs, strict=True)
+        if outer
+    )
+    layers = tuple(
+        replace(
+            inner,
+            inputs=tuple(names[name] for name in inner.inputs),
+            outputs=tuple(names[name] for name in inner.outputs),
+        )
+        for inner in branch.layers
+    )
+    return replace(
+        branch,
+        layers=layers + results,
+        tensors={names[name]: spec for name, spec in branch.tensors.items()
+                 if name not in outside},
+        weights=frozenset(names[name] for name in branch.weights),
+        constants={names[name]: value for name, value in branch.constants.items()},
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Values of layers in canonical form whose inputs are all known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue, numpy_dtype
+from dlbricks_core.ir.attributes import tensor_array, tensor_value
+from dlbricks_core.ir.opsets import required_opset
+from dlbricks_core.ir.tensors import DTYPE_NAMES
+from dlbricks_core.passes.draft import Array
+from dlbricks_core.passes.reference import run_layer
+
+#: Layers that stay even if they read nothing but weights: a runtime may keep quantized
+#: weights as they are, and random numbers are drawn anew at each run.
+STAYS = frozenset(
+    {
+        "Bernoulli",
+        "DequantizeLinear",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+
+
+def evaluate(
+    layer: Layer, inputs: Sequence[Array | None], specs: Mapping[str, TensorSpec]
+) -> tuple[Array, ...] | None:
+    """The layer's results; ``None`` if nothing here can compute them.
+
+    Args:
+        layer: In canonical form, of the domain ``ai.onnx``.
+        inputs: Value of each input, ``None`` where one is left out.
+        specs: Specification of the layer's tensors.
+    """
+    keys = tuple(None if value is None else tensor_value(value) for value in inputs)
+    outputs = tuple(bool(name) for name in layer.outputs)
+    opset = required_opset(layer, specs)
+    return _evaluate(layer.op, tuple(sorted(layer.attributes.items())), keys, outputs, opset)
+
+
+@lru_cache(maxsize=1 << 14)
+def _evaluate(
+    op: str,
+    attributes: tuple[tuple[str, Attribute], ...],
+    keys: tuple[TensorValue | None, ...],
+    outputs: tuple[bool, ...],
+    opset: int,
+) -> tuple[Array, ...] | None:
+    inputs = [None if key is None else tensor_array(key) for key in keys]
+    function = _FUNCTIONS.get(op)
+    if function is not None:
+        with np.errstate(all="ignore"):
+            results = [np.asarray(function(dict(attributes), *inputs))]
+    else:
+        layer = Layer(
+            op,
+            tuple(f"<{i}" if key is not None else "" for i, key in enumerate(keys)),
+            tuple(f">{i}" if wanted else "" for i, wanted in enumerate(outputs)),
+            dict(attributes),
+        )
+        named = {f"<{i}": value for i, value in enumerate(inputs) if value is not None}
+        found = run_layer(layer, named, opset)
+        if found is None:
+            return None
+        results = list(found.values())
+    for result in results:
+        result.setflags(write=False)
+    return tuple(results)
+
+
+Attributes = Mapping[str, Any]
+
+
+def _divide(attributes: Attributes, a: Array, b: Array) -> Array:
+    """Integer division truncates toward zero."""
+    if a.dtype.kind not in "iu" or not np.all(b):
+        return np.asarray(a / np.where(b == 0, 1, b) if a.dtype.kind in "iu" else a / b, a.dtype)
+    quotient = np.abs(a) // np.abs(b)
+    return np.asarray(quotient * np.sign(a) * np.sign(b), a.dtype)
+
+
+def _slice(attributes: Attributes, data: Array, *cut: Array) -> Array:
+    index = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(*(part.tolist() for part in cut), strict=True):
+        stop = None if step < 0 and end < 0 else end
+        index[axis] = slice(start, stop, step)
+    return data[tuple(index)]
+
+
+def _range(attributes: Attributes, start: Array, limit: Array, delta: Array) -> Array:
+    return np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+
+
+def constant_of_shape(attributes: Attributes, sizes: Sequence[int]) -> Array:
+    """One value everywhere; takes no memory of its own."""
+    value = attributes.get("value")
+    fill = tensor_array(value) if isinstance(value, TensorValue) else np.zeros(1, np.float32)
+    return np.broadcast_to(fill.reshape(()), tuple(int(size) for size in sizes))
+
+
+def _reduce(function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(attributes: Attributes, data: Array, axes: Array) -> Any:
+        if attributes.get("noop_with_empty_axes"):
+            return data
+        kept = bool(attributes["keepdims"])
+        return function(data, axis=tuple(axes.tolist()), keepdims=kept).astype(data.dtype)
+
+    return apply
+
+
+#: The operators that shape arithmetic is made of; the reference evaluator does the rest.
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "Add": lambda attributes, a, b: a + b,
+    "And": lambda attributes, a, b: a & b,
+    "Cast": lambda attributes, a: a.astype(numpy_dtype(DTYPE_NAMES[attributes["to"]])),
+    "Ceil": lambda attributes, a: np.ceil(a),
+    "Concat": lambda attributes, *parts: np.concatenate(parts, axis=attributes["axis"]),
+    "ConstantOfShape": lambda attributes, shape: np.array(constant_of_shape(attributes, shape)),
+    "Div": _divide,
+    "Equal": lambda attributes, a, b: a == b,
+    "Expand": lambda attributes, a, shape: np.array(np.broadcast_to(a, tuple(shape))),
+    "Floor": lambda attributes, a: np.floor(a),
+    "Gather": lambda attributes, a, index: np.take(a, index, axis=attributes["axis"]),
+    "Greater": lambda attributes, a, b: a > b,
+    "GreaterOrEqual": lambda attributes, a, b: a >= b,
+    "Less": lambda attributes, a, b: a < b,
+    "LessOrEqual": lambda attributes, a, b: a <= b,
+    "Mul": lambda attributes, a, b: a * b,
+    "Neg": lambda attributes, a: -a,
+    "Not": lambda attributes, a: ~a,
+    "Range": _range,
+    "ReduceMax": _reduce(np.max),
+    "ReduceMin": _reduce(np.min),
+    "ReduceProd": _reduce(np.prod),
+    "ReduceSum": _reduce(np.sum),
+    "Reshape": lambda attributes, a, shape: a.reshape(tuple(shape)),
+    "Slice": _slice,
+    "Squeeze": lambda attributes, a, axes: np.squeeze(a, axis=tuple(axes)),
+    "Sub": lambda attributes, a, b: a - b,
+    "Tile": lambda attributes, a, repeats: np.tile(a, tuple(repeats)),
+    "Transpose": lambda attributes, a: a.transpose(attributes["perm"]),
+    "Unsqueeze": lambda attributes, a, axes: np.expand_dims(a, tuple(axes)),
+    "Where": lambda attributes, condition, a, b: np.where(condition, a, b),
+}

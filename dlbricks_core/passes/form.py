@@ -1,0 +1,130 @@
+"""What becomes of a layer, worked out once for all layers of the same form.
+
+Networks repeat their layers, and so do the networks of a benchmark: everything about a
+layer that does not depend on names is kept from the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dlbricks_core.errors import ModelError, UnsupportedError
+from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue
+from dlbricks_core.ir.attributes import tensor_array
+from dlbricks_core.passes.canonical import canonicalize
+from dlbricks_core.passes.draft import Array, Draft
+from dlbricks_core.passes.schemas import definition
+from dlbricks_core.passes.shapes import infer
+from dlbricks_core.passes.upgrade import upgrade
+
+#: What the steps of canonicalization run into where a layer breaks its own definition.
+_INVALID = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A raw layer's counterpart in canonical form, with local tensor names.
+
+    ``<0`` is the raw layer's first input, ``>0`` its first output.
+
+    Attributes:
+        layers: In topological order; empty where the results are known without any.
+        specs: Specification of every result and every new constant, as far as known.
+        constants: New constants.
+        results: Outputs that no layer computes; ``None`` where the value is not kept.
+        unsupported: Why there is no canonical form; ``layers`` has the raw layer then.
+    """
+
+    layers: tuple[Layer, ...]
+    specs: Mapping[str, TensorSpec]
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    results: Mapping[str, Array | None] = field(default_factory=dict)
+    unsupported: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawLayer:
+    """Everything about a raw layer that its form depends on; hashable.
+
+    Attributes:
+        op: Operator type.
+        domain: A domain that operator definitions exist for.
+        opset: Version of that domain's operator set.
+        attributes: Sorted.
+        inputs: Static specification of each input, ``None`` where one is left out.
+        values: Position and value of those inputs whose values matter and are known.
+        outputs: Whether each output is wanted.
+    """
+
+    op: str
+    domain: str
+    opset: int
+    attributes: tuple[tuple[str, Attribute], ...]
+    inputs: tuple[TensorSpec | None, ...]
+    values: tuple[tuple[int, TensorValue], ...]
+    outputs: tuple[bool, ...]
+
+
+@lru_cache(maxsize=1 << 14)
+def form_of(raw: RawLayer) -> Form:
+    """The canonical form of a layer.
+
+    Raises:
+        ModelError: If the layer cannot work on its inputs.
+    """
+    specs = {f"<{i}": spec for i, spec in enumerate(raw.inputs) if spec is not None}
+    values = {f"<{i}": tensor_array(value) for i, value in raw.values}
+    layer = Layer(
+        op=raw.op,
+        inputs=tuple(f"<{i}" if spec is not None else "" for i, spec in enumerate(raw.inputs)),
+        outputs=tuple(f">{i}" if wanted else "" for i, wanted in enumerate(raw.outputs)),
+        attributes=dict(raw.attributes),
+        domain=raw.domain,
+    )
+    if raw.domain:
+        return Form((layer,), infer(layer, specs, values, raw.opset))
+    draft = Draft(layer.op, dict(layer.attributes), list(layer.inputs), list(layer.outputs),
+                  dict(specs), dict(values))  # fmt: skip
+    schema = definition(raw.op, "", raw.opset)
+    assert schema is not None
+    try:
+        upgrade(draft, schema.since_version)
+        canonicalize(draft)
+    except UnsupportedError as error:
+        found = infer(layer, specs, values, raw.opset)
+        return Form((layer,), found, unsupported=error.message)
+    except _INVALID as error:
+        raise ModelError(
+            f"{raw.op} has attributes or inputs that do not fit its definition: {error!r}",
+            hint="The file may not be a valid ONNX model; try onnx.checker on it.",
+        ) from error
+    return _finished(draft)
+
+
+def _finished(draft: Draft) -> Form:
+    layers = list(draft.before)
+    if any(name not in draft.results for name in draft.outputs):
+        layers.append(Layer(draft.op, tuple(draft.inputs), tuple(draft.outputs), draft.attributes))
+    layers += draft.after
+    for layer in layers:
+        if layer.op == "Identity":
+            draft.specs[layer.outputs[0]] = draft.specs[layer.inputs[0]]
+        else:
+            draft.specs.update(infer(layer, draft.specs, draft.values))
+    read = {name for layer in layers for name in layer.inputs if name[:1] != "<"}
+    return Form(
+        layers=tuple(layers),
+        specs={name: spec for name, spec in draft.specs.items() if name[:1] != "<"},
+        constants={name: value for name, value in draft.values.items()
+                   if name in read and name not in draft.results},
+        results=draft.results,
+    )  # fmt: skip
+
+
+def missing_reason(layer: Layer, outputs: Iterable[TensorSpec]) -> str:
+    """Why a layer with static inputs has outputs without a static shape."""
+    if any(spec.dtype == "undefined" for spec in outputs):
+        return f"result that is no tensor ({layer.op})"
+    return f"data-dependent shape ({layer.op})"

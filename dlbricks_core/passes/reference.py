@@ -1,0 +1,43 @@
+"""Runs a single layer with the ONNX reference evaluator."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from dlbricks_core.ir import Layer
+from dlbricks_core.ir.onnx_writer import node_proto
+from dlbricks_core.passes.draft import Array
+
+_log = logging.getLogger(__name__)
+
+
+def run_layer(layer: Layer, inputs: Mapping[str, Array], opset: int) -> dict[str, Array] | None:
+    """The layer's results by name; ``None`` if the evaluator cannot compute them all.
+
+    Args:
+        layer: Of a domain that operator definitions exist for.
+        inputs: A value for every tensor that the layer reads.
+        opset: That the layer follows.
+    """
+    names = [name for name in layer.outputs if name]
+    graph = helper.make_graph(
+        [node_proto(layer)],
+        "layer",
+        [helper.make_empty_tensor_value_info(name) for name in layer.reads],
+        [helper.make_empty_tensor_value_info(name) for name in names],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(layer.domain, opset)])
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, dict(inputs))
+    except Exception as error:  # noqa: BLE001 - the evaluator raises whatever numpy raises
+        _log.debug("the reference evaluator cannot run %s: %s", layer.op, error)
+        return None
+    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+        return None
+    return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}

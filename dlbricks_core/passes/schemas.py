@@ -1,0 +1,84 @@
+"""What the operator definitions say, looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import onnx.defs
+from onnx import helper
+
+from dlbricks_core.ir import CANONICAL_OPSET
+from dlbricks_core.ir.model import Attribute
+
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+
+
+@cache
+def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The definition that ``opset`` holds, or the first one of an operator that came later.
+
+    ``None`` for an operator that no definition exists for.
+    """
+    if onnx.defs.has(op, opset, domain):
+        return onnx.defs.get_schema(op, opset, domain)
+    versions = _versions(op, domain)
+    return onnx.defs.get_schema(op, versions[0], domain) if versions else None
+
+
+@cache
+def _versions(op: str, domain: str) -> list[int]:
+    return sorted(
+        schema.since_version
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.name == op and schema.domain == domain
+    )
+
+
+@cache
+def defaults(op: str) -> Mapping[str, Attribute]:
+    """Attributes that the canonical definition has a default for."""
+    return _defaults(definition(op, "", CANONICAL_OPSET))
+
+
+@cache
+def late_defaults(op: str) -> Mapping[str, Attribute]:
+    """Defaults of the attributes that came after the canonical definition."""
+    early = definition(op, "", CANONICAL_OPSET)
+    known = set(early.attributes) if early else set()
+    late = _defaults(definition(op, "", onnx.defs.onnx_opset_version()))
+    return {name: value for name, value in late.items() if name not in known}
+
+
+def _defaults(schema: onnx.defs.OpSchema | None) -> dict[str, Attribute]:
+    if schema is None:
+        return {}
+    values: dict[str, Attribute] = {}
+    for name, attribute in schema.attributes.items():
+        if attribute.default_value.name:
+            values[name] = _plain(helper.get_attribute_value(attribute.default_value))
+    return values
+
+
+def _plain(value: Any) -> Attribute:
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@cache
+def optional_outputs(op: str, domain: str) -> frozenset[int]:
+    """Positions of the outputs that a layer may leave out."""
+    schema = definition(op, domain, CANONICAL_OPSET)
+    formals = schema.outputs if schema else []
+    return frozenset(i for i, formal in enumerate(formals) if formal.option == _OPTIONAL)
+
+
+@cache
+def input_name(op: str, position: int) -> str:
+    """The definition's name for an input, for people."""
+    schema = definition(op, "", CANONICAL_OPSET)
+    if schema is None or position >= len(schema.inputs):
+        return f"input{position}"
+    return str(schema.inputs[position].name)

@@ -1,0 +1,150 @@
+"""Types and shapes of a layer's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx.checker
+from onnx import TypeProto, helper, shape_inference
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import Layer, TensorSpec, dtype_name, numpy_dtype
+from dlbricks_core.ir.attributes import tensor_proto, tensor_value
+from dlbricks_core.ir.onnx_writer import node_proto
+from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.passes.common_shapes import common_shape
+from dlbricks_core.passes.draft import Array
+from dlbricks_core.passes.reference import run_layer
+from dlbricks_core.passes.schemas import definition
+
+UNKNOWN = TensorSpec("undefined", None)
+
+#: Operators whose result's shape depends on values that are only known at run time.
+DATA_DEPENDENT = frozenset(
+    {"ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"}
+)
+
+_MAX_STAND_IN_ELEMENTS = 1 << 20
+
+
+def infer(
+    layer: Layer,
+    specs: Mapping[str, TensorSpec],
+    values: Mapping[str, Array],
+    opset: int | None = None,
+) -> dict[str, TensorSpec]:
+    """Specification of each output, as far as it can be known.
+
+    Args:
+        layer: Of a domain that operator definitions exist for.
+        specs: Specification of each input.
+        values: Values of inputs, as far as they are known.
+        opset: Of the layer; by default the canonical one, or a later one where needed.
+
+    Raises:
+        ModelError: If the layer cannot work on these inputs.
+    """
+    outputs = [name for name in layer.outputs if name]
+    if opset is None:
+        common = _common(layer, specs, values)
+        if common is not None:
+            return {outputs[0]: common}
+        opset = required_opset(layer, {**dict.fromkeys(outputs, UNKNOWN), **specs})
+    try:
+        try:
+            types = _inferred(layer, specs, values, opset)
+        except onnx.checker.ValidationError:
+            # The type of a result that an attribute names may ask for a later definition.
+            opset = NEWEST_OPSET
+            types = _inferred(layer, specs, values, opset)
+    except shape_inference.InferenceError as error:
+        # Inference is stricter than runtimes in places: what can be run is right.
+        run = _stand_in(layer, specs, values, opset)
+        if run is not None:
+            return run
+        raise ModelError(
+            f"{layer.op} does not fit its inputs: {_last_line(error)}",
+            hint="Check the sizes given for dynamic dimensions.",
+        ) from error
+    found = {name: _spec(types[name]) if name in types else UNKNOWN for name in outputs}
+    if all(spec.is_static for spec in found.values()) or not _has_fixed_shape(layer, values):
+        return found
+    return _stand_in(layer, specs, values, opset) or found
+
+
+def _common(
+    layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
+) -> TensorSpec | None:
+    if len(layer.outputs) != 1 or "" in layer.inputs or not layer.inputs:
+        return None
+    known = [values.get(name) for name in layer.inputs]
+    return common_shape(layer, [specs[name] for name in layer.inputs], known)
+
+
+def _inferred(
+    layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array], opset: int
+) -> dict[str, TypeProto]:
+    schema = definition(layer.op, layer.domain, opset)
+    assert schema is not None
+    reads = layer.reads
+    return shape_inference.infer_node_outputs(
+        schema,
+        node_proto(layer),
+        {name: _type(specs[name]) for name in reads},
+        {name: tensor_proto(tensor_value(values[name])) for name in reads if name in values},
+        opset_imports=[helper.make_opsetid(layer.domain, opset)],
+    )
+
+
+def _has_fixed_shape(layer: Layer, values: Mapping[str, Array]) -> bool:
+    """Whether the layer's output shapes follow from what is known."""
+    if layer.domain or layer.op in DATA_DEPENDENT:
+        return False
+    parameters = PARAMETER_INPUTS.get(layer.op, frozenset())
+    return all(
+        not name or name in values or position not in parameters
+        for position, name in enumerate(layer.inputs)
+    )
+
+
+def _stand_in(
+    layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array], opset: int
+) -> dict[str, TensorSpec] | None:
+    """What the layer gives for inputs of ones; ``None`` if it cannot be run like this."""
+    if sum(specs[name].elements for name in layer.reads) > _MAX_STAND_IN_ELEMENTS:
+        return None
+    inputs = {
+        name: values[name]
+        if name in values
+        else np.ones(specs[name].sizes, dtype=numpy_dtype(specs[name].dtype))
+        for name in layer.reads
+    }
+    results = run_layer(layer, inputs, opset)
+    if results is None:
+        return None
+    return {
+        name: TensorSpec(dtype_name(value.dtype), value.shape) for name, value in results.items()
+    }
+
+
+def _type(spec: TensorSpec) -> TypeProto:
+    return helper.make_tensor_type_proto(DTYPE_NUMBERS[spec.dtype], spec.shape)
+
+
+def _spec(proto: TypeProto) -> TensorSpec:
+    if proto.WhichOneof("value") != "tensor_type":
+        return UNKNOWN
+    tensor = proto.tensor_type
+    dtype = DTYPE_NAMES.get(tensor.elem_type, "undefined")
+    if not tensor.HasField("shape"):
+        return TensorSpec(dtype, None)
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return TensorSpec(dtype, tuple(dims))
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "shape inference failed"

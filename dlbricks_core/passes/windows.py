@@ -1,0 +1,134 @@
+"""Canonical form of layers that slide a window: explicit kernel, strides, dilations and pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlbricks_core.passes.draft import Draft
+
+
+def _written(draft: Draft, name: str, default: Sequence[int]) -> list[int]:
+    """A per-axis attribute, written out."""
+    given = draft.attributes.get(name)
+    values = list(given) if isinstance(given, tuple) and given else list(default)
+    draft.attributes[name] = tuple(values)
+    return values
+
+
+def _padding(total: int, *, more_at_end: bool) -> tuple[int, int]:
+    small, large = total // 2, total - total // 2
+    return (small, large) if more_at_end else (large, small)
+
+
+def _set_pads(draft: Draft, pads: Sequence[tuple[int, int]]) -> None:
+    draft.attributes["pads"] = (*(begin for begin, _ in pads), *(end for _, end in pads))
+
+
+def _extents(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
+    """Size of the dilated window along each axis."""
+    return [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+
+
+def _window(draft: Draft, kernel: Sequence[int]) -> None:
+    """Kernel, strides, dilations and pads; ``auto_pad`` resolved."""
+    kernel = _written(draft, "kernel_shape", kernel)
+    strides = _written(draft, "strides", [1] * len(kernel))
+    extents = _extents(kernel, _written(draft, "dilations", [1] * len(kernel)))
+    auto = draft.take("auto_pad")
+    if auto in (None, "", "NOTSET"):
+        _written(draft, "pads", [0] * (2 * len(kernel)))
+        return
+    if "ceil_mode" in draft.attributes:
+        draft.attributes["ceil_mode"] = 0  # automatic padding has a rounding of its own
+    totals = [0] * len(kernel)
+    if auto != "VALID":
+        sizes = draft.sizes()[2:]
+        totals = [
+            max(0, (-(-size // stride) - 1) * stride + extent - size)
+            for size, stride, extent in zip(sizes, strides, extents, strict=True)
+        ]
+    _set_pads(draft, [_padding(total, more_at_end=auto != "SAME_LOWER") for total in totals])
+
+
+def convolution(draft: Draft, weight: int = 1) -> None:
+    """Conv, ConvInteger, QLinearConv, DeformConv: the kernel's size is the weight's."""
+    _window(draft, draft.sizes(weight)[2:])
+
+
+def pooling(draft: Draft) -> None:
+    """MaxPool, AveragePool, LpPool; ``ceil_mode`` only where it makes a difference."""
+    _window(draft, ())
+    kernel, strides, dilations, pads = (
+        draft.attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads")
+    )
+    assert isinstance(kernel, tuple)
+    assert isinstance(strides, tuple)
+    assert isinstance(dilations, tuple)
+    assert isinstance(pads, tuple)
+    axes = len(kernel)
+    if draft.attributes["ceil_mode"]:
+        draft.attributes["ceil_mode"] = int(
+            any(
+                _rounds_up(size, extent, strides[i], pads[i], pads[i + axes])
+                for i, (size, extent) in enumerate(
+                    zip(draft.sizes()[2:], _extents(kernel, dilations), strict=True)
+                )
+            )
+        )
+    if draft.op == "AveragePool" and not any(pads) and not draft.attributes["ceil_mode"]:
+        draft.attributes["count_include_pad"] = 0
+
+
+def _rounds_up(size: int, extent: int, stride: int, begin: int, end: int) -> bool:
+    """Whether rounding up gives one window more; one that starts on padding does not count."""
+    whole, rest = divmod(size + begin + end - extent, stride)
+    return rest != 0 and (whole + 1) * stride < size + begin
+
+
+def unpooling(draft: Draft) -> None:
+    """MaxUnpool."""
+    kernel = draft.attributes["kernel_shape"]
+    assert isinstance(kernel, tuple)
+    _written(draft, "strides", [1] * len(kernel))
+    _written(draft, "pads", [0] * (2 * len(kernel)))
+
+
+def block_columns(draft: Draft) -> None:
+    """Col2Im."""
+    axes = draft.sizes(1)[0]
+    _written(draft, "strides", [1] * axes)
+    _written(draft, "dilations", [1] * axes)
+    _written(draft, "pads", [0] * (2 * axes))
+
+
+def transposed_convolution(draft: Draft) -> None:
+    """ConvTranspose: ``output_shape`` and ``auto_pad`` become pads."""
+    kernel = _written(draft, "kernel_shape", draft.sizes(1)[2:])
+    axes = len(kernel)
+    strides = _written(draft, "strides", [1] * axes)
+    extents = _extents(kernel, _written(draft, "dilations", [1] * axes))
+    extra = _written(draft, "output_padding", [0] * axes)
+    auto = draft.take("auto_pad")
+    wanted = draft.take("output_shape")
+    sizes = draft.sizes()[2:]
+    if wanted:
+        wanted = wanted[-axes:]
+    elif auto in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+    elif auto == "VALID":
+        _set_pads(draft, [(0, 0)] * axes)
+        return
+    else:
+        _written(draft, "pads", [0] * (2 * axes))
+        return
+    totals = [
+        stride * (size - 1) + add + extent - target
+        for size, stride, add, extent, target in zip(
+            sizes, strides, extra, extents, wanted, strict=True
+        )
+    ]
+    draft.attributes["output_padding"] = tuple(
+        add - min(total, 0) for add, total in zip(extra, totals, strict=True)
+    )
+    upper = auto == "SAME_UPPER"
+    _set_pads(draft, [_padding(max(total, 0), more_at_end=upper) for total in totals])

@@ -1,0 +1,166 @@
+"""What cannot be known before the model runs is named, and the rest stays normal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from dlbricks_core.ir import Model, read_model
+from dlbricks_core.passes import normalize
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.example" : 1]>\n'
+
+
+def normal(text: str) -> Model:
+    return normalize(read_model(onnx.parser.parse_model(HEAD + text), name="m"))
+
+
+def reasons(model: Model) -> dict[str, str]:
+    return {layer.op: layer.opaque for layer in model.layers if layer.opaque}
+
+
+def test_data_dependent_shape_spreads_until_the_producer_knows() -> None:
+    model = normal("""
+        g (float[4,4] x) => (float[4] y)
+        <int64[1] four = {4}>
+        {
+            where = NonZero(x)
+            cast = Cast<to=1>(where)
+            y = Einsum<equation="ij->j">(cast)
+            z = Relu(y)
+        }""")
+    found = reasons(model)
+    assert found["NonZero"] == "data-dependent shape (NonZero)"
+    assert found["Cast"] == "input without a known shape (where)"
+    assert "Einsum" in found
+    assert model.tensors["y"].sizes == (4,)
+
+
+def test_layers_after_a_declared_result_stay_normal() -> None:
+    model = normal("""
+        g (float[4,4] x) => (float[4] z)
+        <float[4] y>
+        {
+            where = NonZero(x)
+            cast = Cast<to=1>(where)
+            y = Einsum<equation="ij->j">(cast)
+            z = Relu(y)
+        }""")
+    assert "Relu" not in reasons(model)
+
+
+def test_known_values_have_no_data_dependent_shape() -> None:
+    model = normal("""
+        g (float[4] x) => (float[n] y)
+        <float[4] mask = {0, 1, 0, 1}>
+        { where = NonZero(mask)  rows = Squeeze(where)  y = Gather(x, rows) }""")
+    assert [layer.op for layer in model.layers] == ["Gather"]
+    assert model.tensors["y"].sizes == (2,)
+
+
+def test_unknown_operator_is_named_or_kept() -> None:
+    model = normal("""
+        g (float[4] x) => (float[4] z)
+        <float[4] known>
+        {
+            known = com.example.Fine<level=3>(x)
+            unknown = com.example.Strange(known)
+            z = Relu(unknown)
+        }""")
+    assert model.layers[0].attributes == {"level": 3}
+    assert not model.layers[0].opaque
+    assert reasons(model) == {
+        "Strange": "unknown operator com.example.Strange",
+        "Relu": "input without a known shape (unknown)",
+    }
+    assert model.opsets["com.example"] == 1
+
+
+BRANCHES = """
+g (float[1,4] x{more}) => (float[r] z)
+{weights}
+{{
+    y = If({condition}) <
+        then_branch = squeezed () => (float[4] a)
+            {{ axes = Constant<value_ints=[0]>() a = Squeeze(x, axes) }},
+        else_branch = same () => (float[1,4] b) {{ b = Identity(x) }}
+    >
+    z = Relu(y)
+}}"""
+
+
+@pytest.mark.parametrize(("condition", "ops"), [("1", ["Squeeze", "Relu"]), ("0", ["Relu"])])
+def test_if_with_a_known_condition_is_inlined(
+    condition: str, ops: list[str], compared: Callable[..., Model]
+) -> None:
+    text = BRANCHES.format(
+        more="", weights=f"<bool condition = {{{condition}}}>", condition="condition"
+    )
+    proto = onnx.parser.parse_model(HEAD + text)
+    model = compared(proto, {"x": np.array([[1, -2, 3, -4]], np.float32)})
+    assert [layer.op for layer in model.layers] == ops
+
+
+def test_if_with_an_open_condition_is_opaque() -> None:
+    text = BRANCHES.format(more=", bool condition", weights="", condition="condition")
+    model = normal(text)
+    assert reasons(model)["If"] == "subgraph (If)"
+    assert model.layers[0].captures == ("x",)
+
+
+def test_loop_is_opaque_and_its_captures_live() -> None:
+    model = normal("""
+        g (float[4] x, int64 trips, bool go) => (float[4] y)
+        {
+            scale = Relu(x)
+            kept = Identity(scale)
+            y = Loop(trips, go, x) <
+                body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)
+                { d = Identity(c)  t = Add(s, kept) }>
+        }""")
+    assert [layer.op for layer in model.layers] == ["Relu", "Identity", "Loop"]
+    assert reasons(model) == {"Loop": "subgraph (Loop)"}
+    assert model.tensors["y"].sizes == (4,)
+
+
+def test_identity_between_input_and_output_stays() -> None:
+    model = normal("g (float[4] x) => (float[4] y) { y = Identity(x) }")
+    assert [layer.op for layer in model.layers] == ["Identity"]
+
+
+def test_one_tensor_as_two_outputs_keeps_both_names() -> None:
+    model = normal("""g (float[4] x) => (float[4] a, float[4] b, float[4] c)
+        { t = Relu(x)  a = Identity(t)  b = Identity(t)  c = Neg(t) }""")
+    assert model.outputs == ("a", "b", "c")
+    assert [(layer.op, layer.inputs, layer.outputs) for layer in model.layers] == [
+        ("Relu", ("x",), ("a",)),
+        ("Identity", ("a",), ("b",)),
+        ("Neg", ("a",), ("c",)),
+    ]
+
+
+def test_what_reaches_no_output_is_gone() -> None:
+    model = normal("""g (float[4] x) => (float[4] y)
+        <float[4] w = {1, 2, 3, 4}, float[4] unused = {1, 2, 3, 4}>
+        { y = Mul(x, w)  dead = Exp(x)  deader = Neg(dead) }""")
+    assert [layer.op for layer in model.layers] == ["Mul"]
+    assert model.weights == {"w"}
+    assert model.tensors.keys() == {"x", "y", "w"}
+
+
+def test_constant_result_is_a_weight() -> None:
+    model = normal("""g (float[4] x) => (int64[1] n, float[4] y)
+        { n = Shape(x)  y = Relu(x) }""")
+    assert model.constants["n"].tolist() == [4]
+    assert [layer.op for layer in model.layers] == ["Relu"]
+
+
+def test_random_numbers_stay() -> None:
+    model = normal("""g (float[4] x) => (float[4] y)
+        <float[4] w = {1, 2, 3, 4}>
+        { noise = RandomNormalLike<seed=1.0>(w)  y = Add(x, noise) }""")
+    assert [layer.op for layer in model.layers] == ["RandomNormalLike", "Add"]
+    assert "seed" not in model.layers[0].attributes
