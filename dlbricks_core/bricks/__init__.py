@@ -1,0 +1,21 @@
+"""Bricks: split strategies, signatures, deduplication and materialization."""
+
+from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
+from dlbricks_core.bricks.extract import extract
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.bricks.signature import signature
+from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
+
+__all__ = [
+    "STRATEGIES",
+    "Brick",
+    "BrickSet",
+    "CutModel",
+    "LayerSequence",
+    "Occurrence",
+    "SplitStrategy",
+    "extract",
+    "materialize",
+    "signature",
+    "split",
+]

@@ -1,0 +1,128 @@
+"""Deduplication: which bricks a set of models consists of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dlbricks_core.bricks.extract import extract
+from dlbricks_core.bricks.signature import signature
+from dlbricks_core.bricks.split import LayerSequence, split
+from dlbricks_core.ir import Model
+
+
+@dataclass(frozen=True)
+class Brick:
+    """A unique layer sequence.
+
+    Attributes:
+        signature: Its identity.
+        model: The sequence cut out, with static shapes and no weight values.
+    """
+
+    signature: str
+    model: Model
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Operator types in the order in which they run."""
+        return tuple(layer.qualified_op for layer in self.model.layers)
+
+    @property
+    def opaque(self) -> str:
+        """Why the brick cannot be timed; empty for an ordinary brick."""
+        return next((layer.opaque for layer in self.model.layers if layer.opaque), "")
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One place where a brick stands in a model."""
+
+    signature: str
+    layers: LayerSequence
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """A model and the bricks that it consists of, in order."""
+
+    model: Model
+    occurrences: tuple[Occurrence, ...]
+
+    @cached_property
+    def layer_signatures(self) -> tuple[str, ...]:
+        """Signature of every layer on its own: the paper's unit for counting repetition."""
+        single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1}
+        return tuple(
+            single.get(i) or signature(self.model, (i,)) for i in range(len(self.model.layers))
+        )
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How often each brick occurs."""
+        return Counter(occurrence.signature for occurrence in self.occurrences)
+
+    def operators(self, signature: str) -> tuple[str, ...]:
+        """Operator types of one of the model's bricks."""
+        occurrence = next(each for each in self.occurrences if each.signature == signature)
+        return tuple(self.model.layers[index].qualified_op for index in occurrence.layers)
+
+    @cached_property
+    def whole(self) -> Brick:
+        """The whole model as one brick, to be timed end to end."""
+        every = range(len(self.model.layers))
+        identity = signature(self.model, every)
+        return Brick(identity, extract(self.model, every, identity))
+
+
+@dataclass
+class BrickSet:
+    """The unique bricks of a set of models.
+
+    Attributes:
+        granularity: The most layers that a brick may hold.
+        strategy: Name of the split strategy.
+        bricks: Unique bricks by signature, in order of first occurrence.
+        models: The models, cut.
+    """
+
+    granularity: int = 1
+    strategy: str = "chain"
+    bricks: dict[str, Brick] = field(default_factory=dict)
+    models: list[CutModel] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, models: Iterable[Model], granularity: int = 1, strategy: str = "chain") -> BrickSet:
+        """Cuts and deduplicates models.
+
+        Example:
+            >>> BrickSet.of([model], granularity=3).bricks
+        """
+        bricks = cls(granularity, strategy)
+        for model in models:
+            bricks.add(model)
+        return bricks
+
+    def add(self, model: Model) -> CutModel:
+        """Cuts one more model and keeps those of its bricks that are new."""
+        occurrences = []
+        for sequence in split(model, self.granularity, self.strategy):
+            identity = signature(model, sequence)
+            if identity not in self.bricks:
+                self.bricks[identity] = Brick(identity, extract(model, sequence, identity))
+            occurrences.append(Occurrence(identity, sequence))
+        cut = CutModel(model, tuple(occurrences))
+        self.models.append(cut)
+        return cut
+
+    @property
+    def unique_layers(self) -> int:
+        """Number of different layers over all models."""
+        return len({s for cut in self.models for s in cut.layer_signatures})
+
+    @property
+    def layers(self) -> int:
+        """Number of layers over all models."""
+        return sum(len(cut.model.layers) for cut in self.models)

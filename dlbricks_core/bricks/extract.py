@@ -1,0 +1,76 @@
+"""Cuts a layer sequence out of a model, under names that tell nothing about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
+from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+
+
+def extract(model: Model, indices: Sequence[int], name: str) -> Model:
+    """The sequence as a model of its own.
+
+    Names become ``x0``, ``w0``, ``t0`` and so on by first use. Of the values, only
+    those stay that the work depends on (axes, pads), and scalars rounded to one digit,
+    without which arithmetic may leave its domain; weights are never part of a model.
+
+    Args:
+        model: In canonical form.
+        indices: Layer indices, in the order in which they run.
+        name: Name of the new model.
+    """
+    renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
+    inputs = tuple(renamed.values())
+    weights = 0
+    results = 0
+    constants: dict[str, np.ndarray[Any, Any]] = {}
+    layers: list[Layer] = []
+    for index in indices:
+        layer = model.layers[index]
+        by_value = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
+        for position, tensor in enumerate(layer.inputs):
+            if tensor and tensor not in renamed:
+                renamed[tensor] = f"w{weights}"
+                weights += 1
+            if tensor in model.constants:
+                kept = _kept(model.constants[tensor], by_value=position in by_value)
+                if kept is not None and (position in by_value or renamed[tensor] not in constants):
+                    constants[renamed[tensor]] = kept
+        for tensor in layer.outputs:
+            if tensor:
+                renamed[tensor] = f"t{results}"
+                results += 1
+        layers.append(
+            replace(
+                layer,
+                name=f"{layer.op}_{len(layers)}",
+                inputs=tuple(renamed.get(n, "") for n in layer.inputs),
+                outputs=tuple(renamed.get(n, "") for n in layer.outputs),
+                captures=tuple(renamed.get(n, n) for n in layer.captures),
+            )
+        )
+    return Model(
+        name=name,
+        layers=tuple(layers),
+        inputs=inputs,
+        outputs=tuple(renamed[tensor] for tensor in live_outputs(model, indices)),
+        tensors={new: model.tensors[old] for old, new in renamed.items()},
+        weights=frozenset(new for new in renamed.values() if new.startswith("w")),
+        constants=constants,
+        opsets=model.opsets,
+    )
+
+
+def _kept(value: np.ndarray[Any, Any], *, by_value: bool) -> np.ndarray[Any, Any] | None:
+    if by_value:
+        return value
+    if value.size == 1 and value.dtype.kind == "f":
+        rounded = float(f"{float(value.ravel()[0]):.0e}")
+        return np.full(value.shape, rounded, dtype=value.dtype)
+    return None

@@ -1,0 +1,241 @@
+"""Seeded values for weights and inputs: what makes a brick a network that can run.
+
+Values do not change the work, as long as they are ordinary: denormal numbers slow
+kernels tenfold, NaN and infinity take other paths, an index out of range crashes. So
+floats are drawn with a variance that keeps activations near unit scale through many
+layers, divisors and arguments of logarithms are positive, indices are in range.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks.power import activation_powers
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, numpy_dtype
+from dlbricks_core.ir.parameters import INDEX_INPUTS, PARAMETER_INPUTS
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Floats drawn uniformly from an interval."""
+
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> _Range:
+        return _Range(self.low * factor, self.high * factor)
+
+    @classmethod
+    def of_variance(cls, variance: float) -> _Range:
+        half = math.sqrt(3 * variance)
+        return cls(-half, half)
+
+
+_BETWEEN_MAPS = 0.9
+"""Share of an activation's range that all elements of a feature map have in common."""
+
+_UNIT = _Range.of_variance(1.0)
+_SMALL = _Range(-0.1, 0.1)
+_NEAR_ONE = _Range(0.9, 1.1)
+_POSITIVE = _Range(0.5, 1.5)
+_INSIDE_UNIT = _Range(0.1, 0.9)
+_ABOVE_ONE = _Range(1.1, 1.9)
+_SCALE = _Range(0.01, 0.02)
+
+_Rule = Callable[[Layer, TensorSpec], _Range]
+
+
+def _always(interval: _Range) -> _Rule:
+    return lambda layer, spec: interval
+
+
+def _fan_in(first_axis: int) -> _Rule:
+    """Keeps the variance of a weighted sum over all axes from ``first_axis`` on."""
+    return lambda layer, spec: _Range.of_variance(1 / max(math.prod(spec.sizes[first_axis:]), 1))
+
+
+def _conv_transpose(layer: Layer, spec: TensorSpec) -> _Range:
+    strides = layer.attributes.get("strides", ())
+    taps = math.prod(spec.sizes[2:]) / math.prod(strides if isinstance(strides, tuple) else ())
+    return _Range.of_variance(1 / max(spec.sizes[0] * taps, 1))
+
+
+def _gemm(layer: Layer, spec: TensorSpec) -> _Range:
+    return _Range.of_variance(1 / max(spec.sizes[1 if layer.attributes.get("transB") else 0], 1))
+
+
+def _matmul(layer: Layer, spec: TensorSpec) -> _Range:
+    return _Range.of_variance(1 / max(spec.sizes[-2 if spec.rank > 1 else -1], 1))
+
+
+_NORMALIZATION = {1: _always(_NEAR_ONE), 2: _always(_SMALL)}
+_RECURRENT = {1: _fan_in(2), 2: _fan_in(2), 3: _always(_SMALL)}
+_POSITIVE_FIRST = {0: _always(_POSITIVE)}
+
+#: Operator -> input position -> how to draw floats for it; anything else is drawn near
+#: unit scale if it is fed, small if it is a weight.
+_FLOAT_RULES: dict[str, dict[int, _Rule]] = {
+    "Conv": {1: _fan_in(1), 2: _always(_SMALL)},
+    "ConvTranspose": {1: _conv_transpose, 2: _always(_SMALL)},
+    "Gemm": {1: _gemm, 2: _always(_SMALL)},
+    "MatMul": {1: _matmul},
+    "BatchNormalization": {**_NORMALIZATION, 3: _always(_SMALL), 4: _always(_NEAR_ONE)},
+    "LayerNormalization": _NORMALIZATION,
+    "InstanceNormalization": _NORMALIZATION,
+    "GroupNormalization": _NORMALIZATION,
+    "RMSNormalization": _NORMALIZATION,
+    "LSTM": _RECURRENT,
+    "GRU": _RECURRENT,
+    "RNN": _RECURRENT,
+    "PRelu": {1: _always(_Range(0.1, 0.3))},
+    "Mul": {1: _always(_NEAR_ONE), 0: _always(_NEAR_ONE)},
+    "Div": {1: _always(_POSITIVE)},
+    "Mod": {1: _always(_POSITIVE)},
+    "Sqrt": _POSITIVE_FIRST,
+    "Log": _POSITIVE_FIRST,
+    "Reciprocal": _POSITIVE_FIRST,
+    "ReduceLogSum": _POSITIVE_FIRST,
+    "Pow": {0: _always(_POSITIVE)},
+    "Asin": {0: _always(_INSIDE_UNIT)},
+    "Acos": {0: _always(_INSIDE_UNIT)},
+    "Atanh": {0: _always(_INSIDE_UNIT)},
+    "Acosh": {0: _always(_ABOVE_ONE)},
+    "QuantizeLinear": {1: _always(_SCALE)},
+    "DequantizeLinear": {1: _always(_SCALE)},
+    "QLinearConv": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
+    "QLinearMatMul": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
+    "QLinearAdd": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
+}  # fmt: skip
+
+#: Weighted sums: their weights also make up for the power of what is summed.
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+#: Layers that only move elements: an index that passes through one is still an index.
+_CARRIERS = frozenset(
+    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split",
+     "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)  # fmt: skip
+
+_ZERO_POINTS = {
+    "QuantizeLinear": {2}, "DequantizeLinear": {2}, "QLinearConv": {2, 5, 7},
+    "QLinearMatMul": {2, 5, 7}, "ConvInteger": {2, 3}, "MatMulInteger": {2, 3},
+}  # fmt: skip
+
+
+def materialize(model: Model, seed: int = 0) -> Network:
+    """Gives a model values to run on; the same arguments give the same values.
+
+    Args:
+        model: In canonical form, without opaque layers.
+        seed: Of the random generator.
+
+    Raises:
+        ModelError: If a layer is opaque or a tensor's type has no values to draw.
+    """
+    for layer in model.layers:
+        if layer.opaque:
+            raise ModelError(f"{layer.op} {layer.name!r} cannot run alone: {layer.opaque}")
+    draw = _Drawer(model, seed)
+    return Network(
+        model=model,
+        weights={name: draw(name) for name in sorted(model.weights)},
+        inputs={name: draw(name) for name in model.inputs},
+    )
+
+
+class _Drawer:
+    """Draws the values of one model's tensors, each from a generator of its own."""
+
+    def __init__(self, model: Model, seed: int) -> None:
+        self._model = model
+        self._seed = seed
+        self._powers = activation_powers(model)
+
+    def __call__(self, name: str) -> Array:
+        model = self._model
+        spec = model.tensors[name]
+        if name in model.constants:
+            return model.constants[name]
+        # A generator per tensor: a value does not depend on which others are drawn.
+        rng = np.random.Generator(np.random.SFC64([self._seed, zlib.crc32(name.encode())]))
+        dtype = numpy_dtype(spec.dtype)
+        if spec.dtype == "string":
+            raise ModelError(f"no values can be drawn for the text tensor {name!r}")
+        if spec.dtype == "bool":
+            return rng.integers(0, 2, spec.sizes).astype(np.bool_)
+        if spec.dtype.startswith(("int", "uint")):
+            return self._integers(name, spec, rng).astype(dtype)
+        if spec.dtype.startswith("complex"):
+            parts = [_floats(_UNIT, spec.sizes, rng) for _ in range(2)]
+            return np.asarray(parts[0] + 1j * parts[1], dtype=dtype)
+        draw = _floats if name in model.weights else _activations
+        return np.asarray(draw(self._interval(name, spec), spec.sizes, rng), dtype=dtype)
+
+    def _interval(self, name: str, spec: TensorSpec) -> _Range:
+        for layer, position in self._uses(name):
+            rule = _FLOAT_RULES.get(layer.op, {}).get(position)
+            if rule is not None:
+                drawn = rule(layer, spec)
+                if layer.op in _WEIGHTED and position == 1 and name in self._model.weights:
+                    drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
+                return drawn
+        return _SMALL if name in self._model.weights else _UNIT
+
+    def _uses(self, name: str) -> Iterator[tuple[Layer, int]]:
+        for index in self._model.consumers.get(name, ()):
+            layer = self._model.layers[index]
+            for position, tensor in enumerate(layer.inputs):
+                if tensor == name:
+                    yield layer, position
+
+    def _integers(self, name: str, spec: TensorSpec, rng: np.random.Generator) -> Array:
+        bound = self._bound(name)
+        if bound is not None:
+            return rng.integers(0, np.maximum(bound, 1), spec.sizes)
+        uses = tuple(self._uses(name))
+        if any(position in _ZERO_POINTS.get(layer.op, ()) for layer, position in uses):
+            return np.zeros(spec.sizes, dtype=np.int64)
+        if spec.dtype in ("int8", "uint8", "int4", "uint4", "int2", "uint2"):
+            return rng.integers(0, 2, spec.sizes)
+        # Attention masks, lengths and divisors: one is valid for all of them.
+        return np.ones(spec.sizes, dtype=np.int64)
+
+    def _bound(self, name: str) -> int | tuple[int, ...] | None:
+        """The tightest bound over everything that takes the tensor for an index."""
+        bounds: list[int | tuple[int, ...]] = []
+        for layer, position in self._uses(name):
+            rule = INDEX_INPUTS.get(layer.qualified_op, {}).get(position)
+            if rule is not None:
+                specs = self._model.specs
+                bounds.append(rule(layer, specs(layer.inputs), specs(layer.outputs)))
+            elif layer.op in _CARRIERS and position not in PARAMETER_INPUTS.get(layer.op, ()):
+                bounds += [b for out in layer.outputs if (b := self._bound(out)) is not None]
+        return min(bounds, key=lambda b: min(b) if isinstance(b, tuple) else b, default=None)
+
+
+def _activations(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Floats that differ more between feature maps than within one.
+
+    Neighbours in a feature map are alike. On pure noise, kernels that branch on the sign
+    mispredict every other element: MXNet's ``clip`` was ten times slower on it.
+    """
+    if len(shape) < 4:
+        return _floats(interval, shape, rng)
+    values = _floats(_Range(0.0, 1 - _BETWEEN_MAPS), shape, rng)
+    values += _floats(_Range(0.0, _BETWEEN_MAPS), (*shape[:2], *(1 for _ in shape[2:])), rng)
+    values *= interval.high - interval.low
+    values += interval.low
+    return values
+
+
+def _floats(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    values = rng.random(shape, dtype=np.float32)
+    values *= interval.high - interval.low
+    values += interval.low
+    return values

@@ -1,0 +1,87 @@
+"""Signatures: two layer sequences have the same one when they are the same work."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.bricks.boundary import live_outputs
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+
+_HEX_DIGITS = 24
+_VERSION = "1"
+"""Part of every signature; raise it when the canonical form or this module changes it."""
+
+
+def signature(model: Model, sequence: Iterable[int]) -> str:
+    """Identity of a layer sequence.
+
+    It covers topology, operators, attributes, shapes, element types, which results
+    are used outside, and the values of small constants that change the work (axes,
+    pads, target shapes). It never covers names or the values of weights.
+
+    Args:
+        model: In canonical form.
+        sequence: Layer indices, in the order in which they run.
+
+    Returns:
+        24 hexadecimal digits.
+    """
+    indices = tuple(sequence)
+    live = live_outputs(model, indices)
+    seen: dict[str, str] = {}
+    words = [_VERSION]
+    for index in indices:
+        layer = model.layers[index]
+        words.append(_form(layer))
+        values = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
+        for position, name in enumerate(layer.inputs):
+            words.append(_operand(model, name, position in values, seen))
+        words.append(">")
+        for name in layer.outputs:
+            seen[name] = f"#{len(seen)}"
+            words.append(
+                f"{_spec(model.tensors[name])}{'!' if name in live else ''}" if name else "-"
+            )
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_HEX_DIGITS]
+
+
+def _operand(model: Model, name: str, by_value: bool, seen: dict[str, str]) -> str:
+    if not name:
+        return "-"
+    if by_value and name in model.constants:
+        return _value(model.constants[name], model.tensors[name])
+    if name in seen:
+        return seen[name]
+    seen[name] = f"#{len(seen)}"
+    kind = "w" if name in model.weights else "x"
+    return f"{kind}{_spec(model.tensors[name])}"
+
+
+def _form(layer: Layer) -> str:
+    attributes = " ".join(
+        f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
+    )
+    # Two opaque layers are never taken for the same: nobody knows what is inside.
+    inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
+    return f"{layer.qualified_op} {attributes}{inside}"
+
+
+def _attribute(value: Any) -> str:
+    # repr tells 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
+    # that the nearest double has one spelling.
+    return repr(value)
+
+
+def _value(array: np.ndarray[Any, Any], spec: TensorSpec) -> str:
+    return f"={_spec(spec)}{array.ravel().tolist()}"
+
+
+@lru_cache(maxsize=65536)
+def _spec(spec: TensorSpec) -> str:
+    return str(spec)

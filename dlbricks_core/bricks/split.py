@@ -1,0 +1,92 @@
+"""Split strategies: they cut a model into layer sequences that cover every layer once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import Model
+
+LayerSequence = tuple[int, ...]
+"""Indices of consecutive layers, in the order in which they run."""
+
+SplitStrategy = Callable[[Model, int], Sequence[LayerSequence]]
+"""Cuts a model at a granularity (the most layers a sequence may hold)."""
+
+
+def chain(model: Model, granularity: int) -> list[LayerSequence]:
+    """The paper's algorithms 1 and 2, with exact cover.
+
+    A window of ``granularity`` layers moves over the topological order. Where the
+    window is a runnable chain, it becomes a sequence and the window moves past it;
+    otherwise its first layer becomes a sequence of its own and the window moves on by
+    one. (Read literally, the paper's recursion may also emit what the next window
+    starts with, and then layers count twice.)
+
+    Source: Li et al., "DLBricks: Composable Benchmark Generation to Reduce Deep
+    Learning Benchmarking Effort on CPUs", ICPE 2020, algorithms 1 and 2.
+    """
+    sequences: list[LayerSequence] = []
+    begin, count = 0, len(model.layers)
+    while begin < count:
+        end = min(begin + granularity, count)
+        if not _is_chain(model, begin, end):
+            end = begin + 1
+        sequences.append(tuple(range(begin, end)))
+        begin = end
+    return sequences
+
+
+def _is_chain(model: Model, begin: int, end: int) -> bool:
+    """Whether each layer of the window feeds the next and the window needs nothing else.
+
+    Only the first layer may read tensors from outside of the window, weights apart:
+    a ``Concat`` whose other inputs come from elsewhere cannot be run by the window alone.
+    """
+    if end - begin == 1:
+        return True
+    layers = model.layers[begin:end]
+    if any(layer.opaque for layer in layers):
+        return False
+    inside: set[str] = set(layers[0].outputs)
+    previous = layers[0]
+    for layer in layers[1:]:
+        activations = model.activations(layer)
+        if not inside.issuperset(activations) or set(activations).isdisjoint(previous.outputs):
+            return False
+        inside.update(layer.outputs)
+        previous = layer
+    return True
+
+
+#: Strategies by the name that ``--split`` takes.
+STRATEGIES: dict[str, SplitStrategy] = {"chain": chain}
+
+
+def split(model: Model, granularity: int, strategy: str = "chain") -> tuple[LayerSequence, ...]:
+    """Cuts a model with a named strategy and checks what the strategy promised.
+
+    Args:
+        model: In canonical form.
+        granularity: The most layers that a sequence may hold, at least 1.
+        strategy: A key of ``STRATEGIES``.
+
+    Raises:
+        DLBricksError: If an argument is out of range, or if the strategy did not put
+            every layer into exactly one sequence of at most ``granularity`` layers.
+    """
+    if granularity < 1:
+        raise DLBricksError(
+            f"granularity {granularity} is not a number of layers", hint="Use 1 or more."
+        )
+    if strategy not in STRATEGIES:
+        raise DLBricksError(
+            f"unknown split strategy {strategy!r}", hint=f"Known: {', '.join(STRATEGIES)}."
+        )
+    sequences = tuple(STRATEGIES[strategy](model, granularity))
+    covered = sorted(index for sequence in sequences for index in sequence)
+    if covered != list(range(len(model.layers))) or any(
+        len(sequence) > granularity for sequence in sequences
+    ):
+        raise DLBricksError(f"strategy {strategy!r} did not cover {model.name} exactly")
+    return sequences

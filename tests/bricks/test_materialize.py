@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from dlbricks_core.bricks import BrickSet, extract, materialize
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.ir import Layer, Model, TensorSpec, to_onnx
+from dlbricks_core.passes import normalize
+
+TINY = np.finfo(np.float32).tiny
+
+
+def ordinary(array):
+    values = np.abs(array[array != 0])
+    return np.isfinite(array).all() and (values >= TINY).all()
+
+
+def single(op, inputs, outputs, attributes=None, weights=(), constants=None):
+    layer = Layer(op, tuple(inputs), tuple(outputs), attributes or {})
+    fed = tuple(n for n in inputs if n not in weights)
+    return Model(
+        "one", (layer,), fed, tuple(outputs), {**inputs, **outputs}, frozenset(weights),
+        constants or {},
+    )  # fmt: skip
+
+
+def f(*shape):
+    return TensorSpec("float32", shape)
+
+
+def i64(*shape):
+    return TensorSpec("int64", shape)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(residual):
+    first, second, other = (
+        to_onnx(residual(), materialize(residual(), seed).weights).SerializeToString()
+        for seed in (3, 3, 4)
+    )
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("name", ["resnet50", "inception_v2", "shufflenet"])
+def test_activations_of_real_networks_stay_in_a_normal_range(name):
+    ort = pytest.importorskip("onnxruntime")
+    model = normalize(LightModels().load(name))
+    # Look inside: every layer's result becomes an output.
+    every = tuple(out for layer in model.layers for out in layer.outputs if out)
+    whole = extract(model, range(len(model.layers)), "whole")
+    assert len(every) == len([o for layer in whole.layers for o in layer.outputs if o])
+    seen = tuple(o for layer in whole.layers for o in layer.outputs if o)
+    network = materialize(whole, 0)
+    proto = to_onnx(
+        Model(whole.name, whole.layers, whole.inputs, seen, whole.tensors, whole.weights,
+              whole.constants, whole.opsets),
+        network.weights,
+    )  # fmt: skip
+    results = ort.InferenceSession(proto.SerializeToString()).run(None, dict(network.inputs))
+    for tensor, value in zip(seen, results, strict=True):
+        assert np.isfinite(value).all(), tensor
+        assert value.std() < 1e3, tensor
+    logits = results[-2]
+    assert logits.std() > 1e-3
+
+
+def test_variances_are_positive_and_nothing_is_denormal():
+    model = normalize(LightModels().load("resnet50"))
+    for brick in BrickSet.of([model]).bricks.values():
+        network = materialize(brick.model)
+        for value in (*network.weights.values(), *network.inputs.values()):
+            if value.dtype.kind == "f":
+                assert ordinary(value)
+        (layer,) = brick.model.layers
+        if layer.op == "BatchNormalization":
+            assert (network.weights[layer.inputs[4]] > 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "domain_check"),
+    [("Sqrt", lambda x: x > 0), ("Log", lambda x: x > 0), ("Acosh", lambda x: x >= 1),
+     ("Atanh", lambda x: np.abs(x) < 1), ("Reciprocal", lambda x: x > 0)],
+)  # fmt: skip
+def test_functions_get_arguments_from_their_domain(op, domain_check):
+    network = materialize(single(op, {"x": f(1000)}, {"y": f(1000)}))
+    assert domain_check(network.inputs["x"]).all()
+    (result,) = ReferenceEvaluator(to_onnx(network.model, {})).run(None, dict(network.inputs))
+    assert np.isfinite(result).all()
+
+
+def test_indices_are_in_range_fed_or_held():
+    table = {"table": f(7, 4), "ids": i64(50)}
+    out = {"y": f(50, 4)}
+    for weights in ((), ("table",), ("table", "ids")):
+        model = single("Gather", table, out, {"axis": 0}, weights)
+        network = materialize(model)
+        values = {**network.inputs, **network.weights}
+        assert values["ids"].min() >= 0
+        assert values["ids"].max() == 6
+        ReferenceEvaluator(to_onnx(model, network.weights)).run(None, dict(network.inputs))
+
+
+def test_indices_of_several_axes_are_in_range_of_each():
+    model = single(
+        "GatherND", {"data": f(2, 9, 5), "at": i64(40, 2)}, {"y": f(40, 5)}, {"batch_dims": 0}
+    )
+    at = materialize(model).inputs["at"]
+    assert at[:, 0].max() == 1
+    assert 6 <= at[:, 1].max() <= 8
+
+
+def test_an_index_is_found_through_the_layers_that_carry_it(builder):
+    layers = (
+        Layer("Unsqueeze", ("ids", "axes"), ("wide",)),
+        Layer("Cast", ("wide",), ("cast",), {"to": 6, "saturate": 1}),
+        Layer("Gather", ("table", "cast"), ("y",), {"axis": 0}),
+    )
+    tensors = {"ids": i64(20), "axes": i64(1), "wide": i64(1, 20), "table": f(3, 4),
+               "cast": TensorSpec("int32", (1, 20)), "y": f(1, 20, 4)}  # fmt: skip
+    model = Model("m", layers, ("ids",), ("y",), tensors, frozenset({"axes", "table"}),
+                  {"axes": np.array([0])})  # fmt: skip
+    assert set(materialize(model).inputs["ids"].tolist()) == {0, 1, 2}
+
+
+def test_integers_that_are_no_indices_are_ones():
+    model = single("Mul", {"mask": i64(9), "x": i64(9)}, {"y": i64(9)})
+    assert (materialize(model).inputs["mask"] == 1).all()
+
+
+def test_known_constants_are_used_as_they_are():
+    shape = np.array([2, 3])
+    model = single("Reshape", {"x": f(6), "shape": i64(2)}, {"y": f(2, 3)}, weights=("shape",),
+                   constants={"shape": shape})  # fmt: skip
+    np.testing.assert_array_equal(materialize(model).weights["shape"], shape)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "bool", "uint8", "complex64"])
+def test_every_type_has_values(dtype):
+    spec = TensorSpec(dtype, (4, 5))
+    value = materialize(single("Identity", {"x": spec}, {"y": spec})).inputs["x"]
+    assert value.shape == (4, 5)
+    assert np.isfinite(value.astype(complex)).all()
+
+
+def test_opaque_layers_and_texts_are_refused():
+    opaque = Model("m", (Layer("Loop", ("x",), ("y",), opaque="subgraph", name="loop1"),), ("x",),
+                   ("y",), {"x": f(1), "y": f(1)})  # fmt: skip
+    with pytest.raises(ModelError, match=r"loop1.*subgraph"):
+        materialize(opaque)
+    text = TensorSpec("string", (1,))
+    with pytest.raises(ModelError, match="text"):
+        materialize(single("Identity", {"x": text}, {"y": text}))
