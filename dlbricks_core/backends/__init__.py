@@ -1,0 +1,12 @@
+"""Backends: the interface that plugins implement, and the process that hosts them."""
+
+from dlbricks_core.backends.base import (
+    Array,
+    Backend,
+    BackendOption,
+    BackendSettings,
+    CpuTimer,
+    Network,
+)
+
+__all__ = ["Array", "Backend", "BackendOption", "BackendSettings", "CpuTimer", "Network"]

@@ -1,0 +1,147 @@
+"""What a backend plugin implements: a :class:`Backend` and its :class:`CpuTimer`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Array, Model, Network
+
+__all__ = [
+    "Array",
+    "Backend",
+    "BackendOption",
+    "BackendSettings",
+    "CpuTimer",
+    "Network",
+]
+
+LoadedT = TypeVar("LoadedT")
+
+
+@dataclass(frozen=True)
+class BackendOption:
+    """One ``--backend-option`` that a backend understands.
+
+    Attributes:
+        default: Value used when the user says nothing.
+        choices: All allowed values, the default among them.
+        help: One line for the user.
+    """
+
+    default: str
+    choices: Sequence[str]
+    help: str
+
+
+@dataclass(frozen=True)
+class BackendSettings:
+    """How a backend is to run; part of the identity of every measurement.
+
+    Attributes:
+        threads: Number of threads that compute one operator.
+        options: A value for every option that the backend declares.
+    """
+
+    threads: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class CpuTimer(ABC, Generic[LoadedT]):
+    """The timer interface that all backends share; one instance a worker process.
+
+    The engine times ``run`` followed by ``synchronize``, and nothing else. Everything
+    that a user of the framework would do once belongs into ``load``: building the
+    graph, placing the weights, binding inputs and outputs.
+    """
+
+    @abstractmethod
+    def load(self, network: Network) -> LoadedT:
+        """Prepares a network so that ``run`` does nothing but inference.
+
+        Raises:
+            UnsupportedError: If the framework has no counterpart for a layer.
+        """
+
+    def load_native(self, network: Network) -> LoadedT:
+        """Loads a model as its own framework runs it, not as the IR lowers it.
+
+        Only called for models that the backend calls :meth:`Backend.native`.
+
+        Args:
+            network: With the producer's tensor names; ``network.model.source`` tells
+                where the original is.
+        """
+        raise UnsupportedError(f"{network.model.source} has no native form here")
+
+    @abstractmethod
+    def run(self, loaded: LoadedT) -> None:
+        """Starts one inference; may return before the results are there."""
+
+    @abstractmethod
+    def synchronize(self, loaded: LoadedT) -> None:
+        """Returns once the results of the last ``run`` are in memory."""
+
+    @abstractmethod
+    def touch(self, loaded: LoadedT) -> None:
+        """Brings the inputs into the cache, as the layer before would have left them."""
+
+    @abstractmethod
+    def outputs(self, loaded: LoadedT) -> Mapping[str, Array]:
+        """Results of the last ``run`` by tensor name, as numpy arrays."""
+
+    @abstractmethod
+    def unload(self, loaded: LoadedT) -> None:
+        """Frees the network's memory."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees everything; the timer is not used again."""
+
+
+class Backend(ABC):
+    """A framework that bricks are re-exported to.
+
+    The class must be importable without the framework: only ``timer``, ``check`` and
+    ``version`` may import it.
+    """
+
+    #: Short name that the user types, equal to the entry point's name.
+    name: str
+    #: Distribution that carries the framework, for ``pip install`` hints.
+    distribution: str
+    #: What ``--backend-option key=value`` may set.
+    options: Mapping[str, BackendOption] = {}
+    #: Models that a run without a MODEL argument takes, as the user would name them.
+    default_models: Sequence[str] = ()
+
+    @abstractmethod
+    def version(self) -> str:
+        """Version of the framework, without importing it where possible.
+
+        Raises:
+            PluginError: If the framework is not installed.
+        """
+
+    @abstractmethod
+    def environment(self, settings: BackendSettings) -> Mapping[str, str]:
+        """Environment variables that must be set before the framework is imported."""
+
+    @abstractmethod
+    def timer(self, settings: BackendSettings) -> CpuTimer[Any]:
+        """Imports the framework, sets its threads, and returns a timer."""
+
+    def native(self, source: str) -> bool:
+        """Whether a model from this source is one of the framework's own.
+
+        Its latency is then measured in its original form too, to show what exporting and
+        lowering it changed.
+        """
+        return False
+
+    @abstractmethod
+    def check(self, model: Model) -> Mapping[int, str]:
+        """Layers that the framework has no counterpart for: index in the model, reason."""

@@ -1,0 +1,176 @@
+"""The service that hosts one backend inside a worker process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import psutil
+
+from dlbricks_core.backends.base import BackendSettings, CpuTimer
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import BackendError
+from dlbricks_core.ir import Array, Layer, Model, TensorSpec
+from dlbricks_core.plugins import load_object
+
+_WARMUP_RUNS = 3
+
+CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
+"""Networks that show what a call costs: keys, and how many layers of next to no work."""
+
+
+_WAKE = "wake"
+_WAKE_SHAPE = (16, 1024)
+"""Large enough to be shared among threads, small enough for the nearest caches."""
+
+
+class TimerHost:
+    """Loads networks into one timer and times them; runs inside the worker.
+
+    Networks are known by the keys that the parent gives them.
+    """
+
+    def __init__(self) -> None:
+        self._timer: CpuTimer[Any] | None = None
+        self._loaded: dict[str, Any] = {}
+        self._wake: Any = None
+
+    @property
+    def timer(self) -> CpuTimer[Any]:
+        """The backend's timer.
+
+        Raises:
+            BackendError: If ``start`` was not called.
+        """
+        if self._timer is None:
+            raise BackendError("the worker was not started")
+        return self._timer
+
+    def start(self, backend: str, settings: BackendSettings, memory: int | None) -> None:
+        """Imports the framework and loads the networks that show what a call costs.
+
+        Args:
+            backend: ``"module:Class"`` of the backend.
+            settings: Threads and options.
+            memory: Bytes that the networks may take; ``None`` for no limit.
+        """
+        self._timer = load_object(backend)().timer(settings)
+        # A collection in the middle of a timed run would count as latency. What a framework
+        # brings stays for good: the collections between networks need not look at it.
+        gc.disable()
+        gc.freeze()
+        for key, layers in CALLS.items():
+            self.load(key, _next_to_nothing(layers), 0)
+        self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
+        self._wake = self._loaded[_WAKE]
+        if memory is not None:
+            # Measured on top of what the framework itself maps, which may be gigabytes.
+            limit = psutil.Process().memory_info().vms + memory
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    def load(self, key: str, model: Model, seed: int, native: bool = False) -> float:
+        """Materializes a network, loads it, looks at its results and warms it up.
+
+        Args:
+            key: What to call it.
+            model: In canonical form.
+            seed: Of weights and inputs.
+            native: Whether to load it as its own framework runs it.
+
+        Returns:
+            Latency of the last warm-up run, in milliseconds.
+
+        Raises:
+            BackendError: If a result is not a number (NaN).
+            UnsupportedError: If the framework has no counterpart for a layer.
+        """
+        load = self.timer.load_native if native else self.timer.load
+        loaded = load(materialize(model, seed))
+        try:
+            self.timer.run(loaded)
+            self.timer.synchronize(loaded)
+            _check_numbers(self.timer.outputs(loaded))
+        except BaseException:
+            self.timer.unload(loaded)
+            raise
+        self._loaded[key] = loaded
+        return self.sample(key, _WARMUP_RUNS, touch=False)[-1]
+
+    def sample(self, key: str, runs: int, touch: bool) -> list[float]:
+        """Latencies of so many runs, in milliseconds.
+
+        Args:
+            key: Of a loaded network.
+            runs: How often to run.
+            touch: Whether to bring the inputs into the cache before each run, and to wake
+                whatever went to sleep since the last.
+        """
+        timer, loaded = self.timer, self._loaded[key]
+        run, synchronize = timer.run, timer.synchronize
+        samples = []
+        for _ in range(runs):
+            if touch:
+                timer.touch(loaded)
+                # Wakes the framework's threads and warms the way of a call, as in the
+                # middle of a model; next to nothing of the caches is taken for it.
+                run(self._wake)
+                synchronize(self._wake)
+            begin = perf_counter_ns()
+            run(loaded)
+            synchronize(loaded)
+            samples.append((perf_counter_ns() - begin) / 1e6)
+        return samples
+
+    def outputs(self, key: str) -> dict[str, Array]:
+        """Results of a network's last run, by name."""
+        return dict(self.timer.outputs(self._loaded[key]))
+
+    def unload(self, key: str) -> None:
+        """Frees one network."""
+        self.timer.unload(self._loaded.pop(key))
+        gc.collect()
+
+    def check(self, backend: str, models: Mapping[str, Model]) -> dict[str, str]:
+        """Which of the models the backend cannot run: key and reason."""
+        instance = load_object(backend)()
+        reasons = {}
+        for key, model in models.items():
+            missing = instance.check(model)
+            if missing:
+                reasons[key] = "; ".join(dict.fromkeys(missing.values()))
+        return reasons
+
+    def resident_bytes(self) -> int:
+        """Memory that the worker has in use."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> Model:
+    """A chain of layers, on one number. No framework is known to fuse or drop Sigmoid."""
+    spec = TensorSpec("float32", shape)
+    names = ["x0", *(f"t{i}" for i in range(layers))]
+    return Model(
+        name="call",
+        layers=tuple(
+            Layer("Sigmoid", (before,), (after,), name=f"Sigmoid_{i}")
+            for i, (before, after) in enumerate(pairwise(names))
+        ),
+        inputs=(names[0],),
+        outputs=(names[-1],),
+        tensors=dict.fromkeys(names, spec),
+    )
+
+
+def _check_numbers(outputs: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    # Infinity is a legitimate result (an attention mask holds it), NaN never is.
+    for name, value in outputs.items():
+        if value.dtype.kind in "fc" and np.isnan(value).any():
+            raise BackendError(f"output {name} holds NaN")

@@ -1,0 +1,23 @@
+"""The ONNX reference evaluator, run inside a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.ir import Array, Model, to_onnx
+
+
+class ReferenceHost:
+    """Computes what a model's operators are defined to compute; it may take long."""
+
+    def outputs(self, model: Model, seed: int) -> Mapping[str, Array]:
+        """Results by name, on the values that every backend gets for this seed."""
+        network = materialize(model, seed)
+        evaluator = ReferenceEvaluator(to_onnx(model, network.weights))
+        with np.errstate(all="ignore"):
+            results = evaluator.run(None, dict(network.inputs))
+        return {name: np.asarray(value) for name, value in zip(model.outputs, results, strict=True)}

@@ -1,0 +1,87 @@
+"""Measurements as a JSON file, to carry them from one machine to another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.store.store import ResultStore
+
+#: Version of the file's form.
+VERSION = 1
+
+
+def export_measurements(store: ResultStore, path: Path) -> int:
+    """Writes all measurements, with the systems they were made on.
+
+    Returns:
+        How many measurements were written.
+
+    Raises:
+        StoreError: If the file cannot be written.
+    """
+    found = [_to_dict(measurement) for measurement in store.measurements()]
+    content = {"measurements_version": VERSION, "systems": store.systems(), "measurements": found}
+    try:
+        path.write_text(json.dumps(content, indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(
+            f"{path}: {error.strerror}", "choose a file that can be written"
+        ) from error
+    return len(found)
+
+
+def import_measurements(store: ResultStore, path: Path) -> int:
+    """Adds the measurements of such a file; those that the store has are not doubled.
+
+    Returns:
+        How many sample sets were new.
+
+    Raises:
+        StoreError: If the file cannot be read or does not hold measurements; the store
+            is left as it was.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        version = content["measurements_version"]
+        if version != VERSION:
+            raise StoreError(
+                f"{path}: measurements of version {version}, this DLBricks reads {VERSION}",
+                "use the same version of DLBricks on both machines",
+            )
+        systems = {str(name): dict(facts) for name, facts in content["systems"].items()}
+        measurements = [_from_dict(data) for data in content["measurements"]]
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}", "check the path") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path} does not hold exported measurements", "give a file that DLBricks exported"
+        ) from error
+    known = store.systems()
+    for fingerprint, facts in systems.items():
+        if fingerprint not in known:
+            store.remember_system(fingerprint, facts)
+    return store.merge(measurements)
+
+
+def _to_dict(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "key": asdict(measurement.key),
+        "layers": list(measurement.layers),
+        "failure": measurement.failure,
+        "samples": [samples.to_dict() for samples in measurement.samples],
+    }
+
+
+def _from_dict(data: Mapping[str, Any]) -> Measurement:
+    return Measurement(
+        key=MeasurementKey(**data["key"]),
+        layers=tuple(data["layers"]),
+        samples=tuple(SampleSet.from_dict(samples) for samples in data["samples"]),
+        failure=data["failure"],
+    )

@@ -1,0 +1,241 @@
+"""The result store: every measurement ever made, committed as soon as it is made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
+
+from dlbricks_core.store import database
+from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.store.schema import KEY_COLUMNS, measurements, sample_sets, systems
+
+#: Keys (or rows) a query; SQLite limits the variables of a statement.
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a store holds: its file, the file's size in bytes, and counts."""
+
+    location: str
+    size: int
+    systems: int
+    measurements: int
+    failures: int
+    sample_sets: int
+
+
+class ResultStore:
+    """Results of all runs on one or many systems, in a SQLite file.
+
+    Every change is committed before its method returns, so that a killed process loses
+    nothing but what it was measuring. Several processes can write to one store.
+
+    Example:
+        >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
+        ...     store.add_samples(key, SampleSet(session, 0, (1.25,)), layers=["Conv"])
+        ...     store.get([key])[key].samples_ms
+        (1.25,)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = database.connect(path)
+
+    @classmethod
+    def open(cls, location: str | Path | None = None) -> Self:
+        """Opens a store, creating it if there is none and upgrading an older one.
+
+        Args:
+            location: A path or a SQLite URL; None for the user's own store.
+
+        Raises:
+            StoreError: If the file cannot be used; it is left as it was.
+        """
+        return cls(database.locate(location))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; nothing is lost without it."""
+        self._engine.dispose()
+
+    def add_samples(
+        self, key: MeasurementKey, samples: SampleSet, layers: Sequence[str] = ()
+    ) -> None:
+        """Adds raw samples to a measurement, which is created when it is new.
+
+        Args:
+            key: Identity of the measurement.
+            samples: Not yet in the store under the same session and round.
+            layers: Operator names, for people; only used for a new measurement.
+        """
+        with self._writing() as connection:
+            row = {"measurement_id": _identify(connection, key, layers), **samples.to_dict()}
+            connection.execute(insert(sample_sets), row)
+
+    def record_failure(self, key: MeasurementKey, reason: str, layers: Sequence[str] = ()) -> None:
+        """Notes why a measurement could not be made; samples taken before stay."""
+        with self._writing() as connection:
+            found = measurements.c.id == _identify(connection, key, layers)
+            connection.execute(update(measurements).where(found).values(failure=reason))
+
+    def forget(self, keys: Iterable[MeasurementKey]) -> int:
+        """Removes measurements with all their samples, so that they are made anew.
+
+        Returns:
+            How many there were.
+        """
+        with self._writing() as connection:
+            return sum(
+                connection.execute(delete(measurements).where(condition)).rowcount
+                for condition in _conditions(keys)
+            )
+
+    def get(self, keys: Iterable[MeasurementKey]) -> dict[MeasurementKey, Measurement]:
+        """The measurements there are under the given keys, failed ones included."""
+        with self._reading() as connection:
+            return {
+                found.key: found
+                for condition in _conditions(keys)
+                for found in _load(connection, condition)
+            }
+
+    def measurements(self) -> Iterator[Measurement]:
+        """All measurements, oldest first; a few at a time are in memory."""
+        last = 0
+        while True:
+            with self._reading() as connection:
+                after = select(measurements.c.id).where(measurements.c.id > last)
+                ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
+                if not ids:
+                    return
+                loaded = _load(connection, measurements.c.id.between(ids[0], ids[-1]))
+            yield from loaded
+            last = ids[-1]
+
+    def remember_system(self, fingerprint: str, facts: Mapping[str, Any]) -> None:
+        """Keeps what is known about a system; the newest facts win."""
+        with self._writing() as connection:
+            connection.execute(delete(systems).where(systems.c.fingerprint == fingerprint))
+            connection.execute(insert(systems), {"fingerprint": fingerprint, "facts": dict(facts)})
+
+    def systems(self) -> dict[str, dict[str, Any]]:
+        """Facts about every system, by fingerprint."""
+        with self._reading() as connection:
+            query = select(systems).order_by(systems.c.fingerprint)
+            return {row.fingerprint: row.facts for row in connection.execute(query)}
+
+    def merge(self, others: Iterable[Measurement]) -> int:
+        """Adds measurements made elsewhere; what is already there stays as it is.
+
+        Returns:
+            How many sample sets were new.
+        """
+        added = 0
+        with self._writing() as connection:
+            for other in others:
+                identifier = _identify(connection, other.key, other.layers, other.failure)
+                owned = sample_sets.c.measurement_id == identifier
+                known_query = select(sample_sets.c.session, sample_sets.c.round).where(owned)
+                known = {(row.session, row.round) for row in connection.execute(known_query)}
+                rows = [
+                    {"measurement_id": identifier, **samples.to_dict()}
+                    for samples in other.samples
+                    if (samples.session, samples.round) not in known
+                ]
+                if rows:
+                    connection.execute(insert(sample_sets), rows)
+                added += len(rows)
+        return added
+
+    def info(self) -> StoreInfo:
+        """Counts, for listings."""
+        with self._reading() as connection:
+            failed = measurements.c.failure.is_not(None)
+            counts = {
+                "systems": select(func.count()).select_from(systems),
+                "measurements": select(func.count()).select_from(measurements),
+                "failures": select(func.count()).select_from(measurements).where(failed),
+                "sample_sets": select(func.count()).select_from(sample_sets),
+            }
+            found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
+        return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """One consistent view of the store."""
+        with database.translated(self.path), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """All or nothing, alone."""
+        engine = self._engine.execution_options(writes=True)
+        with database.translated(self.path), engine.begin() as connection:
+            yield connection
+
+
+def _identify(
+    connection: Connection,
+    key: MeasurementKey,
+    layers: Sequence[str],
+    failure: str | None = None,
+) -> int:
+    """Row of a measurement, created when it is new."""
+    columns = asdict(key)
+    same = and_(*(measurements.c[name] == value for name, value in columns.items()))
+    found = connection.scalar(select(measurements.c.id).where(same))
+    if found is not None:
+        return int(found)
+    row = {**columns, "layers": list(layers), "failure": failure}
+    created = connection.execute(insert(measurements).values(row)).inserted_primary_key
+    assert created is not None
+    return int(created[0])
+
+
+def _conditions(keys: Iterable[MeasurementKey]) -> Iterator[ColumnElement[bool]]:
+    """Conditions, few of them, that together select the rows of exactly these keys."""
+    signatures = defaultdict(list)
+    for key in dict.fromkeys(keys):
+        columns = asdict(key)
+        signature = columns.pop("signature")
+        signatures[tuple(columns.items())].append(signature)
+    for columns_in_common, group in signatures.items():
+        same = [measurements.c[name] == value for name, value in columns_in_common]
+        for start in range(0, len(group), BATCH):
+            yield and_(*same, measurements.c.signature.in_(group[start : start + BATCH]))
+
+
+def _load(connection: Connection, condition: ColumnElement[bool]) -> list[Measurement]:
+    query = select(sample_sets).join(measurements).where(condition)
+    ordered = query.order_by(sample_sets.c.measurement_id, sample_sets.c.id)
+    samples = {
+        identifier: tuple(SampleSet.from_dict(row._asdict()) for row in rows)
+        for identifier, rows in groupby(connection.execute(ordered), _owner)
+    }
+    rows = connection.execute(select(measurements).where(condition).order_by(measurements.c.id))
+    return [
+        Measurement(
+            key=MeasurementKey(**{name: row._mapping[name] for name in KEY_COLUMNS}),
+            layers=tuple(row.layers),
+            samples=samples.get(row.id, ()),
+            failure=row.failure,
+        )
+        for row in rows
+    ]
+
+
+def _owner(row: Row[Any]) -> int:
+    return int(row.measurement_id)

@@ -1,0 +1,178 @@
+"""Opening what is there: older, newer, foreign and damaged files."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet, database, schema
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+def upgrade():
+    op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
+    {last}
+"""
+
+
+@pytest.fixture
+def filled(tmp_path):
+    path = tmp_path / "results.db"
+    with ResultStore.open(path) as store:
+        store.add_samples(KEY, SampleSet("s", 0, (1.5,)))
+    return path
+
+
+def next_schema(tmp_path, monkeypatch, last="pass"):
+    """Makes the process one of a later DLBricks."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(database.MIGRATIONS, folder)
+    (folder / "versions" / "v0002_next.py").write_text(NEXT.format(last=last))
+    monkeypatch.setattr(database, "MIGRATIONS", folder)
+    monkeypatch.setattr(database, "HEAD", "0002")
+
+
+def query(path, statement):
+    connection = sqlite3.connect(path)
+    rows = connection.execute(statement).fetchall()
+    connection.close()
+    return rows
+
+
+def test_migrations_lead_to_the_tables_that_the_code_uses(filled):
+    engine = database.connect(filled)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    config = Config()
+    config.set_main_option("script_location", str(database.MIGRATIONS))
+    script = ScriptDirectory.from_config(config)
+    assert script.get_current_head() == schema.HEAD
+    revisions = [found.revision for found in script.walk_revisions()]
+    assert revisions == sorted(revisions, reverse=True)
+    assert all(len(revision) == 4 and revision.isdigit() for revision in revisions)
+
+
+def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeypatch):
+    next_schema(tmp_path, monkeypatch)
+    with ResultStore.open(filled) as store:
+        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+    assert query(filled, "SELECT note FROM measurements") == [("hello",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0002",)]
+
+
+def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
+    with monkeypatch.context() as later:
+        next_schema(tmp_path, later, last='op.execute("nonsense")')
+        with pytest.raises(StoreError):
+            ResultStore.open(filled)
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0001",)]
+    with ResultStore.open(filled) as store:
+        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+    with pytest.raises(sqlite3.OperationalError):
+        query(filled, "SELECT note FROM measurements")
+
+
+def refused(path):
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as caught:
+        ResultStore.open(path)
+    assert path.read_bytes() == before
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def test_a_newer_store_is_refused_untouched(filled, tmp_path, monkeypatch):
+    with monkeypatch.context() as later:
+        next_schema(tmp_path, later)
+        ResultStore.open(filled).close()
+    assert "newer" in refused(filled)
+
+
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, " * 500)
+    refused(path)
+
+
+def test_a_database_of_another_program_is_refused_untouched(tmp_path):
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+    connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+    connection.commit()
+    connection.close()
+    assert "another program" in refused(path)
+
+
+def test_a_truncated_store_is_refused_untouched(filled):
+    content = filled.read_bytes()
+    filled.write_bytes(content[: len(content) // 2])
+    refused(filled)
+
+
+def test_a_store_damaged_inside_gives_an_error_and_is_left_alone(filled):
+    content = bytearray(filled.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    filled.write_bytes(content)
+    with pytest.raises(StoreError) as caught, ResultStore.open(filled) as store:
+        store.get([KEY])
+    assert "\n" not in str(caught.value)
+    assert filled.read_bytes() == content
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="folder") as caught:
+        ResultStore.open(tmp_path)
+    assert "results.db" in caught.value.hint
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for place in ("/proc/nowhere/results.db", tmp_path / "file" / "a.db", "/dev/null"):
+        with pytest.raises(StoreError) as caught:
+            ResultStore.open(place)
+        assert "\n" not in str(caught.value)
+        assert caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_file_without_permission_is_refused(filled):
+    filled.chmod(0)
+    with pytest.raises(StoreError):
+        ResultStore.open(filled)
+
+
+def test_an_empty_file_becomes_a_store(tmp_path):
+    path = tmp_path / "empty.db"
+    path.touch()
+    with ResultStore.open(path) as store:
+        assert store.info().measurements == 0
+
+
+def test_opening_a_current_store_needs_no_alembic(filled):
+    script = (
+        "import sys; from dlbricks_core.store import ResultStore;"
+        f"ResultStore.open({str(filled)!r}).info(); print('alembic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import (
+    MeasurementKey,
+    ResultStore,
+    SampleSet,
+    export_measurements,
+    import_measurements,
+)
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", '{"a":"b"}', "here", 2, "paper:runs=100")
+FAILED = MeasurementKey("def", "model", "mxnet", "1.9.1", "{}", "here", 2, "paper:runs=100")
+
+
+@pytest.fixture
+def here(tmp_path):
+    with ResultStore.open(tmp_path / "here.db") as store:
+        store.remember_system("here", {"cpu": "x"})
+        store.add_samples(KEY, SampleSet("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
+        store.record_failure(FAILED, "timeout")
+        yield store
+
+
+@pytest.fixture
+def there(tmp_path):
+    with ResultStore.open(tmp_path / "there.db") as store:
+        yield store
+
+
+def test_measurements_travel_unchanged(here, there, tmp_path):
+    assert export_measurements(here, tmp_path / "a.json") == 2
+    assert import_measurements(there, tmp_path / "a.json") == 1
+    assert list(there.measurements()) == list(here.measurements())
+    assert there.systems() == here.systems()
+
+
+def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, tmp_path):
+    there.add_samples(KEY, SampleSet("own", 0, (9.0,)), ["Conv"])
+    there.remember_system("here", {"cpu": "known"})
+    export_measurements(here, tmp_path / "a.json")
+    assert import_measurements(there, tmp_path / "a.json") == 1
+    assert import_measurements(there, tmp_path / "a.json") == 0
+    assert there.get([KEY])[KEY].samples_ms == (9.0, 1 / 3, 2.0)
+    assert there.systems() == {"here": {"cpu": "known"}}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"not json",
+        lambda content: b"[]",
+        lambda content: b'{"schema_version": 1}',
+        lambda content: content.replace(b'"threads": 2', b'"thread": 2'),
+        lambda content: content.replace(b'"measurements_version": 1', b'"measurements_version": 2'),
+        lambda content: content.replace(b"2.0", b"-2.0"),
+        lambda content: content[: len(content) // 2],
+    ],
+)
+def test_a_file_without_measurements_changes_nothing(here, there, tmp_path, damage):
+    path = tmp_path / "a.json"
+    export_measurements(here, path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(StoreError) as caught:
+        import_measurements(there, path)
+    assert caught.value.hint
+    assert there.info().measurements == there.info().systems == 0
+
+
+def test_missing_and_unwritable_files_are_named(here, tmp_path):
+    with pytest.raises(StoreError, match=r"nothing\.json"):
+        import_measurements(here, tmp_path / "nothing.json")
+    with pytest.raises(StoreError, match="nowhere"):
+        export_measurements(here, tmp_path / "nowhere" / "a.json")
+
+
+def test_an_exported_file_is_plain_json(here, tmp_path):
+    export_measurements(here, tmp_path / "a.json")
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert content["measurements"][0]["samples"][0]["samples_ms"] == [1 / 3, 2.0]

@@ -1,0 +1,101 @@
+"""Several real processes on one store, and a process that is killed."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+import time
+
+from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+
+START = """
+import dataclasses, pathlib, sys, time
+from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+path, name = sys.argv[1:]
+key = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+go = pathlib.Path(path).with_name("go")
+print("ready", flush=True)
+while not go.exists():
+    time.sleep(0.001)
+"""
+
+HAMMER = """
+with ResultStore.open(path) as store:
+    for i in range(150):
+        shared = dataclasses.replace(key, signature=f"brick{i}")
+        store.add_samples(shared, SampleSet(name, 0, (float(i),)), ["Conv"])
+        store.add_samples(shared, SampleSet(name, 1, (float(i),)), ["Conv"])
+"""
+
+FOREVER = """
+store = ResultStore.open(path)
+round = 0
+while True:
+    store.add_samples(key, SampleSet(name, round, (float(round),)))
+    print(round, flush=True)
+    round += 1
+"""
+
+
+def start(body, path, name):
+    command = [sys.executable, "-c", START + body, str(path), name]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_together(body, path, count):
+    processes = [start(body, path, f"session{i}") for i in range(count)]
+    for process in processes:
+        process.stdout.readline()
+    path.with_name("go").touch()
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+
+
+def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
+    path = tmp_path / "results.db"
+    ResultStore.open(path).close()
+    run_together(HAMMER, path, 2)
+    keys = [dataclasses.replace(KEY, signature=f"brick{i}") for i in range(150)]
+    with ResultStore.open(path) as store:
+        found = store.get(keys)
+        assert store.info().measurements == 150
+    for i, key in enumerate(keys):
+        taken = {(samples.session, samples.round) for samples in found[key].samples}
+        assert taken == {(f"session{s}", r) for s in range(2) for r in range(2)}
+        assert found[key].samples_ms == (float(i),) * 4
+
+
+def test_processes_that_open_a_new_store_together_do_not_collide(tmp_path):
+    path = tmp_path / "results.db"
+    body = "ResultStore.open(path).add_samples(key, SampleSet(name, 0, (1.0,)))"
+    run_together(body, path, 5)
+    with ResultStore.open(path) as store:
+        assert {samples.session for samples in store.get([KEY])[KEY].samples} == {
+            f"session{i}" for i in range(5)
+        }
+
+
+def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
+    path = tmp_path / "results.db"
+    path.with_name("go").touch()
+    process = start(FOREVER, path, "killed")
+    reported = []
+    deadline = time.monotonic() + 30
+    while len(reported) < 100 and time.monotonic() < deadline:
+        line = process.stdout.readline().strip()
+        if line.isdigit():
+            reported.append(int(line))
+    process.send_signal(signal.SIGKILL)
+    rest, _ = process.communicate()
+    # The last line may be cut off.
+    reported += [int(line) for line in rest.split("\n")[:-1]]
+    assert process.returncode == -signal.SIGKILL
+    with ResultStore.open(path) as store:
+        kept = [samples.round for samples in store.get([KEY])[KEY].samples]
+        assert kept == list(range(len(kept)))
+        # One more may have been committed than was reported.
+        assert len(reported) <= len(kept) <= len(reported) + 1
+        store.add_samples(KEY, SampleSet("resumed", 0, (1.0,)))

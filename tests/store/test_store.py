@@ -1,0 +1,172 @@
+import dataclasses
+
+import pytest
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.store.database import locate
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.db") as opened:
+        yield opened
+
+
+def numbered(number):
+    return dataclasses.replace(KEY, signature=f"brick{number}")
+
+
+def test_samples_come_back_exactly_and_in_order(store):
+    taken = [SampleSet("s", i, (0.1 + i, 1 / 3), 0.002, ("busy",)) for i in range(3)]
+    for samples in taken:
+        store.add_samples(KEY, samples, layers=["Conv", "Relu"])
+    found = store.get([KEY])[KEY]
+    assert found.samples == tuple(taken)
+    assert found.layers == ("Conv", "Relu")
+    assert found.failure is None
+
+
+def test_a_second_opening_sees_what_the_first_wrote(tmp_path):
+    with ResultStore.open(tmp_path / "a.db") as first, ResultStore.open(tmp_path / "a.db") as other:
+        first.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+        assert other.get([KEY])[KEY].samples_ms == (1.0,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signature": "abd"},
+        {"kind": "model"},
+        {"backend": "onnxruntime"},
+        {"backend_version": "1.9.2"},
+        {"settings": '{"fusion":"off"}'},
+        {"system": "other"},
+        {"threads": 1},
+        {"protocol": "paper:runs=10"},
+    ],
+)
+def test_nothing_measured_elsewhere_is_mixed_in(store, change):
+    other = dataclasses.replace(KEY, **change)
+    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    assert store.get([other]) == {}
+    store.add_samples(other, SampleSet("s", 0, (2.0,)))
+    assert store.get([KEY])[KEY].samples_ms == (1.0,)
+    assert store.get([other])[other].samples_ms == (2.0,)
+
+
+def test_every_field_of_the_key_is_part_of_the_identity():
+    tested = {
+        name
+        for mark in test_nothing_measured_elsewhere_is_mixed_in.pytestmark
+        for change in mark.args[1]
+        for name in change
+    }
+    assert tested == {field.name for field in dataclasses.fields(MeasurementKey)}
+
+
+def test_many_keys_are_found_in_few_queries(store):
+    count = 1200
+    store.merge([])
+    for number in range(0, count, 2):
+        store.add_samples(numbered(number), SampleSet("s", 0, (float(number),)))
+    statements = []
+    from sqlalchemy import event
+
+    event.listen(store._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    keys = [numbered(number) for number in range(count)]
+    found = store.get(keys + keys)
+    assert sorted(found) == sorted(keys[::2])
+    assert all(found[numbered(n)].samples_ms == (float(n),) for n in range(0, count, 2))
+    assert len(statements) < 12
+
+
+def test_no_keys_find_nothing(store):
+    assert store.get([]) == {}
+    assert store.forget([]) == 0
+
+
+def test_the_same_round_of_a_session_cannot_be_added_twice(store):
+    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    with pytest.raises(StoreError):
+        store.add_samples(KEY, SampleSet("s", 0, (2.0,)))
+    assert store.get([KEY])[KEY].samples_ms == (1.0,)
+
+
+def test_a_failure_keeps_the_samples_before_it(store):
+    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    store.record_failure(KEY, "worker ended by signal 11")
+    store.record_failure(numbered(1), "timeout after 5 s", layers=["Loop"])
+    found = store.get([KEY, numbered(1)])
+    assert found[KEY].failure == "worker ended by signal 11"
+    assert found[KEY].samples_ms == (1.0,)
+    assert found[numbered(1)].failure == "timeout after 5 s"
+    assert found[numbered(1)].layers == ("Loop",)
+    assert store.info().failures == 2
+
+
+def test_what_is_forgotten_can_be_measured_anew(store):
+    for number in range(3):
+        store.add_samples(numbered(number), SampleSet("s", 0, (1.0,)))
+    store.record_failure(numbered(0), "NaN")
+    assert store.forget([numbered(0), numbered(1), numbered(9)]) == 2
+    assert list(store.get(map(numbered, range(3)))) == [numbered(2)]
+    assert store.info().sample_sets == 1
+    store.add_samples(numbered(0), SampleSet("s", 0, (3.0,)))
+    assert store.get([numbered(0)])[numbered(0)].samples_ms == (3.0,)
+
+
+def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.store.store.BATCH", 4)
+    for number in range(10):
+        store.add_samples(numbered(number), SampleSet("s", 0, (float(number),)))
+    store.forget([numbered(5)])
+    listed = list(store.measurements())
+    assert [found.key for found in listed] == [numbered(n) for n in range(10) if n != 5]
+    assert all(len(found.samples) == 1 for found in listed)
+
+
+def test_newest_facts_about_a_system_win(store):
+    store.remember_system("f1", {"cpu": "old"})
+    store.remember_system("f2", {"cpu": "other"})
+    store.remember_system("f1", {"cpu": "new", "cores": 2})
+    assert store.systems() == {"f1": {"cpu": "new", "cores": 2}, "f2": {"cpu": "other"}}
+
+
+def test_info_counts(store):
+    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    store.add_samples(KEY, SampleSet("s", 1, (1.0,)))
+    info = store.info()
+    assert (info.measurements, info.sample_sets, info.failures, info.systems) == (1, 2, 0, 0)
+    assert info.size > 0
+    assert info.location == str(store.path)
+
+
+def test_locations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert locate(None) == tmp_path / "data" / "dlbricks" / "results.db"
+    assert locate("~/a.db") == tmp_path / "home" / "a.db"
+    assert locate("a.db") == tmp_path / "a.db"
+    assert locate("sqlite:///a.db") == tmp_path / "a.db"
+    assert locate(f"sqlite:///{tmp_path}/b.db") == tmp_path / "b.db"
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://u:secret@h/db"])
+def test_urls_that_name_no_file_are_refused(url):
+    with pytest.raises(StoreError) as caught:
+        ResultStore.open(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_odd_file_names_work(tmp_path):
+    path = tmp_path / "new folder" / "my results?#%41.db"
+    with ResultStore.open(path) as store:
+        store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    assert path.is_file()
+    with ResultStore.open(str(path)) as store:
+        assert KEY in store.get([KEY])
