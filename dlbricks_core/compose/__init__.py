@@ -1,0 +1,7 @@
+"""Composers: from measured bricks to a model's latency."""
+
+from dlbricks_core.compose.base import Composer, Estimate
+from dlbricks_core.compose.parallel import Parallel, brick_graph
+from dlbricks_core.compose.sequential import Sequential
+
+__all__ = ["Composer", "Estimate", "Parallel", "Sequential", "brick_graph"]

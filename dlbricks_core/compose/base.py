@@ -1,0 +1,87 @@
+"""What a composer is: it joins bricks with measurements into an estimate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.measure.latency import RESAMPLES, Latency, interval
+from dlbricks_core.measure.statistics import FloatArray
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Latency that a composer expects of a model.
+
+    Attributes:
+        ms: In milliseconds; covers only what was measured, ``None`` if that is nothing.
+        interval_ms: 95% interval that the samples' scatter leaves.
+        missing: Signatures of bricks without a measurement, each once. An estimate
+            with missing bricks is partial: a lower bound, not an expectation.
+    """
+
+    ms: float | None
+    interval_ms: tuple[float, float] | None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Whether something is missing."""
+        return bool(self.missing)
+
+
+class Composer(ABC):
+    """Joins a model's bricks with their latencies.
+
+    Found through the entry-point group ``dlbricks.composers``.
+    """
+
+    #: Name that ``--composer`` takes, equal to the entry point's name.
+    name: str
+
+    @abstractmethod
+    def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
+        """Latency of the model from the cost of each brick.
+
+        Args:
+            cut: The model and its bricks.
+            costs: By signature, the cost in milliseconds without the timer's own share,
+                for a number of replicates: arrays of shape (n,), or (1,) for a brick
+                without a measurement.
+
+        Returns:
+            Array of shape (n,), in milliseconds.
+        """
+
+    def compose(self, cut: CutModel, latencies: Mapping[str, Latency]) -> Estimate:
+        """Estimates a model from what was measured.
+
+        The timer's own cost (starting a call and waiting for it) is part of every
+        brick's latency, but occurs only once when the model runs as a whole. It is
+        taken off every brick and put back once.
+
+        Args:
+            cut: The model and its bricks.
+            latencies: By signature; bricks may be missing.
+        """
+        wanted = dict.fromkeys(occurrence.signature for occurrence in cut.occurrences)
+        missing = tuple(signature for signature in wanted if signature not in latencies)
+        known = {s: latencies[s] for s in wanted if s in latencies}
+        if not known:
+            return Estimate(None, None, missing)
+        nothing = np.zeros(1)
+        absent = dict.fromkeys(missing, nothing)
+        call = max(latency.call_ms for latency in known.values())
+        points = {s: _without_call(np.array([each.ms]), each) for s, each in known.items()}
+        spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
+        ms = call + float(self.total(cut, {**points, **absent})[0])
+        replicates = call + np.broadcast_to(self.total(cut, {**spread, **absent}), RESAMPLES)
+        return Estimate(ms, interval(replicates), missing)
+
+
+def _without_call(latencies_ms: FloatArray, latency: Latency) -> FloatArray:
+    return np.maximum(latencies_ms - latency.call_ms, 0.0)

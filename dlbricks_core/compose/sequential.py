@@ -1,0 +1,27 @@
+"""The sum over all bricks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose.base import Composer
+from dlbricks_core.measure.statistics import FloatArray
+
+
+class Sequential(Composer):
+    """Sequential total latency: CPU frameworks run one layer after another.
+
+    Source: Li et al., ICPE 2020, section on latency construction.
+    """
+
+    name = "sequential"
+
+    def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
+        """The sum over all occurrences."""
+        total = np.zeros(1)
+        for signature, count in cut.counts.items():
+            total = total + count * costs[signature]
+        return total

@@ -1,0 +1,1 @@
+"""Measuring: protocols, sessions, statistics, and the system that is measured on."""

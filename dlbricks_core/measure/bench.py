@@ -1,0 +1,174 @@
+"""A worker that is replaced when a network breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psutil
+
+from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.backends.host import CALLS
+from dlbricks_core.ir import Array, Model
+from dlbricks_core.worker import WorkerError, WorkerProcess
+
+_START_TIMEOUT_S = 300.0
+_MEMORY_SHARE = 0.9
+_CHECK_BATCH = 64
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """How a bench runs its networks.
+
+    Attributes:
+        backend: Threads and options of the backend.
+        seed: Of weights and inputs.
+        timeout_s: Longest time that a network may take to load or to run once.
+        memory_bytes: What the worker may allocate; ``None`` for 90% of what is free.
+    """
+
+    backend: BackendSettings
+    seed: int = 0
+    timeout_s: float = 120.0
+    memory_bytes: int | None = None
+
+
+def memory_to_use() -> int:
+    """Bytes that workers may allocate now: 90% of what is free."""
+    return int(psutil.virtual_memory().available * _MEMORY_SHARE)
+
+
+class Bench:
+    """Loads and samples networks in a worker process.
+
+    Attributes:
+        call_ms: What a call of the timer cost when that was last measured.
+
+    Every method that names a network may raise :class:`DLBricksError` with the reason
+    why it failed; the bench itself then is ready for the next network. Those that were
+    loaded before are loaded again when they are next sampled.
+    """
+
+    def __init__(self, target: str, backend: Backend, settings: BenchSettings) -> None:
+        self._target = target
+        self._backend = backend
+        self._settings = settings
+        self._memory = settings.memory_bytes or memory_to_use()
+        self._networks: dict[str, tuple[Model, bool]] = {}
+        self._latency_ms: dict[str, float] = {}
+        self._worker: WorkerProcess | None = None
+        self._in_worker: set[str] = set()
+        self.call_ms: float | None = None
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the worker may allocate."""
+        return self._memory
+
+    def load(self, key: str, model: Model, *, native: bool = False) -> float:
+        """Loads a network and returns its latency when warm, in milliseconds.
+
+        Args:
+            key: What to call it.
+            model: In canonical form.
+            native: Whether to load it as its own framework runs it.
+        """
+        self._latency_ms[key] = float(self._call("load", key, model, self._settings.seed, native))
+        self._networks[key] = model, native
+        self._in_worker.add(key)
+        return self._latency_ms[key]
+
+    def sample(self, key: str, runs: int, *, touch: bool) -> list[float]:
+        """Latencies of so many runs of a loaded network, in milliseconds."""
+        if key not in self._in_worker:  # the worker is a new one
+            model, native = self._networks[key]
+            self.load(key, model, native=native)
+        # A long loop may take its time; what may not happen is that one run hangs.
+        loop_s = 5 * runs * self._latency_ms[key] / 1e3
+        samples: list[float] = self._call("sample", key, runs, touch, extra_s=loop_s)
+        return samples
+
+    def measure_call(self, runs: int, *, touch: bool) -> None:
+        """Measures anew what a call of the timer costs by itself: the median of so many.
+
+        Latency grows with the number of layers, from a start that is the call's own cost:
+        what a single layer costs at least belongs to the layer, for a model pays it too.
+        """
+        latencies = [np.median(self._call("sample", key, runs, touch)) for key in CALLS]
+        slope, start = np.polyfit(list(CALLS.values()), latencies, 1)
+        self.call_ms = max(float(start), 0.0) if slope > 0 else float(min(latencies))
+
+    def outputs(self, key: str) -> dict[str, Array]:
+        """Results of a loaded network's last run, by name."""
+        results: dict[str, Array] = self._call("outputs", key)
+        return results
+
+    def unload(self, key: str) -> None:
+        """Frees a network, if it is loaded."""
+        self._networks.pop(key, None)
+        if key in self._in_worker:
+            self._in_worker.remove(key)
+            self._call("unload", key)
+
+    def unsupported(self, models: Mapping[str, Model]) -> dict[str, str]:
+        """Which networks the backend has no counterpart for: key and reason."""
+        reasons: dict[str, str] = {}
+        items = list(models.items())
+        for start in range(0, len(items), _CHECK_BATCH):
+            reasons |= self._checked(dict(items[start : start + _CHECK_BATCH]))
+        return reasons
+
+    def _checked(self, models: dict[str, Model]) -> dict[str, str]:
+        try:
+            found: dict[str, str] = self._call("check", self._target, models)
+        except WorkerError as error:
+            if len(models) == 1:
+                return dict.fromkeys(models, f"checking it: {error}")
+            # One of them breaks the worker: find out which.
+            return {k: r for k, m in models.items() for k, r in self._checked({k: m}).items()}
+        return found
+
+    def _call(self, method: str, *arguments: Any, extra_s: float = 0.0) -> Any:
+        worker = self._started()
+        try:
+            return worker.call(method, *arguments, timeout=self._settings.timeout_s + extra_s)
+        except WorkerError:
+            self._discard()
+            raise
+
+    def _started(self) -> WorkerProcess:
+        if self._worker is None:
+            settings = self._settings.backend
+            worker = WorkerProcess(
+                "dlbricks_core.backends.host:TimerHost", self._backend.environment(settings)
+            )
+            try:
+                worker.call("start", self._target, settings, self._memory, timeout=_START_TIMEOUT_S)
+            except BaseException:
+                worker.kill()
+                raise
+            self._worker = worker
+        return self._worker
+
+    def _discard(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+            self._in_worker.clear()
+
+    def close(self) -> None:
+        """Ends the worker."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is not None:
+            self._discard()
+        self.close()

@@ -1,0 +1,198 @@
+"""Reading what Linux tells about the machine: /proc, /sys and control groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CPUS = "sys/devices/system/cpu"
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """CPU numbers of the kernel's list form.
+
+    >>> sorted(parse_cpus("0-2,8"))
+    [0, 1, 2, 8]
+    """
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def _affinity() -> frozenset[int]:
+    return frozenset(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine as this process sees it; what cannot be read is None.
+
+    Attributes:
+        root: Where /proc and /sys are.
+        cpus: Logical CPUs that this process may use.
+    """
+
+    root: Path = Path("/")
+    cpus: frozenset[int] = field(default_factory=_affinity)
+
+    def text(self, path: str | Path) -> str | None:
+        """A file's content without the space around it."""
+        try:
+            return (self.root / path).read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def number(self, path: str | Path) -> int | None:
+        """A file's content if it is a whole number."""
+        try:
+            return int(self.text(path) or "")
+        except ValueError:
+            return None
+
+    def per_cpu(self, path: str) -> dict[int, str]:
+        """Content of one file for each usable CPU that has it."""
+        found = {cpu: self.text(f"{CPUS}/cpu{cpu}/{path}") for cpu in sorted(self.cpus)}
+        return {cpu: text for cpu, text in found.items() if text is not None}
+
+    def table(self, path: str) -> dict[str, str]:
+        """The first block of ``name: value`` lines of a file."""
+        found: dict[str, str] = {}
+        try:
+            # Only as far as needed: the kernel computes /proc/cpuinfo as it is read.
+            with (self.root / path).open(errors="replace") as lines:
+                for line in lines:
+                    name, colon, value = line.partition(":")
+                    if not colon and found:
+                        break
+                    found[name.strip()] = value.strip()
+        except OSError:
+            pass
+        return found
+
+    def counters(self, path: str | Path) -> dict[str, int]:
+        """The ``name number`` lines of a control group's statistics."""
+        pairs = (line.split() for line in (self.text(path) or "").splitlines())
+        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+    def memory(self) -> dict[str, int]:
+        """Figures of /proc/meminfo in bytes."""
+        return {
+            name: int(value.removesuffix("kB")) * 1024
+            for name, value in self.table("proc/meminfo").items()
+            if value.endswith("kB")
+        }
+
+    def online(self) -> frozenset[int]:
+        """Logical CPUs that the system has, whoever may use them."""
+        return parse_cpus(self.text(f"{CPUS}/online") or "") or self.cpus
+
+    def siblings(self, cpu: int) -> frozenset[int]:
+        """Logical CPUs on the same physical core, itself included."""
+        for name in ("core_cpus_list", "thread_siblings_list"):
+            if text := self.text(f"{CPUS}/cpu{cpu}/topology/{name}"):
+                return parse_cpus(text)
+        return frozenset({cpu})
+
+    def cores(self, cpus: frozenset[int]) -> int:
+        """Number of physical cores that the given CPUs are on."""
+        return len({self.siblings(cpu) for cpu in cpus})
+
+    def cgroup_files(self, controller: str, name: str) -> Iterator[Path]:
+        """A control file of this process's group and of the groups that hold it.
+
+        Args:
+            controller: Such as ``cpu``; empty for version 2.
+            name: Of the file.
+        """
+        base = self.root / "sys/fs/cgroup"
+        for line in (self.text("proc/self/cgroup") or "").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controller not in controllers.split(","):
+                continue
+            mounts = (controllers, controller) if controller else ("", "unified")
+            # Inside a container the path may be the host's, and only the mount is there.
+            inside = Path(path.strip("/"))
+            for mount in dict.fromkeys(mounts):
+                for group in (inside, *inside.parents):
+                    if (base / mount / group / name).is_file():
+                        yield base / mount / group / name
+
+    def cpu_quota(self) -> float | None:
+        """CPUs' worth of time that the container may use, if limited."""
+        quotas = []
+        for path in self.cgroup_files("", "cpu.max"):
+            limit, period = (self.text(path) or "max 1").split()
+            if limit != "max":
+                quotas.append(int(limit) / int(period))
+        for path in self.cgroup_files("cpu", "cpu.cfs_quota_us"):
+            micros = self.number(path) or 0
+            span = self.number(path.with_name("cpu.cfs_period_us")) or 100_000
+            if micros > 0:
+                quotas.append(micros / span)
+        return min(quotas, default=None)
+
+    def throttled(self) -> float:
+        """Seconds for which the quota has stopped this container so far."""
+        units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+        total = 0.0
+        for controller in ("", "cpu"):
+            for path in self.cgroup_files(controller, "cpu.stat"):
+                counters = self.counters(path)
+                total += sum(counters.get(name, 0) * unit for name, unit in units.items())
+        return total
+
+    def memory_limit(self) -> int | None:
+        """Bytes that the container may use, if limited."""
+        limits = [
+            limit
+            for controller, name in (("", "memory.max"), ("memory", "memory.limit_in_bytes"))
+            for path in self.cgroup_files(controller, name)
+            if (limit := self.number(path)) is not None
+        ]
+        total = self.memory().get("MemTotal", 0)
+        # Version 1 writes "no limit" as a number larger than any memory.
+        return min((limit for limit in limits if not total or limit < total), default=None)
+
+    def memory_available(self) -> int | None:
+        """Bytes that could be used now without swapping."""
+        free = [self.memory().get("MemAvailable")]
+        limited = (
+            ("", "memory.max", "memory.current"),
+            ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        )
+        for controller, limit_name, usage_name in limited:
+            for path in self.cgroup_files(controller, limit_name):
+                limit, usage = self.number(path), self.number(path.with_name(usage_name))
+                if limit is not None and usage is not None:
+                    # Cached files count as used, but are given up when memory is short.
+                    statistics = self.counters(path.with_name("memory.stat"))
+                    cached = statistics.get("total_inactive_file", statistics.get("inactive_file"))
+                    free.append(limit - usage + (cached or 0))
+        return min((bytes_ for bytes_ in free if bytes_ is not None), default=None)
+
+    def frequency_governors(self) -> list[str]:
+        """Names of the frequency governors in use."""
+        return sorted(set(self.per_cpu("cpufreq/scaling_governor").values()))
+
+    def boost(self) -> bool | None:
+        """Whether cores may run above their nominal frequency."""
+        if (no_turbo := self.number(f"{CPUS}/intel_pstate/no_turbo")) is not None:
+            return not no_turbo
+        if (boost := self.number(f"{CPUS}/cpufreq/boost")) is not None:
+            return bool(boost)
+        each = self.per_cpu("cpufreq/boost")
+        return any(text == "1" for text in each.values()) if each else None
+
+    def hypervisor(self) -> str | None:
+        """Name of the hypervisor below, ``unknown`` if it gives none, None without one."""
+        flagged = "hypervisor" in self.table("proc/cpuinfo").get("flags", "").split()
+        named = self.text("sys/hypervisor/type")
+        product = self.text("sys/class/dmi/id/product_name")
+        emulated = self.text("sys/class/dmi/id/sys_vendor") == "QEMU"
+        if flagged or named or emulated:
+            return named or product or "unknown"
+        return None

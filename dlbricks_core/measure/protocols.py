@@ -1,0 +1,69 @@
+"""Protocols: how often and in which order networks run, and which number counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.measure.statistics import FloatArray, Samples, median, trimmed_mean
+
+Statistic = Callable[[Samples], FloatArray]
+"""Reduces the last axis of an array of samples."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to measure.
+
+    Attributes:
+        name: What users call it; part of the identity of every measurement.
+        runs: How many samples a network gets unless the user says otherwise.
+        interleaved: Whether all networks run once a round, in turn (True), or one
+            after the other, each in a loop of its own (False).
+        touch: Whether the inputs are brought into the cache before each run.
+        statistic: The number that stands for a network's samples.
+        statistic_name: For people.
+    """
+
+    name: str
+    runs: int
+    interleaved: bool
+    touch: bool
+    statistic: Statistic
+    statistic_name: str
+
+
+#: Protocols by the name that ``--protocol`` takes; the first is the default.
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            name="interleaved",
+            runs=30,
+            interleaved=True,
+            touch=True,
+            statistic=median,
+            statistic_name="median over rounds",
+        ),
+        Protocol(
+            name="paper",
+            runs=100,
+            interleaved=False,
+            touch=False,
+            statistic=trimmed_mean,
+            statistic_name="20% trimmed mean",
+        ),
+    )
+}
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol of that name.
+
+    Raises:
+        DLBricksError: If there is none.
+    """
+    if name not in PROTOCOLS:
+        raise DLBricksError(f"unknown protocol {name!r}", hint=f"Known: {', '.join(PROTOCOLS)}.")
+    return PROTOCOLS[name]

@@ -1,0 +1,258 @@
+"""Is this machine fit to measure on? One small check for each known disturbance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dlbricks_core.measure.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
+from dlbricks_core.measure.machine import CPUS, Machine
+
+Status = Literal["ok", "warn", "unknown"]
+
+#: Memory that a run should find free, and swap whose use is no cause for worry, in bytes.
+ENOUGH_MEMORY = 2 * 2**30
+LITTLE_SWAP = 64 * 2**20
+#: Clocks that are read without a system call, or nearly so.
+FAST_CLOCKS = frozenset(
+    {
+        "tsc",
+        "kvm-clock",
+        "arch_sys_counter",
+        "hyperv_clocksource_tsc_page",
+        "timebase",
+        "riscv_clocksource",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Answer to one question about the machine.
+
+    Attributes:
+        name: What was looked at.
+        status: ``unknown`` where the machine does not tell.
+        finding: What was found, in one line.
+        advice: What to do about it, with the command; empty if nothing is to be done.
+    """
+
+    name: str
+    status: Status
+    finding: str
+    advice: str = ""
+
+
+def check_readiness(machine: Machine | None = None, window_s: float = 0.5) -> list[Check]:
+    """Looks at everything that is known to disturb measurements.
+
+    Args:
+        machine: Where to look; this machine by default.
+        window_s: For how long to watch the load; nothing else may run meanwhile.
+    """
+    machine = machine or Machine()
+    sampler = LoadSampler(machine)
+    time.sleep(window_s)
+    load = sampler.load()
+    return [check(machine) for check in CHECKS] + [check(load) for check in LOAD_CHECKS]
+
+
+def _governor(machine: Machine) -> Check:
+    found = machine.frequency_governors()
+    if not found:
+        return Check("frequency governor", "unknown", "not visible", _ask_host(machine))
+    if found == ["performance"]:
+        return Check("frequency governor", "ok", "performance")
+    return Check(
+        "frequency governor",
+        "warn",
+        f"{', '.join(found)}: the frequency follows the load",
+        "sudo cpupower frequency-set --governor performance",
+    )
+
+
+def _turbo(machine: Machine) -> Check:
+    boost = machine.boost()
+    if boost is None:
+        return Check("turbo", "unknown", "not visible", _ask_host(machine))
+    if not boost:
+        return Check("turbo", "ok", "off")
+    switches = (
+        (f"{CPUS}/intel_pstate/no_turbo", "1", ""),
+        (f"{CPUS}/cpufreq/boost", "0", ""),
+        (f"{CPUS}/cpu*/cpufreq/boost", "0", " > /dev/null"),
+    )
+    advice = next(
+        f"echo {value} | sudo tee /{path}{quiet}"
+        for path, value, quiet in switches
+        if any(machine.root.glob(path))
+    )
+    finding = "on: the frequency depends on temperature and on how many cores work"
+    return Check("turbo", "warn", finding, advice)
+
+
+def _smt(machine: Machine) -> Check:
+    active = machine.number(f"{CPUS}/smt/active")
+    if active:
+        return Check(
+            "hyper-threading",
+            "warn",
+            "on: two hardware threads share each core",
+            f"echo off | sudo tee /{CPUS}/smt/control (or use no more --threads than cores)",
+        )
+    if machine.hypervisor():
+        finding = "not visible: two virtual CPUs may share a core"
+        return Check("hyper-threading", "unknown", finding, _ask_host(machine))
+    if active is None:
+        return Check("hyper-threading", "unknown", "not visible", _ask_host(machine))
+    return Check("hyper-threading", "ok", "off")
+
+
+def _cores(machine: Machine) -> Check:
+    online = machine.online()
+    finding = (
+        f"{machine.cores(machine.cpus)} of {machine.cores(online)} cores usable"
+        f" ({len(machine.cpus)} of {len(online)} CPUs)"
+    )
+    foreign = {
+        sibling
+        for cpu in machine.cpus
+        for sibling in machine.siblings(cpu) & online
+        if sibling not in machine.cpus
+    }
+    if not foreign:
+        return Check("cores", "ok", finding)
+    listed = ",".join(map(str, sorted(machine.cpus | foreign)))
+    return Check(
+        "cores",
+        "warn",
+        f"{finding}; others may run on the second thread of a core in use",
+        f"take whole cores: taskset --cpu-list {listed} dlbricks ..., or --cpuset-cpus={listed}"
+        " for the container",
+    )
+
+
+def _quota(machine: Machine) -> Check:
+    quota = machine.cpu_quota()
+    if quota is None:
+        return Check("CPU quota", "ok", "none")
+    return Check(
+        "CPU quota",
+        "warn",
+        f"{quota:g} CPUs: the container is stopped whenever it has used them up"
+        f" ({machine.throttled():.1f} s so far)",
+        "give it CPUs of its own instead of a quota: docker run --cpuset-cpus=0-3, no --cpus",
+    )
+
+
+def _memory(machine: Machine) -> Check:
+    available, limit = machine.memory_available(), machine.memory_limit()
+    if available is None:
+        return Check("memory", "unknown", "not visible")
+    limited = f", container limited to {_gib(limit)}" if limit is not None else ""
+    finding = f"{_gib(available)} available{limited}"
+    if available >= ENOUGH_MEMORY:
+        return Check("memory", "ok", finding)
+    advice = "end other programs (ps aux --sort=-%mem | head)"
+    if limit is not None:
+        advice += ", or give the container more: docker run --memory=8g"
+    return Check("memory", "warn", finding, advice)
+
+
+def _swap(machine: Machine) -> Check:
+    memory = machine.memory()
+    if "SwapTotal" not in memory:
+        return Check("swap", "unknown", "not visible")
+    used = memory["SwapTotal"] - memory.get("SwapFree", 0)
+    if used <= LITTLE_SWAP:
+        return Check("swap", "ok", "not in use" if memory["SwapTotal"] else "none")
+    advice = "end other programs, then: sudo swapoff --all && sudo swapon --all"
+    return Check("swap", "warn", f"{_gib(used)} in use", advice)
+
+
+def _temperature(machine: Machine) -> Check:
+    counts = machine.per_cpu("thermal_throttle/core_throttle_count")
+    if not counts:
+        return Check("temperature", "unknown", "throttling is not counted here")
+    highest = max(int(count) for count in counts.values())
+    if not highest:
+        return Check("temperature", "ok", "never throttled since the system started")
+    return Check(
+        "temperature",
+        "warn",
+        f"a core was throttled {highest} times since the system started",
+        f"improve the cooling; does it still rise? watch cat /{CPUS}/cpu0/thermal_throttle/*count",
+    )
+
+
+def _clock(machine: Machine) -> Check:
+    folder = "sys/devices/system/clocksource/clocksource0"
+    current = machine.text(f"{folder}/current_clocksource")
+    if current is None:
+        return Check("clock", "unknown", "not visible")
+    if current in FAST_CLOCKS:
+        return Check("clock", "ok", current)
+    offered = (machine.text(f"{folder}/available_clocksource") or "").split()
+    better = next((name for name in offered if name in FAST_CLOCKS), None)
+    return Check(
+        "clock",
+        "warn",
+        f"{current}: reading the time is slow",
+        f"echo {better} | sudo tee /{folder}/current_clocksource"
+        if better
+        else "restart the system with the kernel parameter tsc=reliable",
+    )
+
+
+def _virtual(machine: Machine) -> Check:
+    hypervisor = machine.hypervisor()
+    if hypervisor is None:
+        return Check("virtualization", "ok", "none found")
+    name = "" if hypervisor == "unknown" else f" ({hypervisor})"
+    return Check(
+        "virtualization",
+        "unknown",
+        f"virtual machine{name}: frequency and neighbours are the host's",
+        "prefer a bare-metal or dedicated host, and repeat runs at other times",
+    )
+
+
+def _others(load: MachineLoad) -> Check:
+    finding = f"other processes use {load.others:.2f} of {load.cpus} CPUs"
+    if load.others <= MAX_OTHERS * load.cpus:
+        return Check("load", "ok", finding)
+    return Check("load", "warn", finding, "end them; see which they are: top -o %CPU")
+
+
+def _steal(load: MachineLoad) -> Check:
+    finding = f"the hypervisor takes away {load.steal / load.cpus:.1%} of the CPU time"
+    if load.steal <= MAX_STEAL * load.cpus:
+        return Check("steal", "ok", finding)
+    return Check("steal", "warn", finding, "use a dedicated host, or a less busy one")
+
+
+def _ask_host(machine: Machine) -> str:
+    where = "the host of the virtual machine" if machine.hypervisor() else "the BIOS settings"
+    return f"ask the administrator, or look at {where}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+#: In the order in which they are reported.
+CHECKS: tuple[Callable[[Machine], Check], ...] = (
+    _governor,
+    _turbo,
+    _smt,
+    _cores,
+    _quota,
+    _memory,
+    _swap,
+    _temperature,
+    _clock,
+    _virtual,
+)
+LOAD_CHECKS: tuple[Callable[[MachineLoad], Check], ...] = (_others, _steal)

@@ -1,0 +1,199 @@
+"""A measuring session: times what the store lacks and commits every sample at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar, get_args
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import Model
+from dlbricks_core.measure.bench import Bench
+from dlbricks_core.measure.protocols import Protocol
+from dlbricks_core.store import Kind, MeasurementKey, ResultStore, SampleSet
+
+_CALL_RUNS = 100
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+
+StepT = TypeVar("StepT")
+
+_LOADED_SHARE = 0.4
+"""Of the worker's memory: what loaded networks may take by our count. Frameworks keep
+scratch space and reordered copies of weights that nobody can count beforehand."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One network to time.
+
+    Attributes:
+        key: Where its samples belong.
+        model: A brick or a whole model, cut out.
+        missing: How many samples the store lacks.
+    """
+
+    key: MeasurementKey
+    model: Model
+    missing: int
+
+    @property
+    def handle(self) -> str:
+        """What the worker knows the network by."""
+        return f"{self.key.kind}:{self.key.signature}"
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Operator types in the order in which they run."""
+        return tuple(layer.qualified_op for layer in self.model.layers)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory for weights, inputs and results."""
+        return sum(spec.nbytes for spec in self.model.tensors.values())
+
+
+@dataclass
+class Effort:
+    """What a session spent: seconds, runs and networks by kind."""
+
+    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
+    runs: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    networks: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    groups: int = 0
+
+
+Advance = Callable[[str], None]
+"""Called after each step (a load or a sampling) with what was done."""
+
+
+class Session:
+    """Times jobs on one bench, or on one for each backend, and stores the samples.
+
+    Only one worker computes at a time. In every round the jobs run in the order in which
+    they are given.
+
+    Args:
+        bench: The worker to run on; where jobs are for several backends, a worker for
+            each by the backend's name.
+        store: Where samples go, committed one by one.
+        protocol: How to measure.
+        advance: Told of every step.
+    """
+
+    def __init__(
+        self,
+        bench: Bench | Mapping[str, Bench],
+        store: ResultStore,
+        protocol: Protocol,
+        advance: Advance = lambda done: None,
+    ) -> None:
+        self.identifier = uuid.uuid4().hex
+        self.effort = Effort()
+        self._benches = bench
+        self._store = store
+        self._protocol = protocol
+        self._advance = advance
+        self._round = 0
+
+    def steps(self, jobs: Sequence[Job]) -> int:
+        """How often ``advance`` will be called if nothing fails."""
+        if self._protocol.interleaved:
+            return sum(1 + job.missing for job in jobs)
+        return 2 * len(jobs)
+
+    def run(self, jobs: Sequence[Job]) -> dict[MeasurementKey, str]:
+        """Times the jobs.
+
+        Returns:
+            The jobs that failed and why; also committed to the store.
+        """
+        failures: dict[MeasurementKey, str] = {}
+        for group in self._groups(jobs):
+            self.effort.groups += 1
+            failures |= self._run_group(group)
+        return failures
+
+    def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Jobs that fit into memory together; network by network where loops are wanted.
+
+        A network's jobs on several backends share a group, so that they can be compared.
+        """
+        room = self._room(jobs) if self._protocol.interleaved else 0.0
+        groups: list[list[Job]] = []
+        place: dict[str, int] = {}
+        used = 0
+        for job in jobs:
+            if job.handle not in place:
+                if not groups or used + job.nbytes > room:
+                    groups.append([])
+                    used = 0
+                place[job.handle] = len(groups) - 1
+                used += job.nbytes
+            groups[place[job.handle]].append(job)
+        return groups
+
+    def _room(self, jobs: Sequence[Job]) -> float:
+        return min((self._bench(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
+
+    def _bench(self, job: Job) -> Bench:
+        benches = self._benches
+        return benches if isinstance(benches, Bench) else benches[job.key.backend]
+
+    def _run_group(self, jobs: Sequence[Job]) -> dict[MeasurementKey, str]:
+        failures: dict[MeasurementKey, str] = {}
+        missing = {job.key: job.missing for job in jobs}
+        for job in jobs:
+            self._attempt(job, failures, self._load)
+            self.effort.networks[job.key.kind] += 1
+        alive = [job for job in jobs if job.key not in failures]
+        while alive:
+            self._measure_calls(alive)
+            for job in alive:
+                runs = 1 if self._protocol.interleaved else job.missing
+                samples = self._attempt(job, failures, self._sampler(runs))
+                if samples:
+                    self._keep(job, samples)
+                    missing[job.key] -= len(samples)
+            self._round += 1
+            alive = [job for job in alive if job.key not in failures and missing[job.key] > 0]
+        for job in jobs:
+            self._bench(job).unload(job.handle)
+        return failures
+
+    def _load(self, job: Job) -> float:
+        native = job.key.kind == "native"
+        return self._bench(job).load(job.handle, job.model, native=native)
+
+    def _measure_calls(self, jobs: Sequence[Job]) -> None:
+        """The timer's own cost, taken in the round and the way in which samples are taken."""
+        runs = 1 if self._protocol.interleaved else _CALL_RUNS
+        for bench in {id(bench): bench for bench in map(self._bench, jobs)}.values():
+            bench.measure_call(runs, touch=self._protocol.touch)
+
+    def _sampler(self, runs: int) -> Callable[[Job], list[float]]:
+        touch = self._protocol.touch
+        return lambda job: self._bench(job).sample(job.handle, runs, touch=touch)
+
+    def _keep(self, job: Job, samples: Sequence[float]) -> None:
+        call_ms = self._bench(job).call_ms
+        taken = SampleSet(self.identifier, self._round, tuple(samples), call_ms=call_ms)
+        self._store.add_samples(job.key, taken, job.operators)
+        self.effort.runs[job.key.kind] += len(samples)
+
+    def _attempt(
+        self, job: Job, failures: dict[MeasurementKey, str], step: Callable[[Job], StepT]
+    ) -> StepT | None:
+        """Result of a step, or ``None`` after noting why it failed."""
+        begin = perf_counter()
+        try:
+            return step(job)
+        except DLBricksError as error:
+            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            failures[job.key] = reason
+            self._store.record_failure(job.key, reason, job.operators)
+            return None
+        finally:
+            self.effort.seconds[job.key.kind] += perf_counter() - begin
+            self._advance(job.key.kind)

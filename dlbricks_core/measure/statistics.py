@@ -1,0 +1,106 @@
+"""From raw samples to figures: locations, their uncertainty, and warnings.
+
+The functions of location work along the last axis, so that the same one serves the
+samples of a brick and a table of their resamplings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Samples = Sequence[float] | npt.NDArray[np.floating[Any]]
+FloatArray = npt.NDArray[np.float64]
+
+#: As pyperf warns: relative standard deviation, relative distance of an extreme from
+#: the mean, and the shortest time that a clock resolves well.
+MAX_DEVIATION = 0.10
+MAX_EXTREME = 0.50
+MIN_SAMPLE_MS = 1.0
+
+
+def median(samples: Samples) -> FloatArray:
+    """Median along the last axis."""
+    return np.asarray(np.median(_filled(samples), axis=-1))
+
+
+def trimmed_mean(samples: Samples, fraction: float = 0.2) -> FloatArray:
+    """Mean of what is left when the lowest and the highest samples are dropped.
+
+    Args:
+        samples: At least one along the last axis.
+        fraction: Share dropped at each end, rounded down to whole samples; with the
+            paper's fifth, four samples or fewer are all kept.
+    """
+    if not 0 <= fraction < 0.5:
+        raise ValueError(f"cannot drop {fraction} at each end")
+    ordered = np.sort(_filled(samples), axis=-1)
+    count = ordered.shape[-1]
+    dropped = int(fraction * count)
+    return np.asarray(ordered[..., dropped : count - dropped].mean(axis=-1))
+
+
+def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of the median, whatever the distribution.
+
+    The limits are samples themselves: the number of samples below the true median
+    follows the binomial distribution. Fewer than six samples reach no level of 95%,
+    whose interval is then the whole range.
+
+    Args:
+        samples: Independent of each other.
+        level: Probability, at least, that the interval holds the true median.
+    """
+    ordered = np.sort(_filled(samples))
+    count = ordered.size
+    # Of the 2**count equally likely ways in which the samples fall on the two sides of the
+    # true median, so many may put it outside at one end.
+    allowed = Fraction((1 - level) / 2) * 2**count
+    below, outside = 0, 1
+    while outside + math.comb(count, below + 1) <= allowed:
+        below += 1
+        outside += math.comb(count, below)
+    return float(ordered[below]), float(ordered[count - 1 - below])
+
+
+def warnings_for(samples_ms: Samples) -> list[str]:
+    """Why a measurement may be unstable, with the thresholds of pyperf."""
+    values = _filled(samples_ms)
+    mean = float(values.mean())
+    found = []
+    if values.size > 1 and mean > 0:
+        deviation = float(values.std(ddof=1))
+        if deviation >= MAX_DEVIATION * mean:
+            found.append(
+                f"the standard deviation ({_ms(deviation)}) is {deviation / mean:.0%}"
+                f" of the mean ({_ms(mean)})"
+            )
+        for name, extreme in (("minimum", float(values.min())), ("maximum", float(values.max()))):
+            if abs(extreme - mean) >= MAX_EXTREME * mean:
+                side = "greater" if extreme > mean else "smaller"
+                found.append(
+                    f"the {name} ({_ms(extreme)}) is {abs(extreme - mean) / mean:.0%} {side}"
+                    f" than the mean ({_ms(mean)})"
+                )
+    if values.min() < MIN_SAMPLE_MS:
+        found.append(f"the shortest sample took only {_ms(float(values.min()))}")
+    return found
+
+
+def _filled(samples: Samples) -> FloatArray:
+    values = np.asarray(samples, dtype=np.float64)
+    if values.size == 0:
+        raise ValueError("no samples")
+    return values
+
+
+def _ms(value: float) -> str:
+    """Three significant digits, in the unit that reads best."""
+    if value >= 1:
+        return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+    return f"{value * 1000:.3g} µs" if value >= 1e-3 else f"{value * 1e6:.3g} ns"

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from dlbricks_core.measure.latency import Latency
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.ranking import Cost, Ranking, Ratio
+
+PROTOCOL = PROTOCOLS["interleaved"]
+
+
+def cost(samples, call_ms=0.0):
+    return Cost.brick(Latency(tuple(samples), PROTOCOL, call_ms))
+
+
+def drifting(rounds=40, seed=0):
+    """Half the rounds run on a machine that is twice as slow."""
+    rng = np.random.default_rng(seed)
+    return np.where(np.arange(rounds) % 2, 2.0, 1.0) * rng.normal(1, 0.01, rounds)
+
+
+def test_drift_that_both_saw_leaves_the_ratio_alone():
+    speed = drifting()
+    noise = np.random.default_rng(1).normal(1, 0.01, speed.size)
+    ratio = Ratio.of(cost(speed * 1.1 * noise), cost(speed))
+    assert ratio.value == pytest.approx(1.1, rel=0.05)
+    assert ratio.clear
+    assert ratio.low > 1.05
+    assert ratio.high < 1.15
+    shuffled = np.random.default_rng(2).permutation(speed * 1.1)
+    assert not Ratio.of(cost(shuffled), cost(speed)).clear
+
+
+def test_noise_alone_has_no_winner():
+    ranking = Ranking.of({"a": cost(drifting(seed=1)), "b": cost(drifting(seed=2))})
+    assert ranking.winner is None
+    assert ranking.fastest in ("a", "b")
+    assert ranking.margin.low <= 1 <= ranking.margin.high
+
+
+def test_the_winner_must_beat_every_other():
+    speed = drifting()
+    rng = np.random.default_rng(3)
+    near = speed * rng.normal(1.0005, 0.02, speed.size)
+    ranking = Ranking.of({"slow": cost(3 * speed), "near": cost(near), "fast": cost(speed)})
+    assert list(ranking.costs)[-1] == "slow"
+    assert ranking.ratios["slow"].clear
+    assert ranking.winner is None
+    assert Ranking.of({"slow": cost(3 * speed), "fast": cost(speed)}).winner == "fast"
+
+
+def test_the_timers_own_cost_does_not_count():
+    quick = Ranking.of({"a": cost([1.2] * 5, call_ms=0.2), "b": cost([2.9] * 5, call_ms=0.4)})
+    assert quick.costs["a"].ms == pytest.approx(1.0)
+    assert quick.margin.value == pytest.approx(2.5)
+
+
+def test_what_is_lost_in_the_timers_cost_is_no_clear_winner():
+    lost = Ranking.of({"a": cost([0.1] * 5, call_ms=0.2), "b": cost([0.5] * 5, call_ms=0.2)})
+    assert lost.fastest == "a"
+    assert lost.margin == Ratio(None, None, None)
+    assert lost.winner is None
+    both = Ranking.of({"a": cost([0.1] * 5, call_ms=0.2), "b": cost([0.2] * 5, call_ms=0.2)})
+    assert both.margin == Ratio(1.0, 1.0, 1.0)
+
+
+def test_one_backend_alone_wins_nothing():
+    alone = Ranking.of({"a": cost([1.0] * 3)})
+    assert (alone.fastest, alone.winner, alone.margin) == ("a", None, None)
+    assert Ranking.of({}).fastest is None

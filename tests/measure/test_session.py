@@ -1,0 +1,157 @@
+from datetime import UTC
+
+import numpy as np
+import pytest
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.session import Job, Session
+from dlbricks_core.store import MeasurementKey, ResultStore
+
+SPEC = TensorSpec("float32", (3,))
+
+
+def one(op, domain=""):
+    return Model("one", (Layer(op, ("x0",), ("t0",), domain=domain),), ("x0",), ("t0",),
+                 {"x0": SPEC, "t0": SPEC})  # fmt: skip
+
+
+def job(op, domain="", missing=3):
+    key = MeasurementKey(f"{domain}.{op}", "brick", "faulty", "1.0", "{}", "here", 1, "p")
+    return Job(key, one(op, domain), missing)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def bench(faulty):
+    settings = BenchSettings(BackendSettings(), timeout_s=4, memory_bytes=2**30)
+    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_faults_are_named_and_everything_else_is_measured(bench, store, protocol):
+    good = [job("Relu"), job("Sigmoid"), job("Tanh")]
+    bad = [
+        job(op, "faulty")
+        for op in ("Crash", "Leave", "Hang", "Exhaust", "Raise", "NaN", "CrashLater")
+    ]
+    mixed = [good[0], *bad[:3], good[1], *bad[3:], good[2]]
+    failures = Session(bench, store, protocol).run(mixed)
+
+    reasons = {key.signature.split(".")[1]: reason for key, reason in failures.items()}
+    assert set(reasons) == {j.key.signature.split(".")[1] for j in bad}
+    assert "SIGSEGV" in reasons["Crash"]
+    assert "exit status 7" in reasons["Leave"]
+    assert "no answer within" in reasons["Hang"]
+    assert "memory" in reasons["Exhaust"]
+    assert "kernel not found" in reasons["Raise"]
+    assert "NaN" in reasons["NaN"]
+    assert "SIGSEGV" in reasons["CrashLater"]
+
+    stored = store.get([j.key for j in mixed])
+    for each in good:
+        assert len(stored[each.key].samples_ms) == 3
+        assert stored[each.key].failure is None
+    for each in bad:
+        assert stored[each.key].failure == failures[each.key]
+
+
+def test_a_brick_that_breaks_the_check_is_found_among_others(bench):
+    models = {name: one(name) for name in ("Relu", "CrashCheck", "Sigmoid", "Unsupported")}
+    reasons = bench.unsupported(models)
+    assert set(reasons) == {"CrashCheck", "Unsupported"}
+    assert "SIGSEGV" in reasons["CrashCheck"]
+    assert "no counterpart" in reasons["Unsupported"]
+
+
+def test_every_sample_is_committed_as_soon_as_it_is_taken(bench, store):
+    jobs = [job("Relu", missing=4), job("Tanh", missing=4)]
+    seen = []
+
+    def stop_in_the_middle(_):
+        total = sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values())
+        seen.append(total)
+        if total == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Session(bench, store, PROTOCOLS["interleaved"], stop_in_the_middle).run(jobs)
+    assert sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values()) >= 5
+
+
+def test_interleaved_takes_turns_and_paper_does_not(bench, store):
+    jobs = [job("Relu"), job("Tanh")]
+    order = []
+    original = bench.sample
+    bench.sample = lambda key, runs, touch: order.append(key) or original(key, runs, touch=touch)
+    Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+    assert order == [j.handle for _ in range(3) for j in jobs]
+    order.clear()
+    Session(bench, store, PROTOCOLS["paper"]).run([job("Abs"), job("Neg")])
+    assert len(order) == 2
+
+
+def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
+    settings = BenchSettings(BackendSettings(), memory_bytes=2**31)
+    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
+        spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
+        jobs = [
+            Job(
+                MeasurementKey(op, "brick", "faulty", "1.0", "{}", "here", 1, "p"),
+                Model("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
+                      {"x0": spec, "t0": spec}),
+                1,
+            )
+            for op in ("Relu", "Abs", "Neg")
+        ]  # fmt: skip
+        session = Session(bench, store, PROTOCOLS["interleaved"])
+        assert session.run(jobs) == {}
+        assert session.effort.groups == 3
+
+
+def test_the_timers_own_cost_is_measured_and_kept(bench, store):
+    Session(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
+    kept = store.get([job("Relu").key])[job("Relu").key]
+    assert 0 <= kept.call_ms < 10
+    assert kept.call_ms == bench.call_ms
+    assert kept.samples[0].taken_at.tzinfo == UTC
+    assert kept.layers == ("Relu",)
+
+
+def test_steps_are_what_advance_hears(bench, store):
+    for protocol in PROTOCOLS.values():
+        heard = []
+        session = Session(bench, store, protocol, heard.append)
+        jobs = [job("Relu"), job("Sign")]
+        session.run(jobs)
+        assert len(heard) == session.steps(jobs)
+        store.forget(j.key for j in jobs)
+
+
+def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
+    with (
+        Bench(
+            "faulty_backend:Absent", faulty.FaultyBackend(), BenchSettings(BackendSettings())
+        ) as bench,
+        pytest.raises(DLBricksError, match="Absent"),
+    ):
+        bench.load("x", one("Relu"))
+
+
+def test_bricks_of_a_model_run_on_a_worker(bench, residual):
+    bricks = BrickSet.of([residual()], 2)
+    for identity, brick in bricks.bricks.items():
+        assert bench.load(identity, brick.model) > 0
+        samples = bench.sample(identity, 2, touch=True)
+        assert len(samples) == 2
+        assert np.min(samples) > 0

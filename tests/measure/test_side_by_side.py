@@ -1,0 +1,63 @@
+"""One session on several backends."""
+
+import pytest
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.session import Job, Session
+from dlbricks_core.store import MeasurementKey, ResultStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def bench(faulty):
+    def made(memory=2**31):
+        settings = BenchSettings(BackendSettings(), timeout_s=30, memory_bytes=memory)
+        return Bench(faulty.TARGET, faulty.FaultyBackend(), settings)
+
+    return made
+
+
+def job(op, backend, domain="", size=3, runs=2):
+    spec = TensorSpec("float32", (size,))
+    layer = Layer(op, ("x",), ("t",), domain=domain)
+    model = Model("one", (layer,), ("x",), ("t",), {"x": spec, "t": spec})
+    return Job(MeasurementKey(op, "brick", backend, "1", "{}", "here", 1, "p"), model, runs)
+
+
+def test_a_network_is_in_one_group_on_all_backends(bench, store):
+    benches = {"a": bench(2**33), "b": bench(3 * 2**30)}
+    quarter_of_a_gigabyte = 2**26
+    jobs = [
+        job(op, backend, size=quarter_of_a_gigabyte)
+        for backend in benches
+        for op in ("Relu", "Abs", "Neg")
+    ]
+    groups = Session(benches, store, PROTOCOLS["interleaved"])._groups(jobs)
+    assert [[(j.key.signature, j.key.backend) for j in group] for group in groups] == [
+        [("Relu", "a"), ("Abs", "a"), ("Relu", "b"), ("Abs", "b")],
+        [("Neg", "a"), ("Neg", "b")],
+    ]
+    loops = Session(benches, store, PROTOCOLS["paper"])._groups(jobs)
+    assert [[j.key.backend for j in group] for group in loops] == [["a", "b"]] * 3
+
+
+def test_a_crash_on_one_backend_does_not_reach_the_other(bench, store):
+    with bench() as a, bench() as b:
+        crash = job("CrashLater", "a", domain="faulty", runs=3)
+        good = [job(op, backend, runs=3) for backend in "ab" for op in ("Relu", "Tanh")]
+        jobs = [good[0], crash, *good[1:]]
+        failures = Session({"a": a, "b": b}, store, PROTOCOLS["interleaved"]).run(jobs)
+    assert list(failures) == [crash.key]
+    assert "SIGSEGV" in failures[crash.key]
+    stored = store.get(j.key for j in jobs)
+    assert {len(stored[j.key].samples_ms) for j in good} == {3}
+    rounds = {j.key: [s.round for s in stored[j.key].samples] for j in good}
+    assert rounds[good[0].key] == rounds[good[2].key]

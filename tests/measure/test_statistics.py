@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.measure.statistics import median, median_interval, trimmed_mean, warnings_for
+
+latencies = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=120)
+
+
+def test_trimmed_mean_drops_the_lowest_and_the_highest_fifth():
+    assert trimmed_mean([1, 2, 3, 4, 1000]) == 3
+    assert trimmed_mean([5, 1, 4, 2, 3, 1000, -1000, 3, 3, 3]) == pytest.approx(18 / 6)
+    hundred = [*range(80), *[10**9] * 20]
+    assert trimmed_mean(hundred) == np.mean(range(20, 80))
+
+
+def test_trimmed_mean_keeps_all_of_four_samples():
+    assert trimmed_mean([1, 2, 3, 10]) == 4
+    assert trimmed_mean([7]) == 7
+
+
+@given(latencies, st.floats(0, 0.49))
+def test_trimmed_mean_is_between_extremes_whatever_the_order(samples, fraction):
+    found = trimmed_mean(samples, fraction)
+    assert found == trimmed_mean(samples[::-1], fraction)
+    assert min(samples) <= found * (1 + 1e-12)
+    assert found <= max(samples) * (1 + 1e-12)
+
+
+@given(latencies)
+def test_trimmed_mean_goes_from_the_mean_to_the_median(samples):
+    assert trimmed_mean(samples, 0) == pytest.approx(np.mean(samples))
+    if len(samples) % 2:
+        almost_half = (len(samples) // 2 + 0.5) / len(samples)
+        assert trimmed_mean(samples, min(almost_half, 0.4999)) == pytest.approx(median(samples))
+
+
+def test_locations_work_along_the_last_axis():
+    table = np.random.default_rng(0).random((3, 4, 15))
+    for statistic in (median, trimmed_mean):
+        found = statistic(table)
+        assert found.shape == (3, 4)
+        assert found[1, 2] == pytest.approx(float(statistic(table[1, 2])))
+
+
+@pytest.mark.parametrize("statistic", [median, trimmed_mean, median_interval, warnings_for])
+def test_nothing_follows_from_no_samples(statistic):
+    with pytest.raises(ValueError, match="no samples"):
+        statistic([])
+
+
+@pytest.mark.parametrize(
+    ("count", "rank"), [(1, 1), (5, 1), (6, 1), (10, 2), (20, 6), (30, 10), (50, 18), (100, 40)]
+)
+def test_median_interval_has_the_ranks_of_the_published_tables(count, rank):
+    assert median_interval(range(1, count + 1)) == (rank, count + 1 - rank)
+
+
+@given(latencies, st.floats(0.01, 0.999))
+def test_median_interval_holds_the_median(samples, level):
+    low, high = median_interval(samples, level)
+    assert low in samples
+    assert high in samples
+    assert low <= median(samples) <= high
+
+
+def test_median_interval_covers_the_true_median_as_often_as_it_says():
+    generator = np.random.default_rng(1)
+    held = 0
+    for _ in range(1000):
+        low, high = median_interval(generator.lognormal(0, 1, 25))
+        held += low <= 1 <= high
+    assert 940 <= held <= 980
+
+
+def test_steady_samples_give_no_warning():
+    assert warnings_for([5.0, 5.1, 4.9, 5.05]) == []
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([5.0, 6.0, 4.0, 5.5], ["standard deviation"]),
+        ([5.0] * 99 + [7.6], ["maximum"]),
+        ([5.0] * 99 + [2.4], ["minimum"]),
+        ([0.9, 0.91, 0.9], ["shortest"]),
+        ([0.0, 0.0], ["shortest"]),
+        ([5.0, 0.5, 20.0], ["standard deviation", "minimum", "maximum", "shortest"]),
+        ([3.0], []),
+    ],
+)
+def test_unstable_samples_give_the_warnings_of_pyperf(samples, words):
+    found = warnings_for(samples)
+    assert len(found) == len(words)
+    assert all(word in text for word, text in zip(words, found, strict=True))
+
+
+def test_warnings_say_how_much():
+    assert warnings_for([1.0, 1.0, 4.0]) == [
+        "the standard deviation (1.73 ms) is 87% of the mean (2 ms)",
+        "the minimum (1 ms) is 50% smaller than the mean (2 ms)",
+        "the maximum (4 ms) is 100% greater than the mean (2 ms)",
+    ]
+    assert warnings_for([0.0123]) == ["the shortest sample took only 12.3 µs"]
+
+
+@given(latencies, st.floats(1.5, 100))
+def test_only_the_warning_of_short_samples_depends_on_the_unit(samples, factor):
+    def kinds(values):
+        return [text.split("(")[0] for text in warnings_for(values) if "shortest" not in text]
+
+    mean, deviation = np.mean(samples), np.std(samples, ddof=1) if len(samples) > 1 else 0
+    close = [abs(deviation / mean - 0.1), *(abs(abs(np.array(samples) / mean - 1) - 0.5))]
+    if min(close) > 1e-6:
+        assert kinds(samples) == kinds([ms * factor for ms in samples])
