@@ -1,0 +1,44 @@
+"""``dlbricks compare``: the same bricks on several frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import comparison_data, comparison_page, print_comparison
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import compare, load_models
+
+
+@click.command("compare")
+@options.models_argument
+@options.measure_each_options
+@options.cut_options
+@options.load_options
+@options.timing_options
+@options.store_option
+@options.json_option
+@options.html_option
+@options.quiet_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Time the same bricks on several frameworks: who is fastest, and by how much.
+
+    Each framework runs in a process of its own. They take turns in every round, so that
+    drift of the machine meets all of them alike. What the store already holds is not
+    measured again.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    measure = options.measure_each_options_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress)
+        result = compare(loaded, options.cut_options_of(values), measure, opened, progress)
+    print_comparison(output.console, result)
+    output.write_json(comparison_data(result, load.batch))
+    output.write_html(lambda: comparison_page(result, load.batch))
+    return EXIT_PARTIAL if result.failures else 0

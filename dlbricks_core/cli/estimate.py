@@ -1,0 +1,48 @@
+"""``dlbricks estimate``: composes from the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import print_run, run_data, run_page
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import estimate, load_models
+
+
+@click.command("estimate")
+@options.models_argument
+@options.measure_options
+@options.cut_options
+@options.composer_option
+@options.load_options
+@options.store_option
+@click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
+@options.json_option
+@options.html_option
+@options.quiet_options
+def command(models: tuple[str, ...], system: str | None, store: str | None, **values: Any) -> int:
+    """Compose estimates from stored measurements; runs nothing.
+
+    Bricks without a measurement are named, and the estimate is marked partial.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress)
+        result = estimate(
+            loaded,
+            options.cut_options_of(values),
+            options.measure_options_of(values),
+            opened,
+            system,
+        )
+    print_run(output.console, result)
+    output.write_json(run_data(result, load.batch))
+    output.write_html(lambda: run_page(result, load.batch))
+    return EXIT_PARTIAL if result.failures else 0

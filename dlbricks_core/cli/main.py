@@ -1,0 +1,105 @@
+"""Entry point of the command ``dlbricks``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core import __version__
+from dlbricks_core.errors import DLBricksError
+
+#: Commands in the order of the help text, and what each is for. A command's module is
+#: imported when it is used: listing plugins need not wait for the database.
+_COMMANDS = {
+    "run": "Estimate models from their bricks and compare with the whole (default).",
+    "estimate": "Compose estimates from stored measurements; runs nothing.",
+    "compare": "Time the same bricks on several frameworks, side by side.",
+    "verify": "Check that backends compute the same from the same models.",
+    "inspect": "Show a model's layers, bricks and repetition.",
+    "generate": "Write bricks as ONNX files, without the models' weights.",
+    "bench": "Time a folder of generated bricks.",
+    "models": "List the model collections.",
+    "plugins": "List backends, importers, collections and composers.",
+    "doctor": "Check whether this machine is ready to measure.",
+}
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    """Takes a command line that names no command for one of ``run``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"dlbricks_core.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*_COMMANDS, "--help", "-h", "--version"}:
+            if args[0].isalpha() and not Path(args[0]).exists():
+                raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 2 wrong usage or "
+    "unreadable input; 3 finished, but something failed (named in the report).",
+)
+@click.version_option(__version__, prog_name="dlbricks")
+def cli() -> None:
+    """Estimate how fast deep-learning models run on a CPU from a few short layer sequences.
+
+    \b
+    dlbricks --backend mxnet                   a set of well-known networks
+    dlbricks --backend mxnet a.onnx b.onnx     your own models
+    dlbricks inspect onnx:resnet50             what a model consists of
+
+    A MODEL is a file that an importer reads or COLLECTION:NAME; COLLECTION: alone means
+    all of it ('dlbricks models' lists them).
+    """  # noqa: D301 - click reads the backspace
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the command line and exits."""
+    arguments = sys.argv[1:] if argv is None else argv
+    verbose = any(a == "-v" or a == "--verbose" for a in arguments)
+    try:
+        status: Any = cli.main(args=arguments, prog_name="dlbricks", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _say("Interrupted. What was measured is in the store; run it again to go on.")
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except DLBricksError as error:
+        if verbose:
+            raise
+        _say(f"Error: {error.message}")
+        if error.hint:
+            _say(f"Hint: {error.hint}")
+        sys.exit(EXIT_USAGE)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,250 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.importers import parse_shape
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+_POSITIVE = click.IntRange(min=1)
+
+
+def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
+    """Several options as one decorator, in the order in which they are written."""
+
+    def decorate(command: CommandT) -> CommandT:
+        return functools.reduce(lambda f, option: option(f), reversed(decorators), command)
+
+    return decorate
+
+
+models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
+
+load_options = _group(
+    click.option("--batch", type=_POSITIVE, help="Size of dynamic batch axes."),
+    click.option(
+        "--dim",
+        "dims",
+        metavar="NAME=SIZE",
+        multiple=True,
+        help="Size of a dynamic dimension (seq=128, data.2=224), or an input's whole shape "
+        "(data=1x3x224x224). May be given more than once.",
+    ),
+    click.option(
+        "--fold-batchnorm",
+        is_flag=True,
+        help="Fold BatchNormalization into the layer before it.",
+    ),
+)
+
+cut_options = _group(
+    click.option(
+        "-G",
+        "--granularity",
+        type=_POSITIVE,
+        default=1,
+        show_default=True,
+        help="The most layers that a brick may hold.",
+    ),
+    click.option(
+        "--split",
+        "strategy",
+        type=click.Choice(list(STRATEGIES)),
+        default="chain",
+        show_default=True,
+        help="How models are cut.",
+    ),
+)
+
+composer_option = click.option(
+    "--composer", default="sequential", show_default=True, help="How brick latencies are joined."
+)
+
+_protocol_options = (
+    click.option(
+        "--threads",
+        type=_POSITIVE,
+        help="Threads for one operator.  [default: physical cores available]",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice(list(PROTOCOLS)),
+        default=next(iter(PROTOCOLS)),
+        show_default=True,
+        help="How networks are timed.",
+    ),
+    click.option("--runs", type=_POSITIVE, help="Runs of each network.  [default: the protocol's]"),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                 help="Of weights and inputs."),
+)  # fmt: skip
+
+measure_options = _group(
+    click.option("--backend", required=True, metavar="NAME", help="Framework to run on."),
+    click.option(
+        "--backend-option",
+        "backend_options",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Setting of the backend ('dlbricks plugins' lists them).",
+    ),
+    *_protocol_options,
+)
+
+_each_backend_options = (
+    click.option(
+        "--backends",
+        required=True,
+        metavar="NAME,NAME...",
+        help="Frameworks to compare, with commas between.",
+    ),
+    click.option(
+        "--backend-option",
+        "backend_options",
+        metavar="NAME.KEY=VALUE",
+        multiple=True,
+        help="Setting of one of the backends ('dlbricks plugins' lists them).",
+    ),
+)
+
+measure_each_options = _group(*_each_backend_options, *_protocol_options)
+
+verify_options = _group(
+    *_each_backend_options,
+    click.option("--threads", type=_POSITIVE, default=1, show_default=True,
+                 help="Threads for one operator."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                 help="Of weights and inputs."),
+    click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
+                 help="Largest relative error that counts as agreement."),
+    click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
+                 show_default=True,
+                 help="Seconds that the ONNX reference evaluator may take for a model; where it "
+                 "takes longer, the first backend is the reference. 0 leaves it out."),
+    click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
+                 default=120.0, show_default=True,
+                 help="Seconds that a network may take to load or to run once."),
+)  # fmt: skip
+
+timing_options = _group(
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=120.0,
+        show_default=True,
+        help="Seconds that a network may take to load or to run once.",
+    ),
+    click.option("--force", is_flag=True, help="Measure again what the store holds."),
+)
+
+store_option = click.option(
+    "--store",
+    metavar="PATH",
+    help="Result store, a path or SQLite URL.  [default: in the user's data folder]",
+)
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JSON ('-' for standard output).",
+)
+html_option = click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a report with plots as one HTML file.",
+)
+quiet_options = _group(
+    click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks."),
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
+)
+
+
+def load_options_of(values: dict[str, Any]) -> LoadOptions:
+    """What the options of ``load_options`` say."""
+    dims: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, text in _pairs(values["dims"], "--dim"):
+        try:
+            shape = parse_shape(text)
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{name}={text}: write a size (seq=128) or a shape (data=1x3x224x224)",
+                param_hint="--dim",
+            ) from error
+        if len(shape) == 1:
+            dims[name] = shape[0]
+        else:
+            shapes[name] = shape
+    return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"])
+
+
+def cut_options_of(values: dict[str, Any]) -> CutOptions:
+    """What the options of ``cut_options`` and ``composer_option`` say."""
+    return CutOptions(
+        values["granularity"], values["strategy"], values.get("composer", "sequential")
+    )
+
+
+def measure_options_of(values: dict[str, Any]) -> MeasureOptions:
+    """What the options of ``measure_options`` and ``timing_options`` say."""
+    chosen = dict(_pairs(values["backend_options"], "--backend-option"))
+    return _measure_options(values["backend"], chosen, values)
+
+
+def measure_each_options_of(values: dict[str, Any], fewest: int = 2) -> list[MeasureOptions]:
+    """What ``measure_each_options`` and ``timing_options`` say, for each backend.
+
+    Args:
+        values: Of the options.
+        fewest: How many backends there must be.
+    """
+    chosen: dict[str, dict[str, str]] = {n.strip(): {} for n in values["backends"].split(",")}
+    for text, value in _pairs(values["backend_options"], "--backend-option"):
+        name, _, key = text.partition(".")
+        if name not in chosen or not key:
+            raise click.BadParameter(
+                f"{text}={value}: write BACKEND.KEY=VALUE for one of {', '.join(chosen)}",
+                param_hint="--backend-option",
+            )
+        chosen[name][key] = value
+    if len(chosen) < fewest:
+        raise click.BadParameter("name two or more, with commas between", param_hint="--backends")
+    return [_measure_options(name, each, values) for name, each in chosen.items()]
+
+
+def _measure_options(
+    backend: str, backend_options: dict[str, str], values: dict[str, Any]
+) -> MeasureOptions:
+    return MeasureOptions(
+        backend=backend,
+        threads=values["threads"],
+        protocol=values.get("protocol", next(iter(PROTOCOLS))),
+        runs=values.get("runs"),
+        backend_options=backend_options,
+        seed=values["seed"],
+        timeout_s=values.get("timeout_s", 120.0),
+        force=values.get("force", False),
+    )
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=option)
+        pairs.append((name, value))
+    return pairs

@@ -1,0 +1,63 @@
+"""``dlbricks plugins``: everything that entry points announce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import Output
+from dlbricks_core.report import SCHEMA_VERSION, table
+from dlbricks_core.workflows.status import plugin_statuses
+
+
+@click.command("plugins")
+@options.json_option
+@options.quiet_options
+def command(**values: Any) -> int:
+    """List backends, importers, collections and composers, and what is wrong with any."""
+    output = Output(values)
+    statuses = plugin_statuses()
+    shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
+    for status in statuses:
+        plugin = status.plugin
+        state = "[red]broken[/]" if status.problem else "[green]ok[/]"
+        package = f"{escape(plugin.distribution)} {plugin.version}"
+        framework = status.framework or "-"
+        shown.add_row(plugin.kind, escape(plugin.name), package, framework, state)
+    output.console.print(shown)
+    for status in statuses:
+        name = f"{status.plugin.kind} {status.plugin.name}"
+        if status.problem:
+            output.console.print(f"[red]{escape(name)}:[/] {escape(status.problem)}")
+            output.console.print(f"  Cure: {escape(status.cure)}")
+        if status.capabilities:
+            output.console.print(f"[bold]{escape(name)}:[/] {escape(_told(status.capabilities))}")
+        for option, about in status.options.items():
+            choices = "|".join(about.choices)
+            output.console.print(
+                f"  --backend-option {escape(f'{option}={choices}')} "
+                f"(default {escape(about.default)}): {escape(about.help)}"
+            )
+    output.write_json(
+        {"schema_version": SCHEMA_VERSION, "plugins": [status.to_dict() for status in statuses]}
+    )
+    return 0
+
+
+def _told(capabilities: Mapping[str, Any]) -> str:
+    """Capabilities as a user reads them."""
+    parts = []
+    for key, value in capabilities.items():
+        if key == "isolated":
+            parts += ["loads in a process of its own"] if value else []
+        elif isinstance(value, int):
+            parts.append(f"{value} {key}")
+        elif isinstance(value, list):
+            parts.append(f"{key.replace('_', ' ')} {', '.join(value) or 'none'}")
+        else:
+            parts.append(f"{key} {value}")
+    return "; ".join(parts)

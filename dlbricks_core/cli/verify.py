@@ -1,0 +1,38 @@
+"""``dlbricks verify``: whether backends compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import print_verification, verification_data
+from dlbricks_core.workflows import VerifyOptions, load_models, verify
+
+
+@click.command("verify")
+@options.models_argument
+@options.verify_options
+@options.load_options
+@options.json_option
+@options.quiet_options
+def command(models: tuple[str, ...], **values: Any) -> int:
+    """Run whole models on several frameworks and compare what they compute.
+
+    All get the same random weights and inputs. Exit status 3: something disagrees, is
+    unsupported, or fails.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    backends = options.measure_each_options_of(values, fewest=1)
+    how = VerifyOptions(values["seed"], values["tolerance"], values["reference_s"])
+    with output.progress() as progress:
+        loaded = load_models(models, load, progress)
+        verdicts = verify(loaded, backends, how, progress)
+    print_verification(output.console, verdicts)
+    output.write_json(verification_data(verdicts, how))
+    return 0 if all(verdict.agrees for verdict in verdicts) else EXIT_PARTIAL

@@ -1,0 +1,54 @@
+"""Reports: what users see of results, and what scripts read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlbricks_core.report.comparison import comparison_data, print_comparison
+from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, write_text
+from dlbricks_core.report.inspection import inspect_data, print_inspection
+from dlbricks_core.report.progress import ProgressBar
+from dlbricks_core.report.tables import ms, table
+from dlbricks_core.report.terminal import print_bench, print_failures, print_run
+from dlbricks_core.report.verification import print_verification, verification_data
+
+if TYPE_CHECKING:
+    from dlbricks_core.workflows import Comparison, RunResult
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "ProgressBar",
+    "comparison_data",
+    "comparison_page",
+    "inspect_data",
+    "ms",
+    "print_bench",
+    "print_comparison",
+    "print_failures",
+    "print_inspection",
+    "print_run",
+    "print_verification",
+    "run_data",
+    "run_page",
+    "table",
+    "verification_data",
+    "write_json",
+    "write_text",
+]
+
+
+# The plotting library is slow to import, and few commands want a page.
+
+
+def run_page(result: RunResult, batch: int | None = None) -> str:
+    """A run as an HTML page; see :func:`dlbricks_core.report.html.run_page`."""
+    from dlbricks_core.report import html
+
+    return html.run_page(result, batch)
+
+
+def comparison_page(result: Comparison, batch: int | None = None) -> str:
+    """A comparison as an HTML page; see :func:`dlbricks_core.report.html.comparison_page`."""
+    from dlbricks_core.report import html
+
+    return html.comparison_page(result, batch)

@@ -1,0 +1,170 @@
+"""Results as plain data: the contract of ``--json``, version 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.workflows import Benchmarking, BrickResult, ModelResult, RunResult
+
+SCHEMA_VERSION = 1
+
+
+def settings_data(result: RunResult, batch: int | None) -> dict[str, Any]:
+    """How a run cut, measured and composed."""
+    context, cut = result.context, result.cut_options
+    return {
+        "granularity": cut.granularity,
+        "split": cut.strategy,
+        "composer": cut.composer,
+        "protocol": context.protocol.name,
+        "statistic": context.protocol.statistic_name,
+        "runs": context.runs,
+        "threads": context.settings.threads,
+        "batch": batch or 1,
+        "seed": result.options.seed,
+        "timeout_s": result.options.timeout_s,
+    }
+
+
+def run_data(result: RunResult, batch: int | None = None) -> dict[str, Any]:
+    """A run, an estimate or a bench as the JSON object that scripts read.
+
+    Args:
+        result: What was found out.
+        batch: Size that dynamic batch axes were bound to.
+    """
+    context = result.context
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": {**context.system.to_dict(), "measured_on": context.fingerprint},
+        "backend": {
+            "name": context.backend.name,
+            "version": context.version,
+            "settings": dict(context.settings.options),
+        },
+        "settings": settings_data(result, batch),
+        "totals": totals(result.brickset),
+        "models": [_model(model) for model in result.models],
+        "bricks": [_brick(brick) for brick in result.bricks],
+        "timer": {"call_ms": result.call_ms},
+        "benchmarking": _benchmarking(result.benchmarking, result),
+        "warnings": list(result.outcome.warnings),
+        "failures": [{"where": f.where, "reason": f.reason} for f in result.failures],
+    }
+
+
+def totals(bricks: BrickSet) -> dict[str, int]:
+    """Counts over all models."""
+    return {
+        "layers": bricks.layers,
+        "unique_layers": bricks.unique_layers,
+        "unique_bricks": len(bricks.bricks),
+    }
+
+
+def _model(model: ModelResult) -> dict[str, Any]:
+    cut = model.cut
+    return {
+        "name": cut.model.name,
+        "source": cut.model.source,
+        "layers": len(cut.model.layers),
+        "unique_layers": len(set(cut.layer_signatures)),
+        "bricks": len(cut.occurrences),
+        "unique_bricks": len(cut.counts),
+        **model_result(model),
+    }
+
+
+def model_result(model: ModelResult) -> dict[str, Any]:
+    """What one backend says about a model."""
+    return {
+        "estimate_ms": model.estimate.ms,
+        "interval_ms": model.estimate.interval_ms,
+        "parallel_estimate_ms": model.parallel.ms,
+        "parallel_interval_ms": model.parallel.interval_ms,
+        "measured_ms": model.measured.ms if model.measured else None,
+        "measured_samples_ms": list(model.measured.samples_ms) if model.measured else [],
+        "normalized": model.normalized,
+        "native_ms": model.native.ms if model.native else None,
+        "partial": model.estimate.partial,
+        "missing": _reasons(model, model.missing),
+        "unsupported": _reasons(model, model.unsupported),
+        "notes": list(model.notes),
+    }
+
+
+def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"signature": signature, "layers": model.cut.operators(signature), "reason": reason}
+        for signature, reason in reasons.items()
+    ]
+
+
+def _brick(result: BrickResult) -> dict[str, Any]:
+    return {
+        "signature": result.brick.signature,
+        "layers": list(result.brick.operators),
+        "occurrences": result.occurrences,
+        **brick_result(result),
+    }
+
+
+def brick_result(result: BrickResult) -> dict[str, Any]:
+    """What one backend says about a brick."""
+    latency = result.latency
+    return {
+        "latency_ms": latency.ms if latency else None,
+        "interval_ms": result.interval_ms,
+        "samples_ms": list(latency.samples_ms) if latency else [],
+        "warnings": list(result.warnings),
+        "failure": result.failure or None,
+    }
+
+
+def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[str, Any]:
+    effort = result.effort
+    seconds = effort.seconds
+    both = seconds["model"] > 0 and seconds["brick"] > 0
+    return {
+        "models_s": benchmarking.models_s if benchmarking else None,
+        "bricks_s": benchmarking.bricks_s if benchmarking else None,
+        "speedup": benchmarking.speedup if benchmarking else None,
+        "wall_clock": {
+            "models_s": seconds["model"],
+            "bricks_s": seconds["brick"],
+            "speedup": seconds["model"] / seconds["brick"] if both else None,
+            "models_runs": effort.runs["model"],
+            "bricks_runs": effort.runs["brick"],
+        },
+        "measured_networks": result.outcome.measured,
+        "reused_networks": result.outcome.reused,
+    }
+
+
+def write_json(data: dict[str, Any], path: Path) -> None:
+    """Writes plain data to a file; ``-`` is standard output.
+
+    Raises:
+        DLBricksError: If the file cannot be written.
+    """
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    write_text(text, Path("/dev/stdout") if str(path) == "-" else path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Writes a file.
+
+    Raises:
+        DLBricksError: If it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DLBricksError(
+            f"{path} cannot be written: {error.strerror}", hint="Name another file."
+        ) from error

@@ -1,0 +1,227 @@
+"""Results as self-contained HTML pages: nothing is fetched when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dlbricks_core import __version__
+from dlbricks_core.measure.ranking import Cost
+from dlbricks_core.report import comparison as words
+from dlbricks_core.report.plots import Point, around_one, bars, dots
+from dlbricks_core.report.tables import ms
+from dlbricks_core.workflows import BrickComparison, BrickResult, Comparison, Failure, RunResult
+
+_ROWS = 20
+"""Bars or rows of dots that a plot shows at most; tables show everything."""
+
+
+def run_page(result: RunResult, batch: int | None = None) -> str:
+    """A run or an estimate as an HTML page.
+
+    Args:
+        result: What was found out.
+        batch: Size that dynamic batch axes were bound to.
+    """
+    bricks = sorted(result.bricks, key=_weight, reverse=True)
+    shares = _shares(bricks)
+    return _page(
+        "run.html",
+        {result.context.backend.name: result},
+        batch,
+        result=result,
+        bricks=bricks,
+        weight=_weight,
+        total=sum(map(_weight, bricks)),
+        shares=shares,
+        normalized_plot=_normalized_plot(result),
+        share_plot=_share_plot(shares),
+        warnings=_warnings(result.outcome.warnings, {"": result}),
+        notes=[f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes],
+        failures=_alike((f.model, f) for f in result.failures),
+    )
+
+
+def comparison_page(result: Comparison, batch: int | None = None) -> str:
+    """A comparison as an HTML page; arguments as for :func:`run_page`."""
+    bricks = sorted(result.bricks, key=words.weight, reverse=True)
+    return _page(
+        "comparison.html",
+        result.runs,
+        batch,
+        result=result,
+        bricks=bricks,
+        verdict=words.verdict,
+        margin=words.margin,
+        models_plot=_models_plot(result),
+        operators_plot=_operators_plot(result),
+        bricks_plot=_bricks_plot(bricks[:_ROWS], result.runs),
+        warnings=_warnings(words.warnings(result), result.runs),
+        notes=words.notes(result),
+        failures=_alike((f"{f.failure.model} on {f.backend}", f.failure) for f in result.failures),
+    )
+
+
+def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("dlbricks_core.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
+    run = next(iter(runs.values()))
+    return environment.get_template(template).render(
+        runs=runs,
+        context=run.context,
+        run_options=run.options,
+        cut_options=run.cut_options,
+        batch=batch or 1,
+        version=__version__,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **values,
+    )
+
+
+def _alike(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
+    """Where and why things failed; what failed in one place for one reason is together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for place, failure in failures:
+        alike.setdefault((place, failure.reason), []).append(failure.what)
+    return [
+        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
+        for (place, reason), whats in alike.items()
+    ]
+
+
+def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> list[str]:
+    found = [f"{text} while measuring" for text in disturbances]
+    for name, run in runs.items():
+        doubtful = sum(bool(each.warnings) for each in run.bricks)
+        if doubtful:
+            where = f" on {name}" if name else ""
+            found.append(
+                f"samples of {doubtful} of {len(run.bricks)} bricks{where} scatter widely or are "
+                "very short"
+            )
+    return found
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else ms(value)
+
+
+def _interval(ends: Iterable[float] | None) -> str:
+    return "–" if ends is None else "–".join(map(ms, ends))
+
+
+def _weight(each: BrickResult) -> float:
+    """What a brick takes of the models, without the timer's own cost."""
+    return each.occurrences * Cost.brick(each.latency).ms if each.latency else 0.0
+
+
+def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
+    """By operators: their share of the sum over all measured bricks; the largest first."""
+    totals: dict[str, float] = {}
+    for each in bricks:
+        if each.latency is None:
+            continue
+        name = ", ".join(each.brick.operators)
+        totals[name] = totals.get(name, 0.0) + _weight(each)
+    whole = sum(totals.values())
+    if not whole:
+        return {}
+    return {n: t / whole for n, t in sorted(totals.items(), key=lambda item: -item[1])}
+
+
+def _normalized_plot(result: RunResult) -> Markup | None:
+    shown = [model for model in result.models if model.normalized is not None]
+    if not shown:
+        return None
+    points = []
+    for model in shown:
+        assert model.normalized is not None
+        assert model.measured is not None
+        low, high = model.estimate.interval_ms or (model.estimate.ms, model.estimate.ms)
+        ends = (low / model.measured.ms, high / model.measured.ms) if low and high else None
+        points.append(Point(model.normalized, ends))
+    return around_one(
+        "normalized",
+        [model.cut.model.name for model in shown],
+        points,
+        "estimate / measured (1: they agree)",
+        "Normalized latency of every model, with its 95% interval",
+    )
+
+
+def _share_plot(shares: Mapping[str, float]) -> Markup | None:
+    if not shares:
+        return None
+    shown = list(shares.items())[:_ROWS]
+    return bars(
+        "shares",
+        [name for name, _ in shown],
+        {"share": [Point(100 * share) for _, share in shown]},
+        "% of the sum over all measured bricks",
+        "Share of each operator in the sum over all bricks",
+    )
+
+
+def _models_plot(result: Comparison) -> Markup | None:
+    shown = [model for model in result.models if model.ranking.costs]
+    if not shown:
+        return None
+    series: dict[str, list[Point | None]] = {
+        backend: [_point(model.ranking.costs.get(backend)) for model in shown]
+        for backend in result.runs
+    }
+    series["ideal (bound)"] = [
+        None if m.ideal.ms is None or m.ideal.partial else Point(m.ideal.ms, m.ideal.interval_ms)
+        for m in shown
+    ]
+    return dots(
+        "models",
+        [model.cut.model.name for model in shown],
+        series,
+        "end-to-end latency in ms",
+        "End-to-end latency of every model on every backend, with 95% intervals",
+    )
+
+
+def _operators_plot(result: Comparison) -> Markup | None:
+    shown = [o for o in result.operators if any(o.totals_ms.values())][:_ROWS]
+    if not shown:
+        return None
+    return bars(
+        "operators",
+        [", ".join(each.operators) for each in shown],
+        {
+            backend: [None if (t := o.totals_ms[backend]) is None else Point(t) for o in shown]
+            for backend in result.runs
+        },
+        "total in ms over all models",
+        "Total latency of each operator type on every backend",
+    )
+
+
+def _bricks_plot(bricks: Iterable[BrickComparison], backends: Iterable[str]) -> Markup | None:
+    shown = [each for each in bricks if any(c.ms for c in each.ranking.costs.values())]
+    if not shown:
+        return None
+    return dots(
+        "bricks",
+        [f"{', '.join(b.brick.operators)} {b.brick.signature[:8]}" for b in shown],
+        {name: [_point(b.ranking.costs.get(name)) for b in shown] for name in backends},
+        "latency in ms",
+        "Latency of the bricks that take most, on every backend, with 95% intervals",
+    )
+
+
+def _point(cost: Cost | None) -> Point | None:
+    # Nothing is no place on a logarithmic axis; the table says it.
+    return Point(cost.ms, cost.interval_ms) if cost and cost.ms > 0 else None

@@ -1,0 +1,165 @@
+"""Plots as SVG that takes its colours from the page, light or dark."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import Markup, escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+_INK, _SOFT, _RULE = "#010101", "#020202", "#030303"
+_SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406")
+#: Colours of the figure, which stand for variables of the page's style sheet.
+_VARIABLES = {
+    _INK: "var(--ink)",
+    _SOFT: "var(--soft)",
+    _RULE: "var(--rule)",
+    **{colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)},
+}
+#: Told apart by shape as well: colours may not be seen.
+_MARKERS = "osD^vP"
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 8.5,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _RULE,
+    "xtick.color": _RULE,
+    "xtick.labelcolor": _SOFT,
+    "ytick.color": _RULE,
+    "ytick.labelcolor": _INK,
+    "grid.color": _RULE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+}
+_WIDTH = 6.4
+_LABEL_LENGTH = 34
+_FEW_DECADES = 300
+_LINEAR_RANGE = 3
+"""Values that lie closer together need no logarithm."""
+_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value, and its interval where there is one."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+Series = Mapping[str, Sequence[Point | None]]
+"""By name, a point for each row; ``None`` where there is nothing."""
+
+
+def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
+    """A row of dots with intervals for each label; logarithmic where values lie far apart.
+
+    Args:
+        name: Tells this plot from the others on the page.
+        rows: Labels from top to bottom.
+        series: What the dots stand for; not empty.
+        unit: Label of the axis.
+        title: What can be seen, for those who cannot see it.
+    """
+    figure, axes = _rows(rows, height=0.16 * len(series) + 0.14)
+    for i, (label, points) in enumerate(series.items()):
+        _draw(axes, points, i, label, _offset(i, len(series), 0.22))
+    values = [p.value for points in series.values() for p in points if p is not None]
+    if max(values) > _LINEAR_RANGE * min(values) > 0:
+        axes.set_xscale("log")
+        steps = (1, 2, 5) if max(values) < _FEW_DECADES * min(values) else (1,)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+
+def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
+    """Bars for each label, from zero; arguments as for :func:`dots`."""
+    figure, axes = _rows(rows, height=0.16 * len(series) + 0.14)
+    thickness = 0.8 / len(series)
+    for i, (label, points) in enumerate(series.items()):
+        present = [(y, p) for y, p in enumerate(points) if p is not None]
+        axes.barh(
+            [y + _offset(i, len(series), thickness) for y, _ in present],
+            [p.value for _, p in present],
+            height=thickness * 0.9,
+            color=_SERIES[i % len(_SERIES)],
+            label=label,
+        )
+    axes.set_xlim(left=0)
+    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+
+def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], unit: str,
+               title: str) -> Markup:  # fmt: skip
+    """Dots with intervals around a line at 1; arguments as for :func:`dots`."""
+    figure, axes = _rows(rows, height=0.3)
+    axes.axvline(1, color=_SOFT, linewidth=1)
+    _draw(axes, points, 0, "", 0.0)
+    ends = [e for p in points if p is not None for e in (p.value, *(p.interval or ()))]
+    reach = max([0.1, *(abs(end - 1) for end in ends)]) * 1.15
+    axes.set_xlim(max(1 - reach, 0), 1 + reach)
+    return _finished(figure, axes, name, unit, title, legend=False)
+
+
+def _rows(rows: Sequence[str], height: float) -> tuple[Figure, Axes]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, height * len(rows) + 0.8), layout="constrained")
+        axes = figure.add_subplot()
+    axes.set_yticks(range(len(rows)), [_short(row) for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for y in range(1, len(rows)):
+        axes.axhline(y - 0.5, color=_RULE, linewidth=0.4)
+    return figure, axes
+
+
+def _draw(axes: Axes, points: Sequence[Point | None], i: int, label: str, offset: float) -> None:
+    colour, marker = _SERIES[i % len(_SERIES)], _MARKERS[i % len(_MARKERS)]
+    shown = [(y + offset, p) for y, p in enumerate(points) if p is not None]
+    for y, point in shown:
+        if point.interval:
+            axes.plot(point.interval, (y, y), color=colour, linewidth=1.6, solid_capstyle="butt")
+    axes.plot([p.value for _, p in shown], [y for y, _ in shown], marker, color=colour,
+              markersize=4.5, label=label)  # fmt: skip
+
+
+def _offset(i: int, count: int, step: float) -> float:
+    return (i - (count - 1) / 2) * step
+
+
+def _finished(
+    figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
+) -> Markup:
+    axes.set_xlabel(unit)
+    buffer = io.StringIO()
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        if legend:
+            figure.legend(loc="outside upper left", ncols=4, frameon=False, handlelength=1.2)
+        figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found[0]], svg)
+    # The page gives the size. Names of groups are nobody's reference, and the same in all plots.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    label = escape(title)
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"

@@ -1,0 +1,79 @@
+"""Progress bars with a time estimate; silent where nobody watches."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from dlbricks_core.workflows import Observer
+
+
+class ProgressBar(Observer):
+    """Shows the stages of a workflow on a terminal.
+
+    Args:
+        console: Usually standard error. Where it is no terminal nothing moves; stages
+            are then printed as lines if ``verbose``.
+        verbose: Whether to print notes.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self._console = console
+        self._verbose = verbose
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            # Steady: samples come in bursts, the time left should not jump with them.
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            # A redraw takes processor time from what is being timed.
+            refresh_per_second=2,
+            speed_estimate_period=120,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def stage(self, text: str, steps: int | None = None) -> None:
+        """Replaces the bar by one for the new stage."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=steps)
+        if self._verbose:
+            self._console.print(f"[dim]{text}[/]")
+
+    def advance(self, what: str = "") -> None:
+        """Moves the bar."""
+        if self._task is not None:
+            self._progress.advance(self._task)
+
+    def note(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._console.print(text)
+
+    def __enter__(self) -> ProgressBar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()

@@ -1,0 +1,29 @@
+"""How tables and figures look."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+_NAME_WIDTH = 12
+
+
+def table(*columns: str, left: int = 1) -> Table:
+    """A plain table; the first ``left`` columns are text, the others numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    for i, column in enumerate(columns):
+        result.add_column(
+            column,
+            justify="left" if i < left else "right",
+            overflow="fold",
+            no_wrap=i >= left,
+            min_width=_NAME_WIDTH if i == 0 else None,
+        )
+    return result
+
+
+def ms(value: float) -> str:
+    """Milliseconds with three significant digits or more."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"

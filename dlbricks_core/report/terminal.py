@@ -1,0 +1,179 @@
+"""Results as tables for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.report.tables import ms, table
+from dlbricks_core.workflows import Failure, ModelResult, RunResult
+
+_ALIKE_SHOWN = 3
+
+_KINDS = {
+    "the standard deviation": "standard deviation above 10% of the mean",
+    "the minimum": "a sample more than 50% below the mean",
+    "the maximum": "a sample more than 50% above the mean",
+    "the shortest sample": "shorter than 1 ms",
+}
+
+
+def print_run(console: Console, result: RunResult) -> None:
+    """Tables and remarks on a run or an estimate."""
+    _print_head(console, result)
+    console.print(_models(result.models))
+    console.print(
+        f"In ms. Estimate: {result.cut_options.composer}. Parallel: critical path. "
+        "Norm.: estimate/measured."
+    )
+    _print_totals(console, result)
+    _print_remarks(console, result)
+
+
+def print_bench(console: Console, result: RunResult) -> None:
+    """Latency of every brick, and remarks."""
+    _print_head(console, result)
+    shown = table("Brick", "Layers", "Latency ms", "95% interval", left=2)
+    for each in result.bricks:
+        low_high = each.interval_ms
+        shown.add_row(
+            each.brick.signature[:8],
+            escape(", ".join(each.brick.operators)),
+            ms(each.latency.ms) if each.latency else "-",
+            f"{ms(low_high[0])}-{ms(low_high[1])}" if low_high else "-",
+        )
+    console.print(shown)
+    _print_effort(console, result)
+    _print_remarks(console, result)
+
+
+def _print_head(console: Console, result: RunResult) -> None:
+    context = result.context
+    options = ", ".join(f"{k}={v}" for k, v in context.settings.options.items())
+    threads = _count(context.settings.threads, "thread")
+    console.print(
+        f"[bold]{context.backend.name} {context.version}[/]"
+        f"{f' ({escape(options)})' if options else ''}, {threads}, "
+        f"G={result.cut_options.granularity}, {context.protocol.name} protocol "
+        f"({context.protocol.statistic_name}, {context.runs} runs)"
+    )
+    where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
+    console.print(f"[dim]{escape(context.system.describe())}{where}[/]")
+
+
+def _models(models: Sequence[ModelResult]) -> Table:
+    shown = table("Model", "Layers", "Unique", "Bricks", "Estimate", "95% interval",
+                  "Parallel", "Measured", "Norm.")  # fmt: skip
+    for model in models:
+        cut = model.cut
+        normalized = model.normalized
+        shown.add_row(
+            escape(cut.model.name),
+            str(len(cut.model.layers)),
+            str(len(set(cut.layer_signatures))),
+            str(len(cut.occurrences)),
+            _estimate(model.estimate),
+            _interval(model.estimate),
+            _estimate(model.parallel),
+            "-" if model.measured is None else ms(model.measured.ms),
+            "-" if normalized is None else f"{normalized:.3f}",
+        )
+    return shown
+
+
+def _estimate(estimate: Estimate) -> str:
+    if estimate.ms is None:
+        return "-"
+    return f"{'>' if estimate.partial else ''}{ms(estimate.ms)}"
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.interval_ms is None:
+        return "-"
+    low, high = estimate.interval_ms
+    return f"{ms(low)}-{ms(high)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _print_totals(console: Console, result: RunResult) -> None:
+    bricks = result.brickset
+    share = bricks.unique_layers / max(bricks.layers, 1)
+    console.print(
+        f"{_count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({share:.0%}); "
+        f"{_count(len(bricks.bricks), 'unique brick')}."
+    )
+    if result.benchmarking:
+        b = result.benchmarking
+        console.print(
+            f"Benchmarking speedup (paper): {b.speedup:.2f}x = {b.models_s * 1e3:.1f} ms of models "
+            f"/ {b.bricks_s * 1e3:.1f} ms of unique bricks, one run each."
+        )
+    _print_effort(console, result)
+
+
+def _print_effort(console: Console, result: RunResult) -> None:
+    effort, outcome = result.effort, result.outcome
+    seconds = effort.seconds
+    if seconds["model"] and seconds["brick"]:
+        console.print(
+            f"Benchmarking speedup (wall-clock, loading included): "
+            f"{seconds['model'] / seconds['brick']:.2f}x = {seconds['model']:.1f} s for "
+            f"{_count(effort.runs['model'], 'run')} of {effort.networks['model']} models / "
+            f"{seconds['brick']:.1f} s for {_count(effort.runs['brick'], 'run')} of "
+            f"{effort.networks['brick']} bricks."
+        )
+    if outcome.reused:
+        rest = f"{outcome.measured} measured now" if outcome.measured else "nothing left to measure"
+        console.print(f"{_count(outcome.reused, 'network')} came from the store, {rest}.")
+    if result.call_ms:
+        console.print(f"Timer: {result.call_ms * 1e3:.1f} us a call, taken off each brick.")
+
+
+def _print_remarks(console: Console, result: RunResult) -> None:
+    for text in result.outcome.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(text)} while measuring")
+    doubts = Counter(kind for brick in result.bricks for kind in map(_kind, brick.warnings))
+    for kind, number in doubts.items():
+        console.print(f"[yellow]Warning:[/] {number} of {len(result.bricks)} bricks: {kind}")
+    for model in result.models:
+        for note in model.notes:
+            console.print(f"[yellow]Note:[/] {escape(model.cut.model.name)}: {escape(note)}")
+        if model.missing:
+            console.print(
+                f"[yellow]Partial:[/] {escape(model.cut.model.name)} lacks "
+                f"{len(model.missing)} of {len(model.cut.counts)} bricks"
+                f"{_unsupported(model)}"
+            )
+    print_failures(console, result.failures)
+
+
+def _unsupported(model: ModelResult) -> str:
+    operators = Counter(
+        operator for signature in model.unsupported for operator in model.cut.operators(signature)
+    )
+    return f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
+
+
+def print_failures(console: Console, failures: Iterable[Failure]) -> None:
+    """Every failure by name; many of a model with one reason share a line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for failure in failures:
+        alike.setdefault((failure.model, failure.reason), []).append(failure.what)
+    for (model, reason), places in alike.items():
+        named = ", ".join(places[:_ALIKE_SHOWN])
+        more = f" and {len(places) - _ALIKE_SHOWN} more" if len(places) > _ALIKE_SHOWN else ""
+        where = f"{model}: {named}" if model else named
+        console.print(f"[red]Failed:[/] {escape(where)}{more}: {escape(reason)}")
+
+
+def _kind(warning: str) -> str:
+    """What a warning about samples is about, without its figures, to count alike ones."""
+    return next((text for start, text in _KINDS.items() if warning.startswith(start)), warning)

@@ -1,0 +1,93 @@
+"""Whether backends agree, as a table and as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from dlbricks_core.report.data import SCHEMA_VERSION
+from dlbricks_core.report.tables import table
+from dlbricks_core.workflows import Lacking, Verdict, VerifyOptions
+
+
+def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """A table for a terminal of 80 columns, and what is wrong below it."""
+    shown = table("Model", "Backend", "Compared with", "Largest error", "Result", left=3)
+    for verdict in verdicts:
+        shown.add_row(
+            escape(verdict.model),
+            escape(verdict.backend),
+            _reference(verdict),
+            "-" if verdict.error is None else f"{verdict.error:.1e}",
+            _RESULT_STYLE.format(_result(verdict)) if not verdict.agrees else _result(verdict),
+        )
+    console.print(shown)
+    for verdict in verdicts:
+        where = escape(f"{verdict.model} on {verdict.backend}")
+        for lacking in verdict.unsupported:
+            console.print(f"[red]Unsupported:[/] {where}: {escape(_lacking(lacking))}")
+        if verdict.failure:
+            console.print(f"[red]Failed:[/] {where}: {escape(verdict.failure)}")
+    agreeing = sum(verdict.agrees for verdict in verdicts)
+    console.print(f"{agreeing} of {len(verdicts)} agree, within the tolerance.")
+
+
+def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> dict[str, Any]:
+    """The same as the JSON object that scripts read.
+
+    An infinite error (a missing or infinite value on one side only) is written as null,
+    with ``"finite": false``.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "settings": asdict(options),
+        "verdicts": [
+            {
+                "model": verdict.model,
+                "backend": verdict.backend,
+                "reference": verdict.reference or None,
+                "agrees": verdict.agrees,
+                "error": _finite(verdict.error),
+                "finite": verdict.error is None or math.isfinite(verdict.error),
+                "varied": verdict.varied if verdict.error is not None else None,
+                "unsupported": [asdict(lacking) for lacking in verdict.unsupported],
+                "failure": verdict.failure or None,
+            }
+            for verdict in verdicts
+        ],
+    }
+
+
+_RESULT_STYLE = "[red]{}[/]"
+
+
+def _result(verdict: Verdict) -> str:
+    if verdict.unsupported:
+        return "unsupported"
+    if verdict.error is None:
+        return "failed"
+    if verdict.error > verdict.tolerance:
+        return "differs"
+    return "agrees" if verdict.varied else "constant"
+
+
+def _reference(verdict: Verdict) -> str:
+    if verdict.reference == verdict.backend:
+        return "(reference)"
+    return escape(verdict.reference) or "-"
+
+
+def _lacking(lacking: Lacking) -> str:
+    if not lacking.operator:
+        return lacking.reason
+    times = f" (x{lacking.layers})" if lacking.layers > 1 else ""
+    return f"{lacking.operator}{times}: {lacking.reason}"
+
+
+def _finite(error: float | None) -> float | None:
+    return error if error is not None and math.isfinite(error) else None

@@ -1,0 +1,410 @@
+"""What every backend must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dlbricks_core.backends import Array, Backend, BackendSettings, Network
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.testing import cases
+from dlbricks_core.testing.laboratory import Laboratory
+from dlbricks_core.testing.suite import Suite, fresh
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+#: What a new process sees of a backend that nobody has used yet.
+_DESCRIBE = """
+import json, sys
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.plugins import load_object
+target, *modules = sys.argv[1:]
+backend = load_object(target)()
+found = {
+    "environments": [dict(backend.environment(BackendSettings(threads=n))) for n in (1, 2)],
+    "imported": [m for m in modules if m in sys.modules],
+}
+found["version"] = backend.version()
+found["imported_by_version"] = [m for m in modules if m in sys.modules]
+print(json.dumps(found))
+"""
+
+#: The same where the framework is not installed.
+_WITHOUT = """
+import importlib.metadata, json, sys
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.errors import BackendError, PluginError
+from dlbricks_core.plugins import load_object
+target, distribution, *modules = sys.argv[1:]
+find = importlib.metadata.distribution
+def missing(name):
+    if name == distribution:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return find(name)
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name in modules:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+importlib.metadata.distribution = missing
+sys.meta_path.insert(0, Blocked())
+backend = load_object(target)()
+hints = {}
+for method, call in {
+    "version": backend.version, "timer": lambda: backend.timer(BackendSettings())
+}.items():
+    try:
+        call()
+    except (PluginError, BackendError) as error:
+        hints[method] = [type(error).__name__, error.message, error.hint]
+print(json.dumps(hints))
+"""
+
+#: Weights of one network that is loaded again and again.
+_WEIGHT_BYTES = 16 * 2**20
+_WARM_LOADS, _MORE_LOADS = 6, 14
+
+
+class BackendConformance(Suite):
+    """What every backend must pass; subclass it and name the backend.
+
+    By default everything in :data:`dlbricks_core.testing.cases.COMMON` must run and be
+    right. What a framework cannot do is declared below with the reason; a declared case
+    must then be refused by ``check`` and by ``load``, so that a declaration which is no
+    longer true fails.
+
+    Attributes:
+        plugin: The :class:`~dlbricks_core.backends.Backend` class. Required.
+        framework_modules: As for :class:`Suite`. Required.
+        unsupported_operators: ONNX operators that the framework lacks, and why.
+        unsupported_dtypes: Element types (``"int64"``) that it lacks, and why.
+        unsupported_cases: Other cases by name, and why.
+        untested_options: Settings ``"key=value"`` that are not tried here, and why (say,
+            they need a compiler that not every machine has).
+        tolerance: Largest error of float32 results, relative to the largest value.
+
+    Example:
+        >>> class TestMine(BackendConformance):
+        ...     plugin = MyBackend
+        ...     framework_modules = ("myframework",)
+        ...     unsupported_dtypes = {"bool": "myframework has integers only"}
+    """
+
+    kind: ClassVar[str] = "backend"
+
+    plugin: ClassVar[type[Backend]]
+    unsupported_operators: ClassVar[Mapping[str, str]] = _NOTHING
+    unsupported_dtypes: ClassVar[Mapping[str, str]] = _NOTHING
+    unsupported_cases: ClassVar[Mapping[str, str]] = _NOTHING
+    untested_options: ClassVar[Mapping[str, str]] = _NOTHING
+    tolerance: ClassVar[float] = 1e-3
+
+    # -- what the tests below are made of
+
+    @classmethod
+    def settings(cls, threads: int = 1, options: Mapping[str, str] = _NOTHING) -> BackendSettings:
+        """Settings as the engine gives them: a value for every option."""
+        defaults = {name: option.default for name, option in cls.plugin.options.items()}
+        return BackendSettings(threads, {**defaults, **options})
+
+    @classmethod
+    def laboratory(cls, settings: BackendSettings) -> Laboratory:
+        """The backend in a worker of its own."""
+        return Laboratory(cls.target(), cls.plugin(), settings)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def lab(cls) -> Iterator[Laboratory]:
+        """The backend in a worker, on one thread."""
+        with cls.laboratory(cls.settings()) as laboratory:
+            yield laboratory
+
+    @classmethod
+    def declared(cls, name: str, model: Model) -> str:
+        """Why a case is declared unsupported; empty if it is not."""
+        reasons = [cls.unsupported_cases.get(name)]
+        reasons += [cls.unsupported_operators.get(layer.op) for layer in model.layers]
+        reasons += [cls.unsupported_dtypes.get(spec.dtype) for spec in model.tensors.values()]
+        return next(filter(None, reasons), "")
+
+    def assert_agrees(
+        self, network: Network, found: Mapping[str, Array], wanted: Mapping[str, Array]
+    ) -> None:
+        """Names, types, shapes and values of a network's outputs."""
+        assert list(found) == list(network.model.outputs), "names and order are the model's"
+        for name, value in found.items():
+            spec = network.model.tensors[name]
+            assert isinstance(value, np.ndarray), f"{name} is no numpy array"
+            assert (value.dtype, value.shape) == (numpy_dtype(spec.dtype), spec.sizes), name
+            problem = cases.difference(value, wanted[name], self.tolerance)
+            assert not problem, f"{name}: {problem}"
+
+    def assert_case(self, lab: Laboratory, name: str, seed: int = 0) -> None:
+        """Runs a case and compares it with the reference evaluator."""
+        network = cases.network(name, seed)
+        self.assert_agrees(network, lab.infer(network), cases.expected(name, seed))
+
+    @staticmethod
+    def assert_refused(lab: Laboratory, network: Network, reasons: Mapping[int, str]) -> None:
+        """``load`` refuses what ``check`` did, and says why."""
+        layers = range(len(network.model.layers))
+        assert all(i in layers and reason.strip() for i, reason in reasons.items()), reasons
+        with pytest.raises(UnsupportedError) as caught:
+            lab.call("load", "refused", network)
+        assert caught.value.message
+
+    # -- description
+
+    def test_importing_the_class_imports_no_framework(self) -> None:
+        """Listing plugins must cost nothing and never fail."""
+        found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
+        assert found["imported"] == []
+        assert found["imported_by_version"] == [], "version() should read the metadata"
+        assert isinstance(found["version"], str)
+        assert found["version"]
+
+    def test_environment_maps_names_to_text(self) -> None:
+        """What the worker is started with."""
+        found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
+        for environment in found["environments"]:
+            assert all(isinstance(value, str) for value in environment.values()), environment
+
+    def test_a_missing_framework_is_named_with_the_cure(self) -> None:
+        """``version`` and ``timer`` raise PluginError with a hint such as ``pip install``."""
+        distribution = self.plugin.distribution
+        found = fresh(_WITHOUT, self.target(), distribution, *self.framework_modules)
+        assert set(found) == {"version", "timer"}, "both must raise PluginError"
+        for kind, message, hint in found.values():
+            assert kind == "PluginError", message
+            assert "install" in hint
+
+    def test_options_are_well_formed(self) -> None:
+        """Every option has a default among its choices, and a line of help."""
+        for name, option in self.plugin.options.items():
+            assert name, "an option without a name"
+            assert "=" not in name
+            assert option.default in option.choices, name
+            assert len(set(option.choices)) == len(option.choices), name
+            assert option.help.strip(), name
+            assert "\n" not in option.help, name
+
+    def test_default_models_can_be_named(self) -> None:
+        """Written as a user would, ``collection:name`` or a path."""
+        assert all(isinstance(name, str) and name for name in self.plugin.default_models)
+
+    def test_declarations_name_what_there_is(self) -> None:
+        """A misspelt declaration would declare nothing."""
+        names = {*cases.COMMON, *cases.UNCOMMON}
+        assert set(self.unsupported_cases) <= names
+        models = [cases.network(name).model for name in names]
+        operators = {layer.op for model in models for layer in model.layers}
+        assert set(self.unsupported_operators) <= operators
+        dtypes = {spec.dtype for model in models for spec in model.tensors.values()}
+        assert set(self.unsupported_dtypes) <= dtypes
+        choices = {
+            f"{name}={choice}"
+            for name, option in self.plugin.options.items()
+            for choice in option.choices
+        }
+        assert set(self.untested_options) <= choices
+
+    # -- results
+
+    @pytest.mark.parametrize("name", cases.COMMON)
+    def test_common_network(self, lab: Laboratory, name: str) -> None:
+        """Right, or declared and refused."""
+        network = cases.network(name)
+        reasons = lab.check(network.model)
+        if self.declared(name, network.model):
+            assert reasons, "declared unsupported, but check() finds nothing"
+            self.assert_refused(lab, network, reasons)
+        else:
+            assert not reasons, "refused, but not declared"
+            self.assert_case(lab, name)
+
+    @pytest.mark.parametrize("name", cases.UNCOMMON)
+    def test_uncommon_network(self, lab: Laboratory, name: str) -> None:
+        """Right or refused, in ``check`` and ``load`` alike; no declaration needed."""
+        network = cases.network(name)
+        reasons = lab.check(network.model)
+        if reasons:
+            self.assert_refused(lab, network, reasons)
+        else:
+            assert not self.declared(name, network.model), "declared unsupported, but runs"
+            self.assert_case(lab, name)
+
+    def test_unknown_operators_are_refused_by_name(self, lab: Laboratory) -> None:
+        """``check`` finds each, and only those; ``load`` names one."""
+        model = cases.odd_model("Relu", "NoSuchOperator", "Tanh", "NorThisOne")
+        reasons = lab.check(model)
+        assert sorted(reasons) == [1, 3]
+        assert "NoSuchOperator" in reasons[1]
+        assert "NorThisOne" in reasons[3]
+        network = Network(model, {}, {"t0": np.ones((2, 3), np.float32)})
+        with pytest.raises(UnsupportedError, match=r"NoSuchOperator|NorThisOne"):
+            lab.call("load", "odd", network)
+
+    def test_a_refusal_leaves_the_timer_usable(self, lab: Laboratory) -> None:
+        """One brick that cannot run must not cost the others."""
+        model = cases.odd_model("NoSuchOperator")
+        with pytest.raises(UnsupportedError):
+            lab.call("load", "odd", Network(model, {}, {"t0": np.ones((2, 3), np.float32)}))
+        self.assert_case(lab, "relu")
+
+    # -- life cycle
+
+    def test_two_networks_are_loaded_at_once(self, lab: Laboratory) -> None:
+        """Runs that alternate do not mix results; unloading one leaves the other."""
+        names = ("conv", "gemm")
+        for name in names:
+            lab.call("load", name, cases.network(name))
+        for name in (*names, *names):
+            lab.call("run", name)
+        for name in names:
+            self.assert_agrees(cases.network(name), lab.call("outputs", name), cases.expected(name))
+        lab.call("unload", "conv")
+        lab.call("run", "gemm")
+        self.assert_agrees(
+            cases.network("gemm"), lab.call("outputs", "gemm"), cases.expected("gemm")
+        )
+        lab.call("unload", "gemm")
+
+    def test_one_network_is_loaded_twice(self, lab: Laboratory) -> None:
+        """The same layers with other values stay apart, names notwithstanding."""
+        for seed in (1, 2):
+            lab.call("load", f"conv{seed}", cases.network("conv", seed))
+        for seed in (1, 2):
+            lab.call("run", f"conv{seed}")
+        for seed in (1, 2):
+            self.assert_agrees(
+                cases.network("conv", seed),
+                lab.call("outputs", f"conv{seed}"),
+                cases.expected("conv", seed),
+            )
+            lab.call("unload", f"conv{seed}")
+
+    @pytest.mark.parametrize("name", ["residual_block", "lstm", "batch_normalization", "not"])
+    def test_touching_and_running_again_give_the_same(self, lab: Laboratory, name: str) -> None:
+        """Nothing is left over from a run, and ``touch`` changes no value."""
+        network = cases.network(name)
+        if self.declared(name, network.model):
+            return
+        lab.call("load", name, network)
+        lab.call("run", name)
+        first = lab.call("outputs", name)
+        for _ in range(3):
+            lab.call("touch", name)
+        lab.call("run", name, 3)
+        again = lab.call("outputs", name)
+        lab.call("unload", name)
+        for output, value in first.items():
+            np.testing.assert_array_equal(again[output], value)
+
+    def test_outputs_stay_what_they_were(self, lab: Laboratory) -> None:
+        """Arrays that ``outputs`` gave survive another network's run, and ``unload``."""
+        lab.call("load", "kept", cases.network("conv", 1))
+        lab.call("load", "other", cases.network("conv", 2))
+        lab.call("run", "kept")
+        kept = lab.call("outputs_kept", "kept", "other")
+        lab.call("unload", "other")
+        self.assert_agrees(cases.network("conv", 1), kept, cases.expected("conv", 1))
+
+    def test_given_values_are_left_alone(self, lab: Laboratory) -> None:
+        """Weights and inputs belong to the engine."""
+        assert lab.call("values", cases.network("residual_block"))
+
+    def test_a_network_is_loaded_again_after_unloading(self, lab: Laboratory) -> None:
+        """Keys and names are free again."""
+        for seed in (0, 1):
+            self.assert_case(lab, "conv", seed)
+
+    def test_unload_frees_memory(self, lab: Laboratory) -> None:
+        """Networks that come and go do not pile up."""
+        side = int((_WEIGHT_BYTES / 4) ** 0.5)
+        network = cases.build(
+            f"(float[1,{side}] x, float[{side},{side}] w1) => (y) {{ y = MatMul(x, w1) }}"
+        )
+        used = []
+        for _ in range(_WARM_LOADS + _MORE_LOADS):
+            lab.infer(network)
+            used.append(lab.call("resident_bytes"))
+        # Allocators keep what was freed, now more and now less of it.
+        growth = float(np.median(used[-5:])) - max(used[:_WARM_LOADS])
+        assert growth < _MORE_LOADS * _WEIGHT_BYTES / 2, [n // 2**20 for n in used]
+
+    def test_close_ends_the_timer(self) -> None:
+        """Also with networks that are still loaded."""
+        with self.laboratory(self.settings()) as lab:
+            lab.call("load", "left", cases.network("conv"))
+            lab.call("run", "left")
+
+    # -- settings
+
+    def test_the_worker_has_the_environment(self, lab: Laboratory) -> None:
+        """Variables reach the process before anything is imported there."""
+        wanted = dict(self.plugin().environment(self.settings()))
+        assert lab.call("variables", tuple(wanted)) == wanted
+
+    def test_two_threads_compute_the_same(self) -> None:
+        """``threads`` is taken, and changes no result."""
+        with self.laboratory(self.settings(threads=2)) as lab:
+            for name in ("conv", "matmul", "softmax"):
+                self.assert_case(lab, name)
+
+    def test_one_thread_means_one(self, lab: Laboratory) -> None:
+        """A large product takes no more CPU time than time."""
+        lab.call("load", "large", _product(768))
+        lab.call("run", "large", 2)
+        seconds = lab.call("seconds", "large", 5)
+        lab.call("unload", "large")
+        wall, cpu = np.sum(seconds, axis=0)
+        assert cpu < 1.5 * wall, f"{cpu:.3f} s of CPU time in {wall:.3f} s"
+
+    def test_every_option_computes_the_same(self) -> None:
+        """Each choice of each option, in a worker of its own."""
+        for name, option in self.plugin.options.items():
+            for choice in option.choices:
+                if choice == option.default or f"{name}={choice}" in self.untested_options:
+                    continue
+                with self.laboratory(self.settings(options={name: choice})) as lab:
+                    for case in ("residual_block", "gemm", "softmax"):
+                        self.assert_case(lab, case)
+
+    # -- timing
+
+    def test_the_timed_region_covers_the_work(self, lab: Laboratory) -> None:
+        """``run`` and ``synchronize`` take longer for a product of 0.9 GFLOP than for none."""
+        lab.call("load", "large", _product(768))
+        lab.call("load", "small", _product(2))
+        median: dict[str, Any] = {}
+        for key in ("large", "small"):
+            lab.call("run", key, 3)
+            median[key] = float(np.median(lab.call("seconds", key, 9), axis=0)[0])
+            lab.call("unload", key)
+        assert median["large"] > 5 * median["small"], median
+
+    def test_the_engine_times_it(self) -> None:
+        """In the worker that all measurements are made in."""
+        settings = BenchSettings(self.settings(), timeout_s=120)
+        models = {name: cases.network(name).model for name in ("residual_block", "gemm")}
+        odd = cases.odd_model("NoSuchOperator")
+        with Bench(self.target(), self.plugin(), settings) as bench:
+            for name, model in models.items():
+                bench.load(name, model)
+            for name in models:
+                samples = bench.sample(name, 3, touch=True)
+                assert len(samples) == 3
+                assert min(samples) > 0
+            assert set(bench.unsupported({**models, "odd": odd})) == {"odd"}
+            for name in models:
+                bench.unload(name)
+
+
+def _product(side: int) -> Network:
+    shape = f"float[{side},{side}]"
+    return cases.build(f"({shape} x, {shape} w1) => (y) {{ y = MatMul(x, w1) }}")

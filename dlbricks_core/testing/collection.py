@@ -1,0 +1,92 @@
+"""What every collection of named models must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
+from dlbricks_core.ir import Model
+from dlbricks_core.passes import normalize
+from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.worker import WorkerProcess
+
+_TIMEOUT_S = 300.0
+
+_DESCRIBE = """
+import json, sys
+from dlbricks_core.plugins import load_object
+target, *modules = sys.argv[1:]
+names = list(load_object(target)().names())
+print(json.dumps({"names": names, "imported": [m for m in modules if m in sys.modules]}))
+"""
+
+
+class CollectionConformance(Suite):
+    """What every model collection must pass; subclass it and name the collection.
+
+    Attributes:
+        plugin: The :class:`~dlbricks_core.importers.ModelCollection` class. Required.
+        framework_modules: As for :class:`Suite`. Required.
+        sample: Name of a model that is quick to load. Required.
+        options: What that model needs to be said about its sizes.
+    """
+
+    kind: ClassVar[str] = "models"
+    required: ClassVar[tuple[str, ...]] = ("plugin", "framework_modules", "sample")
+
+    plugin: ClassVar[type[ModelCollection]]
+    sample: ClassVar[str]
+    options: ClassVar[ImportOptions] = NO_OPTIONS
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def worker(cls) -> Iterator[WorkerProcess]:
+        """A process as the engine loads models in."""
+        with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
+            yield process
+
+    def build(self, worker: WorkerProcess, name: str) -> Model:
+        """Loads a model in the worker."""
+        model: Model = worker.call(
+            "load_name", self.target(), name, self.options, timeout=_TIMEOUT_S
+        )
+        return model
+
+    def test_names_need_no_framework(self) -> None:
+        """A list of names is quick; every name is there once and can be typed.
+
+        Where the names are the user's own, there is no list, but a pattern of what to type.
+        """
+        found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
+        assert found["imported"] == []
+        names = found["names"]
+        if self.plugin.pattern:
+            assert not names
+            return
+        assert names
+        assert len(set(names)) == len(names)
+        assert all(name and not set(name) & set(" \n\t:") for name in names)
+        assert self.sample in names
+
+    def test_the_sample_becomes_canonical(self, worker: WorkerProcess) -> None:
+        """Layers with static shapes."""
+        model = normalize(self.build(worker, self.sample), batch=self.options.batch)
+        assert len(model.layers) > 1
+        assert not [layer.opaque for layer in model.layers if layer.opaque]
+        assert all(spec.is_static for spec in model.tensors.values())
+
+    def test_the_model_says_where_it_came_from(self, worker: WorkerProcess) -> None:
+        """The source is what the user types."""
+        model = self.build(worker, self.sample)
+        assert model.source == f"{self.plugin.name}:{self.sample}"
+        assert model.name
+
+    def test_an_unknown_name_is_refused(self, worker: WorkerProcess) -> None:
+        """With an error that names it and helps."""
+        with pytest.raises(ModelError, match="no-such-model") as caught:
+            self.build(worker, "no-such-model")
+        assert caught.value.hint

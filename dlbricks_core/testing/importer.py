@@ -1,0 +1,157 @@
+"""What every importer must pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from dlbricks_core.bricks import signature
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.ir import Model
+from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.passes import normalize
+from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.worker import WorkerProcess
+
+_TIMEOUT_S = 300.0
+
+_DESCRIBE = """
+import json, sys
+from dlbricks_core.plugins import load_object
+target, spec, *modules = sys.argv[1:]
+plugin = load_object(target)()
+handled = [plugin.handles(spec), plugin.handles("model.no-such-suffix"), plugin.handles("")]
+print(json.dumps({"handled": handled, "imported": [m for m in modules if m in sys.modules]}))
+"""
+
+
+class ImporterConformance(Suite):
+    """What every importer must pass; subclass it, name the importer, and give a file.
+
+    Attributes:
+        plugin: The :class:`~dlbricks_core.importers.Importer` class. Required.
+        framework_modules: As for :class:`Suite`. Required.
+        options: What the sample needs to be said about its sizes.
+
+    Example:
+        >>> class TestMine(ImporterConformance):
+        ...     plugin = MyImporter
+        ...     framework_modules = ("myframework",)
+        ...     def sample(self, folder):
+        ...         return save_a_small_model(folder / "model.mine")
+    """
+
+    kind: ClassVar[str] = "importer"
+    required: ClassVar[tuple[str, ...]] = ("plugin", "framework_modules")
+
+    plugin: ClassVar[type[Importer]]
+    options: ClassVar[ImportOptions] = NO_OPTIONS
+
+    def sample(self, folder: Path) -> Path:
+        """Writes a small model of several layers into an empty folder; its path."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a sample file is")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def worker(cls) -> Iterator[WorkerProcess]:
+        """A process as the engine loads models in."""
+        with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
+            yield process
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """The sample file."""
+        return self.sample(tmp_path)
+
+    def read(self, worker: WorkerProcess, path: Path) -> Model:
+        """Reads a file in the worker."""
+        model: Model = worker.call(
+            "load_file", self.target(), path, self.options, timeout=_TIMEOUT_S
+        )
+        return model
+
+    def assert_refused(self, worker: WorkerProcess, path: Path) -> None:
+        """A file that cannot be read gives a ModelError that says so and helps."""
+        with pytest.raises(ModelError) as caught:
+            self.read(worker, path)
+        assert path.name in caught.value.message, caught.value.message
+        assert "\n" not in caught.value.message
+        assert caught.value.hint
+
+    def test_suffixes_are_well_formed(self) -> None:
+        """A tuple of the ends of file names."""
+        assert isinstance(self.plugin.suffixes, tuple), "a lone string would match letters"
+        assert self.plugin.suffixes
+        assert all(isinstance(s, str) and "." in s for s in self.plugin.suffixes)
+
+    def test_files_are_recognized_by_name_without_the_framework(self) -> None:
+        """By name alone: the file need not exist."""
+        spec = f"no-such-file{self.plugin.suffixes[0]}"
+        found = fresh(_DESCRIBE, self.target(), spec, *self.framework_modules)
+        assert found == {"handled": [True, False, False], "imported": []}
+
+    def test_the_sample_is_handled(self, path: Path) -> None:
+        """The sample has one of the suffixes."""
+        assert self.plugin().handles(str(path))
+
+    def test_the_sample_becomes_canonical(self, worker: WorkerProcess, path: Path) -> None:
+        """Layers with static shapes that values can be drawn for."""
+        model = normalize(self.read(worker, path), batch=self.options.batch)
+        assert len(model.layers) > 1, "the sample is to have several layers"
+        assert model.inputs
+        assert model.outputs
+        assert not [layer.opaque for layer in model.layers if layer.opaque]
+        assert all(spec.is_static for spec in model.tensors.values())
+        network = materialize(model)
+        assert set(network.weights) == model.weights
+
+    def test_the_model_says_where_it_came_from(self, worker: WorkerProcess, path: Path) -> None:
+        """For people who read a report."""
+        model = self.read(worker, path)
+        assert model.name
+        assert path.name in model.source
+
+    def test_large_weights_stay_in_the_file(self, worker: WorkerProcess, path: Path) -> None:
+        """Only small constants have values."""
+        model = self.read(worker, path)
+        assert model.weights, "the sample is to have weights"
+        assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in model.constants.values())
+
+    def test_reading_twice_gives_the_same_layers(self, worker: WorkerProcess, path: Path) -> None:
+        """Signatures of layers are what measurements are kept under."""
+        first, again = (normalize(self.read(worker, path), batch=self.options.batch) for _ in "ab")
+        assert _signatures(first) == _signatures(again)
+
+    def test_a_missing_file_is_refused(self, worker: WorkerProcess, path: Path) -> None:
+        """By an error for users."""
+        self.assert_refused(worker, path.with_name(f"missing{self.plugin.suffixes[0]}"))
+
+    def test_a_folder_is_refused(self, worker: WorkerProcess, path: Path) -> None:
+        """By an error for users."""
+        folder = path.with_name(f"folder{self.plugin.suffixes[0]}")
+        folder.mkdir()
+        self.assert_refused(worker, folder)
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+    def test_a_truncated_file_is_refused(
+        self, worker: WorkerProcess, path: Path, share: float
+    ) -> None:
+        """By an error for users."""
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+        self.assert_refused(worker, path)
+
+    def test_noise_is_refused(self, worker: WorkerProcess, path: Path) -> None:
+        """By an error for users."""
+        path.write_bytes(json.dumps("not a model").encode() + bytes(range(256)))
+        self.assert_refused(worker, path)
+
+
+def _signatures(model: Model) -> list[Any]:
+    return [signature(model, (index,)) for index in range(len(model.layers))]

@@ -1,0 +1,104 @@
+"""What the suites have in common: a plugin to test, and no test that goes missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any, ClassVar
+
+import pytest
+
+from dlbricks_core.plugins import GROUPS, load_object
+
+
+class Suite:
+    """Base of the conformance suites.
+
+    A subclass answers the questions that a suite asks in class attributes; it may add
+    tests, and can neither replace nor skip those of the suite.
+
+    Attributes:
+        plugin: The class under test. Required.
+        framework_modules: Modules that prove, when they are in ``sys.modules``, that the
+            framework was imported. Required; ``()`` for a plugin that needs none.
+    """
+
+    plugin: ClassVar[type[Any]]
+    framework_modules: ClassVar[tuple[str, ...]]
+
+    #: A key of ``GROUPS``; set by each suite.
+    kind: ClassVar[str]
+    #: Attributes that a subclass must set; set by each suite.
+    required: ClassVar[tuple[str, ...]] = ("plugin", "framework_modules")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(f"{__package__}."):
+            return
+        missing = [name for name in cls.required if not hasattr(cls, name)]
+        if missing:
+            raise TypeError(f"{cls.__name__} does not set {', '.join(missing)}")
+        changed = _changed_tests(cls)
+        if changed:
+            raise TypeError(
+                f"{cls.__name__} replaces {', '.join(changed)}; say what the plugin does not "
+                "support in the suite's class attributes instead"
+            )
+
+    @classmethod
+    def target(cls) -> str:
+        """The plugin as an entry point names it."""
+        return f"{cls.plugin.__module__}:{cls.plugin.__qualname__}"
+
+    def test_no_test_of_the_suite_is_missing(self, request: pytest.FixtureRequest) -> None:
+        """Tests that were deleted, replaced, or marked to be skipped or to fail."""
+        assert not _changed_tests(type(self))
+        ours = [item for item in _own_items(request) if _is_of_a_suite(item)]
+        marks = {mark.name for item in ours for mark in item.iter_markers()}
+        assert not marks & {"skip", "skipif", "xfail"}, "the suite may not be skipped"
+
+    def test_entry_point_names_the_plugin(self) -> None:
+        """The installed distribution announces this very class, under its own name."""
+        entries = metadata.entry_points(group=GROUPS[self.kind], name=self.plugin.name)
+        targets = {entry.value.replace(" ", "") for entry in entries}
+        assert targets, f"no entry point {self.plugin.name!r} in the group {GROUPS[self.kind]!r}"
+        assert len(targets) == 1, f"several plugins are called {self.plugin.name!r}: {targets}"
+        assert load_object(targets.pop()) is self.plugin
+
+
+def _changed_tests(cls: type[Suite]) -> list[str]:
+    """Tests of the suites that the class does not have as they are written there."""
+    return [
+        f"{base.__name__}.{name}"
+        for base in cls.__mro__
+        if base.__module__.startswith(f"{__package__}.")
+        for name, test in vars(base).items()
+        if name.startswith("test_") and getattr(cls, name, None) is not test
+    ]
+
+
+def _own_items(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    """The tests of this class that pytest is running."""
+    return [item for item in request.session.items if getattr(item, "cls", None) is request.cls]
+
+
+def _is_of_a_suite(item: pytest.Item) -> bool:
+    function = getattr(item, "function", None)
+    return getattr(function, "__module__", "").startswith(f"{__package__}.")
+
+
+def fresh(script: str, *arguments: str) -> dict[str, Any]:
+    """Runs Python in a new process, which prints JSON, and gives what it printed.
+
+    Args:
+        script: Source.
+        *arguments: For ``sys.argv``.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

@@ -1,0 +1,55 @@
+"""What users do, from loading models to results; one module a job."""
+
+from dlbricks_core.workflows.bench import bench
+from dlbricks_core.workflows.compare import (
+    BrickComparison,
+    Comparison,
+    ModelComparison,
+    OperatorTotal,
+    compare,
+)
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import (
+    Benchmarking,
+    BrickResult,
+    CutOptions,
+    Failure,
+    ModelResult,
+    RunResult,
+)
+from dlbricks_core.workflows.run import run
+from dlbricks_core.workflows.verify import Lacking, Verdict, VerifyOptions, verify
+
+__all__ = [
+    "Benchmarking",
+    "BrickComparison",
+    "BrickResult",
+    "Comparison",
+    "Context",
+    "CutOptions",
+    "Failure",
+    "Folder",
+    "Lacking",
+    "LoadOptions",
+    "MeasureOptions",
+    "ModelComparison",
+    "ModelLoader",
+    "ModelResult",
+    "Observer",
+    "OperatorTotal",
+    "RunResult",
+    "Verdict",
+    "VerifyOptions",
+    "bench",
+    "compare",
+    "estimate",
+    "generate",
+    "load_models",
+    "read_folder",
+    "run",
+    "verify",
+]

@@ -1,0 +1,62 @@
+"""Composes estimates from the store alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import Model
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
+from dlbricks_core.workflows.run import run_targets
+
+
+def estimate(
+    models: Sequence[Model],
+    cut_options: CutOptions,
+    options: MeasureOptions,
+    store: ResultStore,
+    system: str | None = None,
+) -> RunResult:
+    """Estimates models from what the store holds; runs nothing.
+
+    Args:
+        models: In canonical form.
+        cut_options: How to cut and compose.
+        options: Which measurements to use.
+        store: Where measurements are kept.
+        system: Start of the fingerprint of the system to estimate for; ``None`` for
+            the one that this process runs on.
+    """
+    context = Context.of(options)
+    if system is not None:
+        context = context.on(_fingerprint(store, system))
+    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
+    keys = [
+        context.key(target.brick.signature, target.kind)
+        for target in run_targets(brickset, end_to_end=True, backend=context.backend)
+    ]
+    outcome = Outcome()
+    for key, found in store.get(keys).items():
+        if found.failure:
+            outcome.failures[key] = found.failure
+        elif len(found.samples_ms) >= context.runs:
+            outcome.measurements[key] = found
+        else:
+            outcome.failures[key] = f"only {len(found.samples_ms)} of {context.runs} samples yet"
+    outcome.reused = len(outcome.measurements)
+    return assemble(context, options, cut_options, brickset, outcome)
+
+
+def _fingerprint(store: ResultStore, start: str) -> str:
+    matches = [fingerprint for fingerprint in store.systems() if fingerprint.startswith(start)]
+    if len(matches) != 1:
+        known = ", ".join(store.systems()) or "none"
+        raise DLBricksError(
+            f"{'no system' if not matches else 'more than one system'} {start!r} in the store",
+            hint=f"Systems with measurements: {known}.",
+        )
+    return matches[0]

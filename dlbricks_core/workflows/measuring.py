@@ -1,0 +1,186 @@
+"""Times what the store lacks of a set of bricks and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.measure.bench import Bench, BenchSettings, memory_to_use
+from dlbricks_core.measure.load import LoadSampler
+from dlbricks_core.measure.session import Effort, Job, Session
+from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.observer import Observer
+
+
+@dataclass(frozen=True)
+class Target:
+    """A network that is wanted: a brick, or a whole model as one brick."""
+
+    brick: Brick
+    kind: Kind
+
+
+@dataclass
+class Outcome:
+    """What came of measuring.
+
+    Attributes:
+        measurements: Complete ones, by key.
+        failures: Why the others are missing, by key.
+        unsupported: Those of the failures that the backend has no counterpart for.
+        reused: How many were complete in the store before.
+        measured: How many were measured (further) now.
+        effort: What the session cost, if anything was measured.
+        warnings: What disturbed the machine meanwhile.
+    """
+
+    measurements: dict[MeasurementKey, Measurement] = field(default_factory=dict)
+    failures: dict[MeasurementKey, str] = field(default_factory=dict)
+    unsupported: dict[MeasurementKey, str] = field(default_factory=dict)
+    reused: int = 0
+    measured: int = 0
+    effort: Effort = field(default_factory=Effort)
+    warnings: tuple[str, ...] = ()
+
+
+def measure(
+    targets: Iterable[Target],
+    context: Context,
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+) -> Outcome:
+    """Times every target that the store has no complete measurement of.
+
+    A target whose measurement failed before is reported, not tried again, unless
+    ``options.force`` says so.
+    """
+    return measure_side_by_side([list(targets)], [context], options, store, observer)[0]
+
+
+def measure_side_by_side(
+    sweeps: Sequence[Sequence[Target]],
+    contexts: Sequence[Context],
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+) -> list[Outcome]:
+    """Times the same targets on several backends, in rounds that go through all of them.
+
+    Args:
+        sweeps: Targets that run right after each other on one backend, as they do where
+            there is only that one, before it is the next backend's turn.
+        contexts: Of the backends, each with another name and all with one protocol.
+        options: Seed, time limit and whether to measure again; the same for all.
+        store: Where samples go.
+        observer: Told of progress.
+
+    Returns:
+        An outcome for each context. They share the session's effort.
+    """
+    plans = [_plan(sweeps, context, options, store) for context in contexts]
+    if any(plan.lacking for plan in plans):
+        _measure(sweeps, plans, options, store, observer)
+    for plan in plans:
+        keys = (key for key in plan.wanted if key not in plan.outcome.failures)
+        plan.outcome.measurements = store.get(keys)
+    return [plan.outcome for plan in plans]
+
+
+@dataclass
+class _Plan:
+    """What is to be done on one backend."""
+
+    context: Context
+    wanted: Mapping[MeasurementKey, Target]
+    known: Mapping[MeasurementKey, Measurement]
+    lacking: dict[MeasurementKey, Target] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def jobs(self, targets: Iterable[Target]) -> list[Job]:
+        """What is to be timed of the targets."""
+        keys = (self.context.key(t.brick.signature, t.kind) for t in targets)
+        return [self._job(key) for key in keys if key in self.lacking]
+
+    def _job(self, key: MeasurementKey) -> Job:
+        known = self.known.get(key)
+        taken = len(known.samples_ms) if known else 0
+        return Job(key, self.lacking[key].brick.model, self.context.runs - taken)
+
+
+def _plan(
+    sweeps: Sequence[Sequence[Target]],
+    context: Context,
+    options: MeasureOptions,
+    store: ResultStore,
+) -> _Plan:
+    wanted = {context.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
+    if options.force:
+        store.forget(wanted)
+    store.remember_system(context.system.fingerprint, context.system.to_dict())
+    plan = _Plan(context, wanted, store.get(wanted))
+    for key, target in wanted.items():
+        found = plan.known.get(key)
+        if target.brick.opaque:
+            plan.outcome.failures[key] = target.brick.opaque
+        elif found is not None and found.failure:
+            plan.outcome.failures[key] = f"{found.failure} (earlier; --force tries again)"
+        elif found is not None and len(found.samples_ms) >= context.runs:
+            plan.outcome.reused += 1
+        else:
+            plan.lacking[key] = target
+    return plan
+
+
+def _measure(
+    sweeps: Sequence[Sequence[Target]],
+    plans: Sequence[_Plan],
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+) -> None:
+    with ExitStack() as opened:
+        benches = {
+            plan.context.backend.name: opened.enter_context(_bench(plan.context, options, plans))
+            for plan in plans
+            if plan.lacking
+        }
+        for plan in plans:
+            if plan.lacking:
+                _check(plan, benches[plan.context.backend.name], observer)
+        jobs = [job for targets in sweeps for plan in plans for job in plan.jobs(targets)]
+        session = Session(benches, store, plans[0].context.protocol, observer.advance)
+        reused = sum(plan.outcome.reused for plan in plans)
+        observer.stage(
+            f"Timing {len(jobs)} networks ({reused} more are in the store)", session.steps(jobs)
+        )
+        load = LoadSampler()
+        failures = session.run(jobs)
+        warnings = load.load().warnings
+        for plan in plans:
+            outcome = plan.outcome
+            outcome.failures |= {k: reason for k, reason in failures.items() if k in plan.wanted}
+            outcome.measured = len(plan.lacking)
+            outcome.effort = session.effort
+            outcome.warnings = warnings
+
+
+def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) -> Bench:
+    # Workers that hold their networks at the same time share the memory.
+    share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
+    settings = BenchSettings(context.settings, options.seed, options.timeout_s, share)
+    return Bench(context.plugin.target, context.backend, settings)
+
+
+def _check(plan: _Plan, bench: Bench, observer: Observer) -> None:
+    """Takes what the backend has no counterpart for off the list."""
+    observer.stage(f"Checking {len(plan.lacking)} networks against {plan.context.backend.name}")
+    keys = {f"{key.kind}:{key.signature}": key for key in plan.lacking}
+    reasons = bench.unsupported({h: plan.lacking[key].brick.model for h, key in keys.items()})
+    plan.outcome.unsupported = {keys[handle]: reason for handle, reason in reasons.items()}
+    plan.outcome.failures |= plan.outcome.unsupported
+    for key in plan.outcome.unsupported:
+        del plan.lacking[key]

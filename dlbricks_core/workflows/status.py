@@ -1,0 +1,116 @@
+"""Which plugins there are, what each can do, and whether it can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlbricks_core.backends import Backend, BackendOption
+from dlbricks_core.compose import Composer
+from dlbricks_core.importers import Importer, ModelCollection
+from dlbricks_core.plugins import GROUPS, Fault, Plugin, attempt, discover
+
+_BASES: dict[str, type] = {
+    "backend": Backend,
+    "importer": Importer,
+    "models": ModelCollection,
+    "composer": Composer,
+}
+
+
+@dataclass(frozen=True)
+class PluginStatus:
+    """One plugin.
+
+    Attributes:
+        plugin: As its entry point announces it.
+        framework: Distribution and version of a backend's framework, if it is there.
+        problem: Why it cannot be used; empty if it can.
+        cure: What the user can do about that.
+        options: What ``--backend-option`` may set.
+        capabilities: What else is to know before using it, by kind of plugin:
+            ``default_models``, ``suffixes``, ``models`` (their number),
+            ``pattern`` (of the names that a collection takes), ``isolated``.
+    """
+
+    plugin: Plugin
+    framework: str = ""
+    problem: str = ""
+    cure: str = ""
+    options: Mapping[str, BackendOption] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data for JSON."""
+        return {
+            "kind": self.plugin.kind,
+            "name": self.plugin.name,
+            "distribution": self.plugin.distribution,
+            "version": self.plugin.version,
+            "framework": self.framework or None,
+            "status": "broken" if self.problem else "ok",
+            "problem": self.problem or None,
+            "cure": self.cure or None,
+            "options": {
+                name: {"default": o.default, "choices": list(o.choices), "help": o.help}
+                for name, o in self.options.items()
+            },
+            "capabilities": dict(self.capabilities),
+        }
+
+
+def plugin_statuses() -> list[PluginStatus]:
+    """Every announced plugin of every kind; a broken one never hides the others."""
+    return [_status(plugin) for kind in GROUPS for plugin in discover(kind, _BASES[kind])]
+
+
+def _status(plugin: Plugin) -> PluginStatus:
+    if plugin.problem:
+        return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
+    status = attempt(lambda: _LOOK[plugin.kind](plugin))
+    if isinstance(status, Fault):
+        return PluginStatus(plugin, problem=status.problem, cure=status.cure(plugin))
+    return status
+
+
+def _backend(plugin: Plugin) -> PluginStatus:
+    backend: Backend = plugin.loaded()
+    options = {
+        name: BackendOption(option.default, tuple(option.choices), option.help)
+        for name, option in backend.options.items()
+    }
+    return PluginStatus(
+        plugin,
+        framework=f"{backend.distribution} {backend.version()}",
+        options=options,
+        capabilities={"default_models": list(backend.default_models)},
+    )
+
+
+def _importer(plugin: Plugin) -> PluginStatus:
+    importer: Importer = plugin.loaded()
+    importer.handles("")
+    found = {"suffixes": list(importer.suffixes), "isolated": importer.isolated}
+    return PluginStatus(plugin, capabilities=found)
+
+
+def _collection(plugin: Plugin) -> PluginStatus:
+    collection: ModelCollection = plugin.loaded()
+    count: dict[str, Any] = {"models": len(collection.names())}
+    if collection.pattern:
+        count = {"pattern": f"{plugin.name}:{collection.pattern}"}
+    return PluginStatus(plugin, capabilities={**count, "isolated": collection.isolated})
+
+
+def _composer(plugin: Plugin) -> PluginStatus:
+    plugin.loaded()
+    return PluginStatus(plugin)
+
+
+_LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
+    "backend": _backend,
+    "importer": _importer,
+    "models": _collection,
+    "composer": _composer,
+}

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from dlbricks_core.cli import main
+
+
+@dataclass
+class Finished:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def dlbricks(capfd, monkeypatch, tmp_path):
+    """Runs a command line in this process; workers are real processes."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(a) for a in arguments])
+        captured = capfd.readouterr()
+        return Finished(ended.value.code, captured.out, captured.err)
+
+    return run
+
+
+def chain_model(*operators, size=16, name="chain", batch=1, seed=0):
+    """A small perceptron: MatMul before every one of the given operators."""
+    rng = np.random.default_rng(seed)
+    nodes, weights, x = [], [], "input"
+    for i, op in enumerate(operators):
+        weight = rng.normal(size=(size, size)).astype(np.float32)
+        weights.append(numpy_helper.from_array(weight, f"{name}_w{i}"))
+        nodes.append(helper.make_node("MatMul", [x, f"{name}_w{i}"], [f"{name}_m{i}"]))
+        nodes.append(helper.make_node(op, [f"{name}_m{i}"], [f"{name}_x{i}"]))
+        x = f"{name}_x{i}"
+    shape = [batch, size]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Saves a chain model and gives its path."""
+
+    def save_model(name, *operators, **more):
+        path = Path(tmp_path) / f"{name}.onnx"
+        onnx.save(chain_model(*operators, name=name, **more), path)
+        return path
+
+    return save_model
+
+
+@pytest.fixture
+def read():
+    return lambda path: json.loads(Path(path).read_text())

@@ -1,0 +1,116 @@
+"""The commands beside the main job."""
+
+import json
+
+import onnx
+import pytest
+from onnx import numpy_helper
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3")
+
+
+def test_inspect(dlbricks, read):
+    done = dlbricks("inspect", "onnx:resnet50", "onnx:vgg19", "--json", "out.json")
+    assert done.status == 0
+    resnet, vgg = read("out.json")["models"]
+    assert (resnet["layers"], resnet["operators"]["BatchNormalization"]) == (176, 53)
+    assert resnet["unique_layers"] < 60
+    assert len(resnet["sequence"]) == 176
+    assert vgg["inputs"] == {"data_0": "float32[1x3x224x224]"}
+    assert read("out.json")["totals"]["layers"] == resnet["layers"] + vgg["layers"]
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "GlobalAveragePool" not in dlbricks("inspect", "onnx:vgg19", "-v").out
+
+
+def test_generated_bricks_travel_without_weights_topology_or_names(dlbricks, save, read, tmp_path):
+    save("secret_model", "Relu", "Relu", "Sigmoid", seed=7)
+    done = dlbricks("generate", "secret_model.onnx", "-o", "bricks", "--json", "out.json")
+    assert done.status == 0
+    folder = tmp_path / "bricks"
+    text = (folder / "manifest.json").read_text()
+    assert "secret" not in text
+    assert "occurrences" not in text
+    original = onnx.load(tmp_path / "secret_model.onnx")
+    secret = {numpy_helper.to_array(t).tobytes() for t in original.graph.initializer}
+    files = sorted(folder.glob("*.onnx"))
+    assert len(files) == 3
+    for file in files:
+        proto = onnx.load(file)
+        onnx.checker.check_model(proto, full_check=True)
+        assert b"secret" not in file.read_bytes()
+        assert not {numpy_helper.to_array(t).tobytes() for t in proto.graph.initializer} & secret
+
+    elsewhere = (*QUICK, "--store", "elsewhere.sqlite")
+    assert dlbricks("bench", "bricks", *elsewhere, "--json", "bench.json").status == 0
+    bench = read("bench.json")
+    assert {b["signature"] for b in bench["bricks"]} == {f.stem for f in files}
+    assert all(b["latency_ms"] > 0 for b in bench["bricks"])
+    composed = dlbricks(
+        "estimate", "secret_model.onnx", *elsewhere, "--json", "est.json",
+        "--system", bench["system"]["fingerprint"][:6],
+    )  # fmt: skip
+    assert composed.status == 0
+    (model,) = read("est.json")["models"]
+    assert model["estimate_ms"] > 0
+    assert model["measured_ms"] is None
+
+
+def test_generation_is_reproducible_and_never_overwrites(dlbricks, save, tmp_path):
+    save("a", "Relu", "Tanh")
+    for folder in ("one", "two"):
+        assert dlbricks("generate", "a.onnx", "-o", folder, "-G", "2").status == 0
+    for file in (tmp_path / "one").iterdir():
+        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+    again = dlbricks("generate", "a.onnx", "-o", "one")
+    assert again.status == 2
+    assert "already holds" in again.err
+
+
+def test_bench_refuses_folders_that_are_not_bricks(dlbricks, save, tmp_path):
+    arguments = (*QUICK, "--store", "s.sqlite")
+    (tmp_path / "empty").mkdir()
+    assert "not a folder of generated bricks" in dlbricks("bench", "empty", *arguments).err
+    save("a", "Relu")
+    dlbricks("generate", "a.onnx", "-o", "bricks")
+    files = sorted((tmp_path / "bricks").glob("*.onnx"))
+    files[0].write_bytes(files[1].read_bytes())
+    done = dlbricks("bench", "bricks", *arguments)
+    assert done.status == 2
+    assert "is not the brick" in done.err
+
+
+def test_a_system_that_is_not_in_the_store(dlbricks, save):
+    save("a", "Relu")
+    done = dlbricks("estimate", "a.onnx", *QUICK, "--store", "s.sqlite", "--system", "abc")
+    assert done.status == 2
+    assert "no system 'abc'" in done.err
+
+
+def test_doctor(dlbricks, read):
+    done = dlbricks("doctor", "--json", "out.json")
+    assert done.status == 0
+    data = read("out.json")
+    assert data["threads"] >= 1
+    names = {check["name"] for check in data["checks"]}
+    assert {"frequency governor", "turbo", "load", "CPU quota"} <= names
+    assert all(check["advice"] for check in data["checks"] if check["status"] == "warn")
+
+
+def test_plugins_and_models(dlbricks):
+    plugins = json.loads(dlbricks("plugins", "--json", "-").out)["plugins"]
+    (ort,) = [p for p in plugins if p["name"] == "onnxruntime" and p["kind"] == "backend"]
+    assert ort["status"] == "ok"
+    assert ort["distribution"] == "dlbricks-onnxruntime"
+    assert ort["framework"].startswith("onnxruntime ")
+    models = json.loads(dlbricks("models", "--json", "-").out)
+    assert len(models["collections"]["onnx"]) == 9
+
+
+def test_words_that_are_no_commands(dlbricks):
+    done = dlbricks("frobnicate")
+    assert done.status == 2
+    assert "neither a command nor a model" in done.err
+    assert dlbricks("--version").status == 0
+    assert "Commands:" in dlbricks("--help").out

@@ -1,0 +1,177 @@
+"""``dlbricks compare`` on real backends."""
+
+from importlib import metadata
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from dlbricks_core.store import ResultStore
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("torch")
+
+QUICK = ("--threads", "1", "--runs", "3", "--store", "results.sqlite", "--json", "out.json")
+TWO = ("compare", "--backends", "onnxruntime,pytorch", *QUICK)
+
+
+def installed(distribution):
+    try:
+        return bool(metadata.distribution(distribution))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+ALL = ["onnxruntime", "pytorch", *(["mxnet"] if installed("dlbricks-mxnet") else [])]
+
+
+def net(brick, backend):
+    return brick["backends"][backend]["net_ms"]
+
+
+def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
+    a = save("a", "Relu", "Relu", "Sigmoid", size=128)
+    b = save("b_with_quite_a_long_name", "Relu", "Tanh", size=128)
+    done = dlbricks("compare", "--backends", ",".join(ALL), *QUICK, a, b, "--html", "out.html")
+    assert done.status == 0
+    assert done.err == ""
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "Ideal" in done.out
+    assert "<svg" in Path("out.html").read_text()
+    data = read("out.json")
+    assert data["schema_version"] == 1
+    assert [each["name"] for each in data["backends"]] == ALL
+    assert {each["measured_networks"] for each in data["backends"]} == {6}
+    assert data["settings"]["composer"] == "sequential"
+    assert [m["name"] for m in data["models"]] == ["a", "b_with_quite_a_long_name"]
+    assert [(x["layers"], x["occurrences"]) for x in data["bricks"]] == [
+        (["MatMul"], 5), (["Relu"], 3), (["Sigmoid"], 1), (["Tanh"], 1),
+    ]  # fmt: skip
+    for brick in data["bricks"]:
+        assert list(brick["backends"]) == ALL
+        for entry in brick["backends"].values():
+            assert len(entry["samples_ms"]) == 3
+            low, high = entry["net_interval_ms"]
+            assert 0 <= low <= entry["net_ms"] <= high
+        assert net(brick, brick["fastest"]) == min(net(brick, name) for name in ALL)
+        assert brick["winner"] in (None, brick["fastest"])
+        value = brick["margin"]["value"]
+        if value is not None:
+            second = sorted(net(brick, name) for name in ALL)[1]
+            assert value * net(brick, brick["fastest"]) == pytest.approx(second)
+            low, high = brick["margin"]["interval"]
+            assert brick["clear"] == (low > 1)
+    for model in data["models"]:
+        measured = {n: model["backends"][n]["measured_ms"] for n in ALL}
+        assert model["fastest"] == min(measured, key=measured.get)
+        assert sum(model["ideal_picks"].values()) == model["bricks"]
+        assert not model["ideal_partial"]
+        estimates = [model["backends"][n]["estimate_ms"] for n in ALL]
+        assert model["ideal_ms"] <= min(estimates) * (1 + 1e-9)
+        low, high = model["ideal_interval_ms"]
+        assert low <= model["ideal_ms"] <= high
+    for total in data["operators"]:
+        (brick,) = (x for x in data["bricks"] if x["layers"] == total["layers"])
+        for name in ALL:
+            expected = brick["occurrences"] * net(brick, name)
+            assert total["totals_ms"][name] == pytest.approx(expected)
+            assert total["missing"][name] == 0
+    assert data["failures"] == []
+
+
+def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
+    a, b = save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Abs", size=24)
+    assert dlbricks(*TWO, a, b).status == 0
+    with ResultStore.open("results.sqlite") as store:
+        taken = [
+            (sample.round, sample.taken_at, found.key.backend, found.key.kind)
+            for found in store.measurements()
+            for sample in found.samples
+        ]
+        sessions = {s.session for found in store.measurements() for s in found.samples}
+    assert len(sessions) == 1
+    for number in {each[0] for each in taken}:
+        order = [(backend, kind) for r, _, backend, kind in sorted(taken) if r == number]
+        # Each model and its three bricks on one backend, then on the other.
+        assert [backend for backend, _ in order] == (["onnxruntime"] * 4 + ["pytorch"] * 4) * 2
+        assert [kind for _, kind in order] == ["model", "brick", "brick", "brick"] * 4
+
+
+def test_what_the_store_holds_is_reused_and_noted(dlbricks, save, read):
+    a = save("a", "Relu", "Sigmoid")
+    dlbricks("run", "--backend", "onnxruntime", *QUICK, a)
+    before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
+    done = dlbricks(*TWO, a)
+    assert done.status == 0
+    assert "4 of onnxruntime" in done.out
+    assert "different sessions" in " ".join(done.out.split())
+    data = read("out.json")
+    assert [each["reused_networks"] for each in data["backends"]] == [4, 0]
+    assert len(data["notes"]) == 1
+    for brick in data["bricks"]:
+        assert brick["backends"]["onnxruntime"]["samples_ms"] == before[brick["signature"]]
+    dlbricks(*TWO, a)
+    assert [each["measured_networks"] for each in read("out.json")["backends"]] == [0, 0]
+    assert read("out.json")["bricks"] == data["bricks"]
+    forced = dlbricks(*TWO, a, "--force")
+    assert "different sessions" not in forced.out
+    assert read("out.json")["notes"] == []
+
+
+def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbricks, tmp_path, read):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Gelu", ["a"], ["b"], domain="com.microsoft"),
+        helper.make_node("Sigmoid", ["b"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xby"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[2:], value_info=values[1:2])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    done = dlbricks(*TWO, "m.onnx", "--html", "out.html")
+    assert done.status == 3
+    assert "m on pytorch" in done.out
+    data = read("out.json")
+    (model,) = data["models"]
+    assert model["backends"]["onnxruntime"]["measured_ms"] > 0
+    assert not model["backends"]["onnxruntime"]["partial"]
+    assert model["backends"]["pytorch"]["partial"]
+    assert model["backends"]["pytorch"]["unsupported"][0]["layers"] == ["com.microsoft.Gelu"]
+    assert (model["fastest"], model["winner"]) == ("onnxruntime", None)
+    assert not model["ideal_partial"]
+    relu, gelu, _sigmoid = data["bricks"]
+    assert relu["backends"]["pytorch"]["latency_ms"] > 0
+    assert gelu["backends"]["pytorch"]["failure"]
+    assert gelu["backends"]["onnxruntime"]["latency_ms"] > 0
+    assert {f["backend"] for f in data["failures"]} == {"pytorch"}
+    (total,) = (t for t in data["operators"] if t["layers"] == ["com.microsoft.Gelu"])
+    assert total["missing"] == {"onnxruntime": 0, "pytorch": 1}
+    assert total["totals_ms"]["pytorch"] is None
+    assert "com.microsoft.Gelu" in (tmp_path / "out.html").read_text()
+
+
+def test_options_belong_to_a_backend(dlbricks, save, read):
+    a = save("a", "Relu")
+    done = dlbricks(*TWO, a, "--backend-option", "onnxruntime.optimizations=off")
+    assert done.status == 0
+    settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
+    assert settings["onnxruntime"] == {"optimizations": "off"}
+    assert settings["pytorch"]["compile"] == "off"
+    refused = dlbricks(*TWO, a, "--backend-option", "optimizations=off")
+    assert refused.status == 2
+    assert "BACKEND.KEY=VALUE" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("backends", "word"),
+    [
+        ("onnxruntime", "two or more"),
+        ("onnxruntime,onnxruntime", "two or more"),
+        ("onnxruntime,caffe", "unknown backend 'caffe'"),
+    ],
+)
+def test_backends_that_cannot_be_compared_are_refused(dlbricks, save, backends, word):
+    done = dlbricks("compare", "--backends", backends, *QUICK, save("a", "Relu"))
+    assert done.status == 2
+    assert word in done.err

@@ -1,0 +1,193 @@
+"""Wrong input and partial failure: one line, a hint, the right status, nothing lost."""
+
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "results.sqlite")
+
+
+def two_branches(op, domain="", dims=(1, 8)):
+    """Relu, then an operator that nobody knows, then Sigmoid."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node(op, ["a"], ["b"], domain=domain, name="strange"),
+        helper.make_node("Sigmoid", ["b"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims) for n in "xby"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[2:], value_info=values[1:2])
+    imports = [helper.make_opsetid("", 17)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def check_refused(done, *words):
+    assert done.status == 2
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    lines = done.err.strip().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("Error: ")
+    assert lines[1].startswith("Hint: ")
+    for word in words:
+        assert word in done.err
+
+
+def test_missing_truncated_and_foreign_files(dlbricks, save, tmp_path):
+    good = save("good", *["Relu"] * 4)
+    check_refused(dlbricks(*QUICK, "absent.onnx"), "absent.onnx does not exist")
+    (tmp_path / "short.onnx").write_bytes(good.read_bytes()[:-100])
+    check_refused(dlbricks(*QUICK, "short.onnx"), "short.onnx", "truncated")
+    (tmp_path / "text.onnx").write_text("this is not a model\n" * 100)
+    check_refused(dlbricks(*QUICK, "text.onnx"), "text.onnx is not an ONNX model")
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    check_refused(dlbricks(*QUICK, "empty.onnx"), "empty.onnx")
+    (tmp_path / "model.h5").write_bytes(b"hdf")
+    check_refused(dlbricks(*QUICK, "model.h5"), "no importer reads model.h5", ".onnx")
+    check_refused(dlbricks(*QUICK, tmp_path), "no importer reads")
+
+
+def test_one_bad_model_among_good_ones_is_found_before_any_timing(dlbricks, save):
+    check_refused(dlbricks(*QUICK, save("good", "Relu"), "absent.onnx"), "absent.onnx")
+    done = dlbricks(*QUICK, "good.onnx")
+    assert "from the store" not in done.out
+
+
+def test_unknown_names(dlbricks, save):
+    model = save("good", "Relu")
+    check_refused(dlbricks("--backend", "caffe", model), "unknown backend 'caffe'", "onnxruntime")
+    check_refused(dlbricks(*QUICK, model, "--composer", "best"), "unknown composer", "sequential")
+    check_refused(dlbricks(*QUICK, "zoo:x"), "neither a file nor a model collection", "onnx:")
+    check_refused(dlbricks(*QUICK, "onnx:resnet51"), "no model 'resnet51'", "light_resnet50")
+    check_refused(dlbricks(*QUICK, model, "--backend-option", "a=b"), "no option 'a'")
+    check_refused(
+        dlbricks(*QUICK, model, "--backend-option", "optimizations=most"), "Choose from all"
+    )
+
+
+def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read):
+    onnx.save(two_branches("Abs", dims=("N", "width")), tmp_path / "dynamic.onnx")
+    check_refused(dlbricks(*QUICK, "dynamic.onnx"), "N", "width", "--batch", "--dim width=")
+    done = dlbricks(*QUICK, "dynamic.onnx", "--batch", "2", "--dim", "width=8", "--json", "o.json")
+    assert done.status == 0
+    assert read("o.json")["settings"]["batch"] == 2
+    assert dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8").status == 0
+    check_refused(dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8", "--dim", "q=3"), "'q'")
+
+
+def test_stores_that_cannot_be_used_stay_as_they_are(dlbricks, save, tmp_path):
+    model = save("good", "Relu")
+    bad = tmp_path / "bad.sqlite"
+    bad.write_bytes(b"not a database at all" * 100)
+    before = hashlib.sha256(bad.read_bytes()).hexdigest()
+    check_refused(dlbricks(*QUICK[:-1], bad, model), "bad.sqlite")
+    assert hashlib.sha256(bad.read_bytes()).hexdigest() == before
+    dlbricks(*QUICK, model)
+    with sqlite3.connect(tmp_path / "results.sqlite") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'from_the_future'")
+    check_refused(dlbricks(*QUICK, model), "newer")
+
+
+def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp_path, read):
+    onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
+    done = dlbricks(*QUICK, "odd.onnx", "onnx:squeezenet", "--json", "out.json")
+    assert done.status == 3
+    assert "Frobnicate" in done.out
+    odd, squeezenet = read("out.json")["models"]
+    assert odd["partial"] is True
+    assert [m["layers"] for m in odd["missing"]] == [["com.example.Frobnicate"]]
+    assert odd["measured_ms"] is None
+    assert odd["normalized"] is None
+    assert squeezenet["normalized"] is not None
+    failures = read("out.json")["failures"]
+    assert any("Frobnicate" in f["where"] and f["reason"] for f in failures)
+
+
+def test_estimate_runs_nothing_and_names_what_is_missing(dlbricks, save, read):
+    a, b = save("a", "Relu", "Relu"), save("b", "Relu", "Tanh")
+    nothing = dlbricks("estimate", *QUICK, a, "--json", "none.json")
+    assert nothing.status == 3
+    assert read("none.json")["models"][0]["estimate_ms"] is None
+    dlbricks(*QUICK, a, "--json", "run.json")
+    full = dlbricks("estimate", *QUICK, a, "--json", "full.json")
+    assert full.status == 0
+    assert read("full.json")["models"] == read("run.json")["models"]
+    partial = dlbricks("estimate", *QUICK, b, "--json", "part.json")
+    assert partial.status == 3
+    (model,) = read("part.json")["models"]
+    assert model["partial"] is True
+    assert [m["layers"] for m in model["missing"]] == [["Tanh"]]
+    assert model["estimate_ms"] > 0
+    assert model["normalized"] is None
+
+
+def start(*arguments, cwd):
+    command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def samples(path):
+    if not path.exists():
+        return 0
+    with sqlite3.connect(path) as connection:
+        try:
+            return connection.execute("SELECT count(*) FROM sample_sets").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
+)
+def test_an_interrupted_run_is_taken_up_again(dlbricks, tmp_path, read, stop, status):
+    many = [*QUICK[:4], "--runs", "200", "--store", "results.sqlite", "onnx:squeezenet"]
+    process = start(*many, cwd=tmp_path)
+    store = tmp_path / "results.sqlite"
+    deadline = time.monotonic() + 60
+    while samples(store) < 100 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, stop)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "Traceback" not in err
+    kept = samples(store)
+    assert kept >= 100
+    done = dlbricks(*many, "--json", "out.json")
+    assert done.status == 0
+    data = read("out.json")
+    assert all(len(b["samples_ms"]) == 200 for b in data["bricks"])
+    # Nothing that was kept was measured again.
+    runs = data["benchmarking"]["wall_clock"]
+    assert runs["models_runs"] + runs["bricks_runs"] + kept == 200 * (len(data["bricks"]) + 1)
+
+
+def test_two_runs_can_share_a_store(tmp_path, dlbricks, save):
+    save("a", "Relu", "Tanh"), save("b", "Relu", "Sigmoid")
+    both = [start(*QUICK, f"{name}.onnx", cwd=tmp_path) for name in "ab"]
+    for process in both:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    assert dlbricks("estimate", *QUICK, "a.onnx", "b.onnx").status == 0
+
+
+def test_the_core_imports_no_framework():
+    code = (
+        "import sys, pkgutil, importlib, dlbricks_core\n"
+        "for m in pkgutil.walk_packages(dlbricks_core.__path__, 'dlbricks_core.'):\n"
+        "    if 'migrations' not in m.name and not m.name.endswith('__main__'):\n"
+        "        importlib.import_module(m.name)\n"
+        "assert not {'mxnet', 'torch', 'onnxruntime'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path.home())

@@ -1,0 +1,122 @@
+"""``dlbricks verify``: agreement, and everything that keeps from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.workflows import MeasureOptions, context
+from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, relative_error, verify
+
+
+def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):
+    pytest.importorskip("onnxruntime")
+    ended = dlbricks("verify", save("a", "Relu", "Softmax"), save("b", "Tanh"),
+                     "--backends", "onnxruntime", "--json", tmp_path / "v.json")  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert "2 of 2 agree" in ended.out
+    assert max(map(len, ended.out.splitlines())) <= 80
+    verdicts = read(tmp_path / "v.json")["verdicts"]
+    assert [(v["model"], v["backend"], v["reference"]) for v in verdicts] == [
+        ("a", "onnxruntime", REFERENCE), ("b", "onnxruntime", REFERENCE),
+    ]  # fmt: skip
+    assert all(v["agrees"] and 0 <= v["error"] < 1e-5 for v in verdicts)
+
+
+def test_verify_needs_something_to_compare_with(dlbricks, save, read, tmp_path):
+    pytest.importorskip("onnxruntime")
+    ended = dlbricks("verify", save("a", "Relu"), "--backends", "onnxruntime",
+                     "--reference-timeout", 0, "--json", tmp_path / "v.json")  # fmt: skip
+    assert ended.status == 3
+    assert "nothing to compare" in read(tmp_path / "v.json")["verdicts"][0]["failure"]
+
+
+def test_verify_without_a_model_is_wrong_usage(dlbricks):
+    assert dlbricks("verify", "--backends", "onnxruntime").status == 2
+
+
+@pytest.fixture
+def wrong(faulty, monkeypatch):
+    """Makes the faulty backend, and one that is wrong by a factor, known by name."""
+    plugins = {
+        name: Plugin("backend", name, f"faulty_backend:{cls}", "tests", "1",
+                     getattr(faulty, cls))
+        for name, cls in (("faulty", "FaultyBackend"), ("wrong", "WrongBackend"))
+    }  # fmt: skip
+    monkeypatch.setattr(context, "find", lambda kind, name, base: plugins[name])
+
+
+@pytest.fixture
+def model(residual):
+    return residual()
+
+
+def options(*names):
+    return [MeasureOptions(name, threads=1) for name in names]
+
+
+def test_verify_finds_a_wrong_backend(wrong, model):
+    exact, off = verify([model], options("faulty", "wrong"))
+    assert (exact.agrees, exact.error, exact.reference) == (True, 0.0, REFERENCE)
+    assert not off.agrees
+    assert off.error > 1e-3
+    (loose,) = verify([model], options("wrong"), VerifyOptions(tolerance=0.1))
+    assert loose.agrees
+
+
+def test_verify_takes_the_first_backend_for_a_reference(wrong, model):
+    exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_s=0))
+    assert (exact.reference, exact.error) == ("faulty", 0.0)
+    assert (off.reference, off.agrees) == ("faulty", False)
+
+
+def test_verify_reports_each_unsupported_layer(wrong, builder, model):
+    b = builder()
+    b.add("Unsupported", b.add("Unsupported", b.relu(b.input)))
+    first, second = verify([b.model(name="lacking"), model], options("faulty"))
+    assert [(x.operator, x.layers) for x in first.unsupported] == [("Unsupported", 2)]
+    assert "no counterpart" in first.unsupported[0].reason
+    assert not first.agrees
+    assert second.agrees
+
+
+def test_verify_outlives_a_crash(wrong, builder, model):
+    b = builder()
+    b.add("CrashCheck", b.relu(b.input))
+    first, second = verify([b.model(name="crash"), model], options("faulty"))
+    assert not first.agrees
+    assert second.agrees
+
+
+def test_verify_does_not_take_constant_outputs_for_agreement(wrong, builder):
+    b = builder()
+    zeros = b.add("Mul", b.input, b.weight(1, value=np.zeros(1, dtype=np.float32)))
+    (verdict,) = verify([b.model(zeros, name="zeros")], options("faulty"))
+    assert (verdict.error, verdict.varied, verdict.agrees) == (0.0, False, False)
+
+
+def test_verify_looks_behind_a_saturated_softmax(wrong, builder):
+    b = builder()
+    large = b.add("Mul", b.input, b.weight(1, value=np.full(1, 9e4, dtype=np.float32)))
+    b.add("Softmax", large, axis=1)
+    (verdict,) = verify([b.model(name="onehot")], options("wrong"))
+    # One part in a hundred of numbers near one, which spread by less than a tenth.
+    assert 0.2 < verdict.error < 0.3
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "error"),
+    [
+        ([1.0, 3.0], [1.0, 3.0], 0.0),
+        ([1.0, 3.2], [1.0, 3.0], 0.1),
+        ([1000.0, 1001.1], [1000.0, 1001.0], 0.1 / 1.0),
+        ([np.inf, 1.0, 3.0], [np.inf, 1.0, 3.0], 0.0),
+        ([1.0, 1.0, 3.0], [np.inf, 1.0, 3.0], np.inf),
+        ([np.nan, 1.0, 3.0], [5.0, 1.0, 3.0], np.inf),
+        ([1.0], [1.0, 3.0], np.inf),
+    ],
+)
+def test_relative_error_is_relative_to_the_spread(actual, expected, error):
+    found = relative_error(np.array(actual), np.array(expected))
+    assert found == pytest.approx(error, rel=0.1)

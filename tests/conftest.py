@@ -1,0 +1,109 @@
+"""What several test rooms build on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlbricks_core.ir import Layer, Model, TensorSpec
+
+
+@dataclass
+class ModelBuilder:
+    """Builds models in canonical form, a layer at a time.
+
+    Every tensor has one shape, so that any layer can follow any other.
+    """
+
+    shape: tuple[int, ...] = (1, 4, 6, 6)
+    prefix: str = ""
+    layers: list[Layer] = field(default_factory=list)
+    weights: dict[str, TensorSpec] = field(default_factory=dict)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    tensors: dict[str, TensorSpec] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.tensors[self.input] = TensorSpec("float32", self.shape)
+
+    @property
+    def input(self):
+        return f"{self.prefix}input"
+
+    def add(self, op, *inputs, shape=None, name=None, **attributes):
+        out = name or f"{self.prefix}{op.lower()}{len(self.layers)}"
+        self.layers.append(Layer(op, inputs, (out,), attributes, name=f"{self.prefix}{out}_layer"))
+        self.tensors[out] = TensorSpec("float32", shape or self.shape)
+        return out
+
+    def weight(self, *shape, dtype="float32", value=None):
+        name = f"{self.prefix}weight{len(self.weights)}"
+        self.weights[name] = self.tensors[name] = TensorSpec(dtype, shape)
+        if value is not None:
+            self.constants[name] = np.asarray(value)
+        return name
+
+    def relu(self, x):
+        return self.add("Relu", x)
+
+    def conv(self, x, kernel=3):
+        channels = self.shape[1]
+        pad = kernel // 2
+        return self.add(
+            "Conv",
+            x,
+            self.weight(channels, channels, kernel, kernel),
+            self.weight(channels),
+            auto_pad="NOTSET",
+            dilations=(1, 1),
+            group=1,
+            kernel_shape=(kernel, kernel),
+            pads=(pad, pad, pad, pad),
+            strides=(1, 1),
+        )
+
+    def sum(self, a, b):
+        return self.add("Add", a, b)
+
+    def model(self, *outputs, name="built"):
+        outputs = outputs or (self.layers[-1].outputs[0],)
+        return Model(
+            name=name,
+            layers=tuple(self.layers),
+            inputs=(self.input,),
+            outputs=outputs,
+            tensors=dict(self.tensors),
+            weights=frozenset(self.weights),
+            constants=dict(self.constants),
+            opsets={"": 21},
+        )
+
+
+@pytest.fixture
+def builder():
+    return ModelBuilder
+
+
+def residual_model(prefix="", kernel=3, name="residual"):
+    """conv-relu-conv, added to its input, then relu."""
+    b = ModelBuilder(prefix=prefix)
+    first = b.relu(b.conv(b.input, kernel))
+    second = b.conv(first, kernel)
+    b.relu(b.sum(second, b.input))
+    return b.model(name=name)
+
+
+@pytest.fixture
+def residual():
+    return residual_model
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """The backend of ``helpers/faulty_backend.py`` and its target for a worker."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+    import faulty_backend
+
+    return faulty_backend

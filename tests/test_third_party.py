@@ -1,0 +1,127 @@
+"""A plugin of somebody else: installed with pip into a new environment, listed, used, tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.testing import cases
+
+ROOT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parent / "third_party"
+GUIDE = ROOT / "docs" / "writing-a-backend.md"
+
+
+def call(*command: object, **environment: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False,
+        env={**clean, **environment}, cwd=environment.get("HOME"),
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def copied(source: Path, target: Path, *names: str) -> Path:
+    """A copy to build from: a build leaves files beside its sources."""
+    for name in names:
+        if (source / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+            shutil.copytree(source / name, target / name, ignore=ignored)
+        else:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / name)
+    return target
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of a new environment with the core and the plugin."""
+    folder = tmp_path_factory.mktemp("third_party")
+    core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
+    plugin = copied(PROJECT, folder / "plugin", "pyproject.toml", "src", "tests")
+    call(sys.executable, "-m", "venv", folder / "env")
+    programs = folder / "env" / "bin"
+    call(programs / "pip", "install", "-q", "-c", ROOT / "constraints.txt", core, plugin, "pytest")
+    return programs
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> dict[str, str]:
+    """A home of its own: caches and results of this user stay out."""
+    return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+
+
+def test_it_is_listed(environment: Path, private: dict[str, str]) -> None:
+    found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
+    backends = [p for p in found["plugins"] if p["kind"] == "backend"]
+    assert [(p["name"], p["distribution"], p["status"]) for p in backends] == [
+        ("reference", "dlbricks-reference", "ok")
+    ]
+    assert backends[0]["framework"].startswith("onnx ")
+
+
+def test_it_is_used(environment: Path, private: dict[str, str]) -> None:
+    report = Path(private["HOME"]) / "report.json"
+    call(
+        environment / "dlbricks", "--backend", "reference", "onnx:light_squeezenet",
+        "--runs", "1", "--json", report, **private,
+    )  # fmt: skip
+    found = json.loads(report.read_text())
+    assert found["backend"]["name"] == "reference"
+    (model,) = found["models"]
+    assert not model["partial"]
+    assert model["estimate_ms"] > 0
+    assert model["measured_ms"] > 0
+    assert found["failures"] == []
+
+
+def test_it_passes_its_tests_there(environment: Path, private: dict[str, str]) -> None:
+    tests = environment.parents[1] / "plugin" / "tests"
+    shown = call(
+        environment / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, **private
+    )
+    assert int(re.search(r"(\d+) passed", shown)[1]) > 140
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Code of the guide: the file that the line before names, if any, and the code."""
+    found = re.findall(
+        r"^(?:`([\w./-]+)`)?[^\n]*:\n\n```\w+\n(.*?)```$",
+        GUIDE.read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    assert len(found) == GUIDE.read_text().count("```") / 2
+    return found
+
+
+def test_the_guide_shows_the_files_as_they_are() -> None:
+    shown = {name: "" for name, _ in blocks() if name}
+    for name, block in blocks():
+        if name:
+            assert block in (PROJECT / name).read_text(), f"{name} does not contain:\n{block}"
+            shown[name] += block
+    for name in ("pyproject.toml", "tests/test_conformance.py"):
+        assert shown[name] == (PROJECT / name).read_text()
+    for method in ("load", "run", "synchronize", "touch", "outputs", "unload", "close"):
+        assert f"def {method}(" in shown["src/dlbricks_reference/timer.py"]
+
+
+def test_the_guides_other_code_runs() -> None:
+    (code,) = [block for name, block in blocks() if not name]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    found = namespace["execute"](cases.network("shared_weights"))
+    for name, value in cases.expected("shared_weights").items():
+        assert not cases.difference(found[name], value, 1e-5)
+    with pytest.raises(UnsupportedError, match="Conv"):
+        namespace["execute"](cases.network("conv"))
