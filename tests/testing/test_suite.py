@@ -1,0 +1,197 @@
+"""The suite finds what is wrong: backends that break one rule each."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.testing import BackendConformance, CollectionConformance
+
+THIRD_PARTY = Path(__file__).parents[1] / "third_party" / "src"
+
+SOURCE = """
+import numpy as np
+from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_reference.backend import ReferenceBackend
+from dlbricks_reference.timer import ReferenceTimer
+
+class Sound(ReferenceBackend):
+    Timer = ReferenceTimer
+    def timer(self, settings):
+        return self.Timer()
+
+def with_timer(**methods):
+    return type("Timer", (ReferenceTimer,), methods)
+
+class WrongResult(Sound):
+    Timer = with_timer(outputs=lambda self, loaded: {
+        k: (v + 0.01).astype(v.dtype) for k, v in ReferenceTimer.outputs(self, loaded).items()})
+
+class WrongOrder(Sound):
+    Timer = with_timer(outputs=lambda self, loaded: dict(
+        reversed(list(ReferenceTimer.outputs(self, loaded).items()))))
+
+class TouchChanges(Sound):
+    def touch(self, loaded):
+        for array in loaded.inputs.values():
+            np.logical_not(array, out=array) if array.dtype == bool else np.add(array, 1, out=array)
+    Timer = with_timer(touch=touch)
+
+class Lazy(Sound):
+    def outputs(self, loaded):
+        ReferenceTimer.run(self, loaded)
+        return ReferenceTimer.outputs(self, loaded)
+    Timer = with_timer(run=lambda self, loaded: None, outputs=outputs)
+
+kept = []
+class Leaks(Sound):
+    Timer = with_timer(unload=lambda self, loaded: kept.append(loaded))
+
+class Views(Sound):
+    buffer = {}
+    def outputs(self, loaded):
+        for name, value in ReferenceTimer.outputs(self, loaded).items():
+            if name not in Views.buffer or Views.buffer[name].shape != value.shape:
+                Views.buffer[name] = value
+            Views.buffer[name][...] = value
+        return {name: Views.buffer[name] for name in loaded.outputs}
+    def run(self, loaded):
+        ReferenceTimer.run(self, loaded)
+        self.outputs(loaded)
+    Timer = with_timer(outputs=outputs, run=run)
+
+class ChecksNothing(Sound):
+    def check(self, model):
+        return {}
+
+class OtherError(Sound):
+    def load(self, network):
+        try:
+            return ReferenceTimer.load(self, network)
+        except UnsupportedError as error:
+            raise BackendError("no") from error
+    Timer = with_timer(load=load)
+
+class BadOption(Sound):
+    from dlbricks_core.backends import BackendOption
+    options = {"mode": BackendOption("c", ("a", "b"), "How.")}
+
+class Crashes(Sound):
+    def run(self, loaded):
+        import os
+        os.abort()
+    Timer = with_timer(run=run)
+"""
+
+#: Backend, and the test that has to fail because of it.
+FAULTS = {
+    "WrongResult": "test_common_network[gemm]",
+    "WrongOrder": "test_common_network[several_outputs]",
+    "TouchChanges": "test_touching_and_running_again_give_the_same[not]",
+    "Lazy": "test_the_timed_region_covers_the_work",
+    "Leaks": "test_unload_frees_memory",
+    "Views": "test_outputs_stay_what_they_were",
+    "ChecksNothing": "test_unknown_operators_are_refused_by_name",
+    "OtherError": "test_a_refusal_leaves_the_timer_usable",
+    "BadOption": "test_options_are_well_formed",
+    "Crashes": "test_common_network[gemm]",
+}
+
+
+def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, str]:
+    """Passed and failed tests of the suite for backends of ``SOURCE``."""
+    (folder / "bad_backends.py").write_text(SOURCE)
+    classes = "".join(
+        f"class Test{name}(BackendConformance):\n"
+        f"    plugin = bad_backends.{name}\n    framework_modules = ()\n"
+        for name in names
+    )
+    (folder / "test_bad.py").write_text(
+        f"import bad_backends\nfrom dlbricks_core.testing import BackendConformance\n{classes}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "-q", "-p", "no:cacheprovider", "--tb=short",
+         *(f"test_bad.py::{test}" for test in tests)],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{THIRD_PARTY}"},
+    )  # fmt: skip
+    kinds = [
+        "\n".join(re.findall(rf"^{kind} test_bad.py::(\S+)", done.stdout, re.MULTILINE))
+        for kind in ("PASSED", "FAILED")
+    ]
+    assert any(kinds), done.stdout + done.stderr
+    return kinds[0], kinds[1]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    wanted = [f"Test{name}::{test}" for name, test in FAULTS.items()]
+    wanted += [f"TestSound::{test}" for test in dict.fromkeys(FAULTS.values())]
+    return run_suite(tmp_path_factory.mktemp("bad"), ["Sound", *FAULTS], wanted)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_backend_that_breaks_a_rule_fails(results: tuple[str, str], name: str) -> None:
+    assert f"Test{name}::{FAULTS[name]}" in results[1].splitlines()
+
+
+def test_a_sound_backend_passes_the_same_tests(results: tuple[str, str]) -> None:
+    passed = {line for line in results[0].splitlines() if "Sound" in line}
+    assert passed == {f"TestSound::{test}" for test in FAULTS.values()}
+
+
+def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n"
+        "def pytest_collection_modifyitems(items):\n"
+        "    for item in items:\n"
+        "        if 'gemm' in item.name: item.add_marker(pytest.mark.skip)\n"
+    )
+    tests = ["test_no_test_of_the_suite_is_missing", "test_common_network[gemm]"]
+    passed, failed = run_suite(tmp_path, ["Sound"], [f"TestSound::{test}" for test in tests])
+    assert failed == f"TestSound::{tests[0]}"
+    assert not passed
+
+
+def test_tests_of_the_suite_cannot_be_replaced() -> None:
+    with pytest.raises(TypeError, match=r"replaces BackendConformance\.test_unload_frees_memory"):
+
+        class Forgetful(BackendConformance):
+            plugin = LightModels
+            framework_modules = ()
+            test_unload_frees_memory = None
+
+    with pytest.raises(TypeError, match=r"replaces Suite\.test_no_test"):
+
+        class Bold(CollectionConformance):
+            plugin = LightModels
+            framework_modules = ()
+            sample = "light_squeezenet"
+
+            def test_no_test_of_the_suite_is_missing(self) -> None:
+                pass
+
+
+def test_a_mixin_cannot_replace_tests_either() -> None:
+    class Mixin:
+        def test_unload_frees_memory(self) -> None:
+            pass
+
+    with pytest.raises(TypeError, match="test_unload_frees_memory"):
+
+        class Mixed(Mixin, BackendConformance):
+            plugin = LightModels
+            framework_modules = ()
+
+
+def test_questions_have_to_be_answered() -> None:
+    with pytest.raises(TypeError, match="does not set plugin, framework_modules"):
+
+        class Silent(BackendConformance):
+            pass

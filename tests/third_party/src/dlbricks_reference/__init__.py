@@ -1,0 +1,1 @@
+"""The ONNX reference evaluator as a backend of DLBricks."""

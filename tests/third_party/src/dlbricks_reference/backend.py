@@ -1,0 +1,50 @@
+"""The backend's description; the evaluator is imported only where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.errors import PluginError
+from dlbricks_core.ir import Model
+
+if TYPE_CHECKING:
+    from dlbricks_reference.timer import ReferenceTimer
+
+
+class ReferenceBackend(Backend):
+    """Runs bricks with the evaluator that the onnx package brings, on numpy."""
+
+    name = "reference"
+    distribution = "onnx"
+    default_models = ("onnx:light_squeezenet",)
+
+    def version(self) -> str:
+        """Version of the installed onnx package, from its metadata."""
+        try:
+            return metadata.version(self.distribution)
+        except metadata.PackageNotFoundError as error:
+            raise PluginError(
+                "the backend reference needs onnx, which is not installed",
+                hint="pip install onnx",
+            ) from error
+
+    def environment(self, settings: BackendSettings) -> Mapping[str, str]:
+        """Threads of numpy's matrix products, which are read when numpy is imported."""
+        threads = str(settings.threads)
+        return {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+
+    def timer(self, settings: BackendSettings) -> ReferenceTimer:
+        """Imports the evaluator and returns a timer."""
+        self.version()
+        from dlbricks_reference.timer import ReferenceTimer
+
+        return ReferenceTimer()
+
+    def check(self, model: Model) -> Mapping[int, str]:
+        """Layers that the evaluator does not implement."""
+        from dlbricks_reference.timer import unsupported
+
+        return unsupported(model)
