@@ -1,0 +1,1 @@
+"""MXNet as a DLBricks backend and importer."""

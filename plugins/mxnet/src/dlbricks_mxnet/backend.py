@@ -1,0 +1,118 @@
+"""The backend's description; MXNet is imported only where it is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.errors import BackendError, PluginError
+from dlbricks_core.ir import Model
+
+if TYPE_CHECKING:
+    from dlbricks_mxnet.timer import MxnetTimer
+
+_ENGINES = {"threaded": "ThreadedEnginePerDevice", "naive": "NaiveEngine"}
+
+
+class MxnetBackend(Backend):
+    """Runs bricks with MXNet on the CPU."""
+
+    name = "mxnet"
+    distribution = "mxnet"
+    options: Mapping[str, BackendOption] = {
+        "executor": BackendOption(
+            default="cachedop",
+            choices=("cachedop", "symbol"),
+            help="cachedop: as hybridized Gluon blocks run; symbol: Symbol.bind, fused by oneDNN.",
+        ),
+        "engine": BackendOption(
+            default="naive",
+            choices=("naive", "threaded"),
+            help="naive: operators run in the caller's thread; threaded: in MXNet's own, its "
+            "default, whose waking up costs each call as much as a small brick takes.",
+        ),
+        "inputs": BackendOption(
+            default="blocked",
+            choices=("blocked", "plain"),
+            help="Layout of feature maps that are fed: as a convolution leaves them, or plain.",
+        ),
+    }
+    default_models = (
+        "mxnet:resnet50_v1",
+        "mxnet:densenet121",
+        "mxnet:inceptionv3",
+        "mxnet:mobilenetv2_1.0",
+        "mxnet:squeezenet1.1",
+    )
+
+    def version(self) -> str:
+        """Version of the installed MXNet, from its metadata."""
+        try:
+            return metadata.version(self.distribution)
+        except metadata.PackageNotFoundError as error:
+            raise PluginError(
+                "the backend mxnet needs MXNet, which is not installed",
+                hint="pip install 'mxnet>=1.9.1,<2' 'numpy<2'",
+            ) from error
+
+    def environment(self, settings: BackendSettings) -> Mapping[str, str]:
+        """Threads of one operator, one operator at a time, and no chatter.
+
+        MXNet reads all of these only when it is imported.
+        """
+        threads = str(settings.threads)
+        return {
+            "MXNET_ENGINE_TYPE": _ENGINES[settings.options.get("engine", "naive")],
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            # MXNet's defaults, written down so that the user's shell cannot change a result.
+            "MXNET_CPU_WORKER_NTHREADS": "1",
+            "MXNET_EXEC_BULK_EXEC_INFERENCE": "1",
+            "MXNET_SUBGRAPH_BACKEND": "MKLDNN",
+            # Lines on stderr for every graph that is bound.
+            "MXNET_SUBGRAPH_VERBOSE": "0",
+            "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0",
+        }
+
+    def timer(self, settings: BackendSettings) -> MxnetTimer:
+        """Imports MXNet, sets its threads, and returns a timer.
+
+        Raises:
+            BackendError: If an option has no such value, or MXNet was imported with another
+                number of threads.
+        """
+        self.version()
+        for key, value in settings.options.items():
+            option = self.options.get(key)
+            if option is None or value not in option.choices:
+                allowed = "; ".join(f"{k}={'|'.join(o.choices)}" for k, o in self.options.items())
+                raise BackendError(f"mxnet has no option {key}={value}", hint=f"Use {allowed}.")
+        self._set_environment(settings)
+        from dlbricks_mxnet.timer import MxnetTimer
+
+        return MxnetTimer(settings)
+
+    def native(self, source: str) -> bool:
+        """Whether it is a network of the Gluon zoo or a model file of MXNet's."""
+        return source.startswith("mxnet:") or source.endswith("-symbol.json")
+
+    def check(self, model: Model) -> Mapping[int, str]:
+        """Layers that MXNet cannot express exactly, with the reason."""
+        from dlbricks_mxnet.lowering import unsupported
+
+        return unsupported(model)
+
+    def _set_environment(self, settings: BackendSettings) -> None:
+        """Sees to it that MXNet has the threads asked for: it reads their number once."""
+        wanted = self.environment(settings)
+        if "mxnet" not in sys.modules:
+            os.environ.update(wanted)
+        elif os.environ.get("OMP_NUM_THREADS") != wanted["OMP_NUM_THREADS"]:
+            raise BackendError(
+                f"MXNet was imported before it was told to use {settings.threads} thread(s)",
+                hint=f"Set OMP_NUM_THREADS={settings.threads} before Python starts.",
+            )

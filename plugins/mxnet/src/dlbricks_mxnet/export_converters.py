@@ -1,0 +1,310 @@
+"""Converters that complete or replace those of MXNet's ONNX exporter.
+
+One small function an operator, in the table ``CONVERTERS``. Every node carries the shapes and
+types of its outputs, so a converter writes what is rather than how to compute it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, ValueInfoProto, helper, numpy_helper
+
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import numpy_dtype
+
+#: Attributes that hold the shapes and types of a node's outputs, as JSON.
+SHAPES = "__dlbricks_shapes__"
+TYPES = "__dlbricks_types__"
+#: Marks a softmax over all axes but the first.
+FLAT = "__dlbricks_flat__"
+
+Converted = list[NodeProto] | tuple[list[NodeProto] | list[ValueInfoProto], tuple[Any, ...]]
+Converter = Callable[..., Converted]
+
+CONVERTERS: dict[str, Converter] = {}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One MXNet node, as the exporter hands it to a converter."""
+
+    raw: Mapping[str, Any]
+    context: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name, which is also that of its (first) output."""
+        return str(self.raw["name"])
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the tensors that it reads."""
+        return [self.context["outputs_lookup"][i][k].name for i, k, *_ in self.raw["inputs"]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of its first output."""
+        return tuple(json.loads(self.raw["attrs"][SHAPES])[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its first output."""
+        return numpy_dtype(json.loads(self.raw["attrs"][TYPES])[0])
+
+    def input_shape(self, position: int = 0) -> tuple[int, ...]:
+        """Shape of a tensor that it reads."""
+        index, output, *_ = self.raw["inputs"][position]
+        return tuple(json.loads(self.context["mx_graph"][index]["attrs"][SHAPES])[output])
+
+    def text(self, key: str, default: str = "") -> str:
+        """An attribute as MXNet writes it."""
+        return str(self.raw["attrs"].get(key, default))
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """A boolean attribute."""
+        return self.text(key, str(default)) in ("True", "1", "true")
+
+    def sizes(self, key: str) -> list[int]:
+        """An attribute that is a tuple of integers, or one of them."""
+        return [int(n) for n in re.findall(r"-?\d+", self.text(key))]
+
+    def constant(self, role: str, value: Any, dtype: Any = np.int64) -> str:
+        """Adds a constant and returns its name."""
+        name = f"{self.name}/{role}"  # MXNet itself writes no slash into names
+        array = np.asarray(value, dtype=dtype)
+        self.context["initializer"].append(numpy_helper.from_array(array, name))
+        return name
+
+    def make(
+        self, op: str, inputs: Sequence[str], output: str | None = None, **attributes: Any
+    ) -> NodeProto:
+        """An ONNX node; it gives this node's output unless told otherwise."""
+        output = output or self.name
+        return helper.make_node(op, inputs, [output], name=output, **attributes)
+
+    def refuse(self, reason: str) -> UnsupportedError:
+        """The error to raise where ONNX cannot say the same."""
+        return UnsupportedError(f"ONNX cannot express {self.raw['op']} {self.name!r}: {reason}")
+
+
+def converts(*ops: str) -> Callable[[Callable[[Node], Converted]], Callable[[Node], Converted]]:
+    """Registers a function as the converter of MXNet operators."""
+
+    def register(function: Callable[[Node], Converted]) -> Callable[[Node], Converted]:
+        for op in ops:
+            CONVERTERS[op] = lambda raw, **context: function(Node(raw, context))
+        return function
+
+    return register
+
+
+@converts("null")
+def _variable(node: Node) -> Converted:
+    """Inputs, and weights as inputs too: their values are nobody's business here."""
+    number = helper.np_dtype_to_tensor_dtype(node.dtype)
+    return [helper.make_tensor_value_info(node.name, number, node.shape)], (node.dtype,)
+
+
+@converts("_zeros", "zeros_like")
+def _zeros(node: Node) -> Converted:
+    """A constant: initial states, whose shape follows from what reads them."""
+    shape = node.constant("shape", node.shape)
+    value = numpy_helper.from_array(np.zeros(1, node.dtype))
+    return [node.make("ConstantOfShape", [shape], value=value)], (node.dtype,)
+
+
+@converts("FullyConnected")
+def _fully_connected(node: Node) -> Converted:
+    """One Gemm, with a reshape only where the data has other than two axes."""
+    data, *weights = node.inputs
+    shape = node.input_shape()
+    flatten = node.flag("flatten", default=True)
+    nodes = []
+    if len(shape) != 2:
+        rows = f"{node.name}_rows"
+        if flatten:
+            nodes.append(node.make("Flatten", [data], rows, axis=1))
+        else:
+            target = node.constant("rows_shape", [-1, shape[-1]])
+            nodes.append(node.make("Reshape", [data, target], rows))
+        data = rows
+    if flatten or len(shape) == 2:
+        return [*nodes, node.make("Gemm", [data, *weights], transB=1)]
+    nodes.append(node.make("Gemm", [data, *weights], f"{node.name}_gemm", transB=1))
+    nodes.append(node.make("Reshape", [f"{node.name}_gemm", node.constant("shape", node.shape)]))
+    return nodes
+
+
+@converts("BatchNorm")
+def _batch_norm(node: Node) -> Converted:
+    """With the scale of one that ``fix_gamma`` means, whatever the parameter says."""
+    rank = len(node.shape)
+    if int(node.text("axis", "1")) % rank != 1:
+        raise node.refuse("channels in another place than the second axis")
+    data, gamma, *others = node.inputs
+    if node.flag("fix_gamma", default=True):
+        gamma = node.constant("gamma", np.ones(node.shape[1]), node.dtype)
+    epsilon = float(node.text("eps", "0.001"))
+    return [node.make("BatchNormalization", [data, gamma, *others], epsilon=epsilon)]
+
+
+@converts("LayerNorm")
+def _layer_norm(node: Node) -> Converted:
+    """One operator where it is over the last axis; MXNet's own converter takes it apart."""
+    if int(node.text("axis", "-1")) % len(node.shape) != len(node.shape) - 1:
+        return _original("layer_norm", node)
+    epsilon = float(node.text("eps", "1e-5"))
+    return [node.make("LayerNormalization", node.inputs, axis=-1, epsilon=epsilon)]
+
+
+@converts("LeakyReLU")
+def _leaky_relu(node: Node) -> Converted:
+    """One operator for GELU as well; MXNet's own converter takes it apart."""
+    if node.text("act_type") == "gelu":
+        return [node.make("Gelu", node.inputs)]
+    return _original("leakyrelu", node)
+
+
+@converts("softmax")
+def _softmax(node: Node) -> Converted:
+    """MXNet's own converter, but for what was a loss layer over more than one axis."""
+    if FLAT in node.raw["attrs"] and len(node.shape) > 2:
+        raise node.refuse(f"over all but the first of {len(node.shape)} axes")
+    return _original("softmax", node)
+
+
+@converts("Reshape", "reshape_like")
+def _reshape(node: Node) -> Converted:
+    """To the shape that MXNet inferred, whatever codes it was written with."""
+    return [node.make("Reshape", [node.inputs[0], node.constant("shape", node.shape)])]
+
+
+@converts("SwapAxis")
+def _swap_axes(node: Node) -> Converted:
+    """One transposition; MXNet's own converter goes through eight axes."""
+    perm = list(range(len(node.shape)))
+    first, second = (int(node.text(key, "0")) for key in ("dim1", "dim2"))
+    perm[first], perm[second] = perm[second], perm[first]
+    return [node.make("Transpose", node.inputs, perm=perm)]
+
+
+@converts("batch_dot")
+def _batch_dot(node: Node) -> Converted:
+    """A matrix product, after a transposition of either side where it asks for one."""
+    nodes, operands = [], []
+    for position, key in enumerate(("transpose_a", "transpose_b")):
+        operand = node.inputs[position]
+        if node.flag(key):
+            *batch, rows, columns = range(len(node.input_shape(position)))
+            nodes.append(
+                node.make(
+                    "Transpose", [operand], f"{node.name}/{key}", perm=[*batch, columns, rows]
+                )
+            )
+            operand = f"{node.name}/{key}"
+        operands.append(operand)
+    return [*nodes, node.make("MatMul", operands)]
+
+
+@converts("_contrib_AdaptiveAvgPooling2D")
+def _adaptive_average_pooling(node: Node) -> Converted:
+    """A global or an ordinary average pooling, where all windows have one size."""
+    sizes, targets = node.input_shape()[2:], node.shape[2:]
+    if targets == (1, 1):
+        return [node.make("GlobalAveragePool", node.inputs)]
+    if any(size % target for size, target in zip(sizes, targets, strict=True)):
+        raise node.refuse(f"windows of different sizes ({sizes} to {targets})")
+    window = [size // target for size, target in zip(sizes, targets, strict=True)]
+    return [node.make("AveragePool", node.inputs, kernel_shape=window, strides=window)]
+
+
+@converts("_contrib_BilinearResize2D")
+def _bilinear_resize(node: Node) -> Converted:
+    """To the size that MXNet inferred, in any of its modes."""
+    corners = node.flag("align_corners", default=True)
+    sizes = node.constant("sizes", node.shape)
+    mode = "align_corners" if corners else "half_pixel"
+    inputs = [node.inputs[0], "", "", sizes]
+    return [node.make("Resize", inputs, mode="linear", coordinate_transformation_mode=mode)]
+
+
+@converts("UpSampling")
+def _upsampling(node: Node) -> Converted:
+    """Repeats pixels; the bilinear kind is a transposed convolution with a learned kernel."""
+    if node.text("sample_type") != "nearest" or len(node.inputs) != 1:
+        raise node.refuse("only nearest neighbours of one input")
+    factor = float(node.text("scale"))
+    scales = node.constant("scales", [1, 1, factor, factor], np.float32)
+    return [
+        node.make(
+            "Resize",
+            [node.inputs[0], "", scales],
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
+    ]
+
+
+def _scalar(op: str, *, reverse: bool = False) -> Callable[[Node], Converted]:
+    """Arithmetic with one number."""
+
+    def convert(node: Node) -> Converted:
+        value = node.constant("scalar", float(node.text("scalar", "1")), node.dtype)
+        operands = [node.inputs[0], value]
+        return [node.make(op, operands[::-1] if reverse else operands)]
+
+    return convert
+
+
+_SCALAR_OPERATORS = {
+    "_plus_scalar": _scalar("Add"),
+    "_minus_scalar": _scalar("Sub"),
+    "_rminus_scalar": _scalar("Sub", reverse=True),
+    "_mul_scalar": _scalar("Mul"),
+    "_div_scalar": _scalar("Div"),
+    "_rdiv_scalar": _scalar("Div", reverse=True),
+    "_power_scalar": _scalar("Pow"),
+    "_rpower_scalar": _scalar("Pow", reverse=True),
+    "_maximum_scalar": _scalar("Max"),
+    "_minimum_scalar": _scalar("Min"),
+}
+for _op, _function in _SCALAR_OPERATORS.items():
+    converts(_op)(_function)
+
+
+def _channels_first(op: str) -> Callable[[Node], Converted]:
+    """MXNet's own converter, which does not know that NCW is channels-first as well."""
+
+    def convert(node: Node) -> Converted:
+        layout = node.text("layout", "None")
+        if layout not in ("None", "NCW", "NCHW", "NCDHW"):
+            raise node.refuse(f"layout {layout}")
+        return _original(op.lower(), node, without="layout")
+
+    return convert
+
+
+for _op in ("Convolution", "Deconvolution", "Pooling"):
+    converts(_op)(_channels_first(_op))
+
+
+def _original(op: str, node: Node, without: str = "") -> Converted:
+    """What MXNet's own converter makes of the node, with one attribute left out."""
+    from mxnet.onnx.mx2onnx._op_translations import (
+        _op_translations_opset12 as older,
+    )
+    from mxnet.onnx.mx2onnx._op_translations import (
+        _op_translations_opset13 as newer,
+    )
+
+    attributes = {key: value for key, value in node.raw["attrs"].items() if key != without}
+    name = f"convert_{op}"
+    convert: Converter = getattr(newer, name, None) or getattr(older, name)
+    return convert({**node.raw, "attrs": attributes}, **node.context)

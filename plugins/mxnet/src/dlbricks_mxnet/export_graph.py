@@ -1,0 +1,120 @@
+"""What is done to an MXNet symbol before its export; all of it on the symbol's JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import TensorSpec, dtype_name, numpy_dtype
+from dlbricks_mxnet.export_converters import FLAT, SHAPES, TYPES
+from dlbricks_mxnet.framework import import_mxnet
+
+Symbol = Any  # mxnet.symbol.Symbol; MXNet has no type information
+
+
+def without_losses(symbol: Symbol) -> Symbol:
+    """Replaces loss layers, which the Module API puts at the end, by what they infer.
+
+    Their labels are no longer inputs of the network then.
+    """
+    graph = json.loads(symbol.tojson())
+    found = False
+    for node in graph["nodes"]:
+        if node["op"] not in _LOSSES:
+            continue
+        found = True
+        attributes = node.get("attrs", {})
+        node["op"], node["attrs"] = _LOSSES[node["op"]](attributes)
+        del node["inputs"][1:]
+    return import_mxnet().sym.load_json(json.dumps(graph)) if found else symbol
+
+
+def _softmax(attributes: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    if attributes.get("multi_output") in ("True", "1"):
+        return "softmax", {"axis": "1"}
+    if attributes.get("preserve_shape") in ("True", "1"):
+        return "softmax", {"axis": "-1"}
+    return "softmax", {"axis": "-1", FLAT: "1"}
+
+
+_LOSSES = {
+    "SoftmaxOutput": _softmax,
+    "LogisticRegressionOutput": lambda _: ("sigmoid", {}),
+    "LinearRegressionOutput": lambda _: ("_copy", {}),
+    "MAERegressionOutput": lambda _: ("_copy", {}),
+}
+
+
+def unique_names(symbol: Symbol) -> Symbol:
+    """Gives operators that share a name, as a block used twice does, names of their own."""
+    graph = json.loads(symbol.tojson())
+    counts = Counter(node["name"] for node in graph["nodes"])
+    if len(counts) == len(graph["nodes"]):
+        return symbol
+    seen: Counter[str] = Counter()
+    for node in graph["nodes"]:
+        name = node["name"]
+        if seen[name] and node["op"] != "null":
+            number = seen[name]
+            while f"{name}_again{number}" in counts:
+                number += 1
+            node["name"] = f"{name}_again{number}"
+        seen[name] += 1
+    return import_mxnet().sym.load_json(json.dumps(graph))
+
+
+def annotate(
+    symbol: Symbol, known: Mapping[str, TensorSpec]
+) -> tuple[Symbol, dict[str, TensorSpec]]:
+    """Writes the shapes and types of all tensors into the symbol, for the converters.
+
+    Returns:
+        The symbol, and the specification of each of its variables.
+    """
+    internals = symbol.get_internals()
+    known = {name: spec for name, spec in known.items() if name in symbol.list_inputs()}
+    _, shapes, _ = _infer(internals.infer_shape, {k: s.sizes for k, s in known.items()})
+    _, types, _ = _infer(internals.infer_type, {k: numpy_dtype(s.dtype) for k, s in known.items()})
+    by_node: dict[str, list[TensorSpec]] = {}
+    for tensor, shape, dtype in zip(internals, shapes, types, strict=True):
+        spec = TensorSpec(dtype_name(np.dtype(dtype)), tuple(shape))
+        by_node.setdefault(tensor.name, []).append(spec)
+    graph = json.loads(symbol.tojson())
+    for node in graph["nodes"]:
+        attributes = node.setdefault("attrs", {})
+        attributes[SHAPES] = json.dumps([spec.sizes for spec in by_node[node["name"]]])
+        attributes[TYPES] = json.dumps([spec.dtype for spec in by_node[node["name"]]])
+    variables = {node["name"] for node in graph["nodes"] if node["op"] == "null"}
+    annotated = import_mxnet().sym.load_json(json.dumps(graph))
+    return annotated, {name: by_node[name][0] for name in variables}
+
+
+def _infer(
+    method: Any, known: Mapping[str, Any]
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    mx = import_mxnet()
+    try:
+        arguments, outputs, auxiliary = method(**known)
+    except (mx.MXNetError, ValueError) as error:
+        raise ModelError(
+            f"MXNet: {one_line(error)}", hint="Check the shapes of the network's inputs."
+        ) from error
+    if outputs is None:
+        raise ModelError(
+            "the shapes given do not determine those of the whole network",
+            hint="Give the shape of every input, such as --dim data=1x3x224x224.",
+        )
+    return arguments, outputs, auxiliary
+
+
+def one_line(error: Exception) -> str:
+    """What an error of MXNet says, without its stack trace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Check failed" in line]
+    text = (told or lines or [type(error).__name__])[-1]
+    return " ".join(text.split())

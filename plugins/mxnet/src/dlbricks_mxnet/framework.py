@@ -1,0 +1,28 @@
+"""The one place that imports MXNet, and what it needs to import beside today's numpy."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import numpy as np
+
+from dlbricks_core.errors import PluginError
+
+
+def import_mxnet() -> ModuleType:
+    """Imports MXNet; cheap after the first call.
+
+    Raises:
+        PluginError: If MXNet is not installed or does not work with what is installed.
+    """
+    # MXNet 1.9.1 reads numpy.bool, which numpy dropped in 1.24 and brought back in 2.0.
+    if "bool" not in vars(np):
+        np.bool = np.bool_  # type: ignore[attr-defined]
+    try:
+        return importlib.import_module("mxnet")
+    except (ImportError, AttributeError, OSError) as error:
+        raise PluginError(
+            f"MXNet cannot be imported: {error}",
+            hint="Install the plugin again: it names the versions of MXNet and numpy that work.",
+        ) from error

@@ -1,0 +1,231 @@
+"""MXNet's model files, Gluon blocks and symbols, into the IR."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
+from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.params import TYPES, read_specs
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_SUFFIX = "-symbol.json"
+
+
+class MxnetImporter(Importer):
+    """Reads ``NAME-symbol.json``, with the ``NAME-0000.params`` or ``NAME.params`` beside it.
+
+    The file rarely says the shapes of its inputs: the options do.
+    """
+
+    name = "mxnet"
+    suffixes = (_SUFFIX,)
+    isolated = True
+
+    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
+        """Reads the graph, and the shapes of its weights.
+
+        Raises:
+            ModelError: If a file is missing or damaged, or an input has no shape.
+            UnsupportedError: If ONNX has no counterpart of an operator.
+        """
+        text = _read(path)
+        params = read_specs(_params_file(path))
+        mx = import_mxnet()
+        try:
+            symbol = mx.sym.load_json(text)
+        except mx.MXNetError as error:
+            raise ModelError(
+                f"{path} is not a graph that MXNet {mx.__version__} can read",
+                hint="Save it again with net.export() or symbol.save().",
+            ) from error
+        shapes, types = _declared(symbol, options)
+        name = path.name.removesuffix(_SUFFIX)
+        return from_symbol(symbol, params, shapes, types=types, name=name, source=str(path))
+
+
+def from_symbol(
+    symbol: Any,
+    params: Mapping[str, Any],
+    shapes: Shapes,
+    *,
+    types: Mapping[str, str] | None = None,
+    name: str = "symbol",
+    source: str = "",
+) -> Model:
+    """Lowers an MXNet symbol.
+
+    Args:
+        symbol: Of the network's outputs.
+        params: Its weights and states by variable name: arrays, specifications, or ``None``
+            where the shape follows from the inputs. Values are not read.
+        shapes: Shape of every other variable.
+        types: Element type of inputs that are not ``"float32"``.
+        name: What to call the model.
+        source: Where it came from.
+
+    Raises:
+        ModelError: If shapes are missing or contradict each other.
+        UnsupportedError: If ONNX has no counterpart of an operator.
+
+    Example:
+        >>> x = mx.sym.relu(mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=4, name="fc"))
+        >>> from_symbol(x, {"fc_weight": None, "fc_bias": None}, {"x": (1, 8)})
+    """
+    from dlbricks_mxnet.export import export
+    from dlbricks_mxnet.export_graph import without_losses
+
+    symbol = without_losses(symbol)
+    types = types or {}
+    params = {_plain(key): _spec(value) for key, value in params.items()}
+    inputs = {k: TensorSpec(types.get(k, "float32"), tuple(s)) for k, s in shapes.items()}
+    missing = [k for k in symbol.list_inputs() if k not in params and k not in inputs]
+    if missing:
+        raise ModelError(
+            f"{name}: no shape for the input{'s' * (len(missing) > 1)} {', '.join(missing)}",
+            hint=f"Give it, such as --dim {missing[0]}=1x3x224x224.",
+        )
+    model = read_model(export(symbol, inputs, params), name=name, source=source)
+    return dataclasses.replace(
+        model,
+        inputs=tuple(k for k in model.inputs if k not in params),
+        weights=model.weights.union(k for k in model.inputs if k in params),
+    )
+
+
+def from_block(
+    block: Any,
+    shapes: Shapes,
+    *,
+    types: Mapping[str, str] | None = None,
+    name: str = "",
+    source: str = "",
+) -> Model:
+    """Lowers a Gluon block; its parameters need not be initialized.
+
+    Args:
+        block: A ``HybridBlock``.
+        shapes: Shape of every argument of the block, in their order; the names are free.
+        types: Element type of inputs that are not ``"float32"``.
+        name: What to call the model; the block's name by default.
+        source: Where it came from.
+
+    Raises:
+        ModelError: If the block cannot be traced, or shapes contradict each other.
+        UnsupportedError: If ONNX has no counterpart of an operator.
+
+    Example:
+        >>> net = mx.gluon.nn.Dense(10)
+        >>> from_block(net, {"data": (1, 64)})
+    """
+    symbol, params = trace(block, shapes)
+    name = name or block.name or type(block).__name__
+    return from_symbol(symbol, params, shapes, types=types, name=name, source=source)
+
+
+def trace(block: Any, shapes: Shapes) -> tuple[Any, dict[str, TensorSpec | None]]:
+    """A block as a symbol, and the specification of its parameters as far as it is known.
+
+    Raises:
+        ModelError: If it is no ``HybridBlock``, or runs Python that symbols cannot follow.
+    """
+    mx = import_mxnet()
+    if not isinstance(block, mx.gluon.HybridBlock):
+        raise ModelError(
+            f"{type(block).__name__} is not a HybridBlock",
+            hint="Only hybrid blocks have a graph; derive from mxnet.gluon.HybridBlock.",
+        )
+    try:
+        results = block(*(mx.sym.var(key) for key in shapes))
+    except Exception as error:
+        raise ModelError(
+            f"{block.name} cannot be traced: {type(error).__name__}: {error}".splitlines()[0],
+            hint="See that it hybridizes and takes as many inputs as there are shapes.",
+        ) from error
+    symbol = mx.sym.Group(_flat(results))
+    params = {}
+    for key, parameter in block.collect_params().items():
+        known = parameter.shape is not None and all(size > 0 for size in parameter.shape)
+        dtype = dtype_name(np.dtype(parameter.dtype))
+        params[key] = TensorSpec(dtype, tuple(parameter.shape)) if known else None
+    return symbol, params
+
+
+def _flat(results: Any) -> list[Any]:
+    if isinstance(results, list | tuple):
+        return [symbol for result in results for symbol in _flat(result)]
+    return [results]
+
+
+def _plain(key: str) -> str:
+    """A parameter's name without the kind that parameter files put in front."""
+    return key.removeprefix("arg:").removeprefix("aux:")
+
+
+def _spec(value: Any) -> TensorSpec | None:
+    if value is None or isinstance(value, TensorSpec):
+        return value
+    return TensorSpec(dtype_name(np.dtype(value.dtype)), tuple(value.shape))
+
+
+def _read(path: Path) -> str:
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, not a file", hint="Name the -symbol.json file.")
+    try:
+        text = path.read_text()
+        graph = json.loads(text)
+    except FileNotFoundError as error:
+        raise ModelError(f"{path} does not exist", hint="Check the path's spelling.") from error
+    except OSError as error:
+        raise ModelError(
+            f"{path} cannot be read: {error.strerror}", hint="Check its permissions."
+        ) from error
+    except ValueError as error:
+        raise ModelError(
+            f"{path} is not JSON, or is truncated", hint="Fetch or export it again."
+        ) from error
+    if not isinstance(graph, dict) or not {"nodes", "heads"} <= graph.keys():
+        raise ModelError(
+            f"{path} is JSON, but no MXNet graph", hint="MXNet's graphs have nodes and heads."
+        )
+    return text
+
+
+def _params_file(path: Path) -> Path:
+    """The parameters that belong to a graph; the last epoch where there are several."""
+    stem = path.name.removesuffix(_SUFFIX)
+    numbered = re.compile(re.escape(stem) + r"-\d+\.params")
+    epochs = sorted(file for file in path.parent.iterdir() if numbered.fullmatch(file.name))
+    candidates = [*epochs[::-1], path.with_name(f"{stem}.params")]
+    for file in candidates:
+        if file.is_file():
+            return file
+    raise ModelError(
+        f"{path} has no parameters beside it",
+        hint=f"Put {stem}-0000.params or {stem}.params into the same folder.",
+    )
+
+
+def _declared(symbol: Any, options: ImportOptions) -> tuple[Shapes, Mapping[str, str]]:
+    """Shapes and types that the user or the graph gives to variables."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}
+    for name, attributes in symbol.attr_dict().items():
+        if "__shape__" in attributes:
+            shape = ast.literal_eval(attributes["__shape__"])
+            if shape and all(size > 0 for size in shape[1:]):
+                shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])
+        if attributes.get("__dtype__", "-1").isdigit():
+            types[name] = TYPES[int(attributes["__dtype__"])]
+    return {**shapes, **options.shapes}, types

@@ -1,0 +1,152 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+
+from dlbricks_mxnet.lowering.context import LayerContext
+from dlbricks_mxnet.lowering.elementwise import check_broadcast
+from dlbricks_mxnet.lowering.registry import FLOAT, NUMBER, SELECTION_AXES, lowers
+from dlbricks_mxnet.lowering.symbols import Symbol, npi, op, transpose, where
+
+
+@lowers("Relu", types=NUMBER)
+def _relu(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    return op.Activation(x, act_type="relu") if ctx.dtype() in FLOAT else op.relu(x)
+
+
+def _activation(name: str, kind: str) -> None:
+    @lowers(name)
+    def lower(ctx: LayerContext) -> Symbol:
+        return op.Activation(ctx.symbol(), act_type=kind)
+
+
+for _name, _kind in {
+    "Sigmoid": "sigmoid", "Tanh": "tanh", "Softsign": "softsign",
+}.items():  # fmt: skip
+    _activation(_name, _kind)
+
+
+@lowers("LeakyRelu")
+def _leaky_relu(ctx: LayerContext) -> Symbol:
+    return op.LeakyReLU(ctx.symbol(), act_type="leaky", slope=ctx.attribute("alpha", 0.01))
+
+
+@lowers("PRelu", axes=SELECTION_AXES)
+def _prelu(ctx: LayerContext) -> Symbol:
+    x, shape, slope = ctx.symbol(0), ctx.shape(0), ctx.shape(1)
+    channels = shape[1] if len(shape) > 1 else 0
+    by_channel = (1,) * (len(shape) - len(slope)) + slope
+    if ctx.is_weight(1) and by_channel == (1, channels, *(1,) * (len(shape) - 2)):
+        gamma = ctx.parameter("slope", [1], lambda value: value, (channels,))
+        return op.LeakyReLU(x, gamma, act_type="prelu")
+    check_broadcast(shape, slope)
+    return where(npi.less_scalar(x, scalar=0), op.broadcast_mul(x, ctx.symbol(1)), x)
+
+
+def _elu_of(x: Symbol, alpha: float) -> Symbol:
+    return op.LeakyReLU(x, act_type="elu", slope=alpha)
+
+
+@lowers("Elu")
+def _elu(ctx: LayerContext) -> Symbol:
+    return _elu_of(ctx.symbol(), ctx.attribute("alpha", 1.0))
+
+
+@lowers("Celu")
+def _celu(ctx: LayerContext) -> Symbol:
+    alpha = ctx.attribute("alpha", 1.0)
+    return _elu_of(ctx.symbol() / alpha, 1.0) * alpha
+
+
+# MXNet has these two numbers built in.
+_SELU = (1.6732632423543772, 1.0507009873554805)
+
+
+@lowers("Selu")
+def _selu(ctx: LayerContext) -> Symbol:
+    alpha, gamma = ctx.attribute("alpha", _SELU[0]), ctx.attribute("gamma", _SELU[1])
+    if all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip((alpha, gamma), _SELU, strict=True)):
+        return op.LeakyReLU(ctx.symbol(), act_type="selu")
+    return _elu_of(ctx.symbol(), alpha) * gamma
+
+
+@lowers("HardSigmoid")
+def _hard_sigmoid(ctx: LayerContext) -> Symbol:
+    alpha, beta = ctx.attribute("alpha", 0.2), ctx.attribute("beta", 0.5)
+    return op.hard_sigmoid(ctx.symbol(), alpha=alpha, beta=beta)
+
+
+@lowers("HardSwish")
+def _hard_swish(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    return x * op.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@lowers("Mish")
+def _mish(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    return x * op.tanh(_softplus_of(x, ctx.dtype()))
+
+
+@lowers("Softplus")
+def _softplus(ctx: LayerContext) -> Symbol:
+    return _softplus_of(ctx.symbol(), ctx.dtype())
+
+
+def _softplus_of(x: Symbol, dtype: str) -> Symbol:
+    """MXNet's own softrelu is wrong by percents where the result is small."""
+    # From here on the result is the argument, and the exponential has not overflowed yet.
+    bound = 10.0 if dtype == "float16" else 80.0
+    return op.broadcast_maximum(x, op.log1p(op.exp(op._internal._minimum_scalar(x, bound))))
+
+
+@lowers("Swish")
+def _swish(ctx: LayerContext) -> Symbol:
+    x, alpha = ctx.symbol(), ctx.attribute("alpha", 1.0)
+    return x * op.sigmoid(x if alpha == 1.0 else x * alpha)
+
+
+@lowers("Gelu")
+def _gelu(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    if ctx.attribute("approximate", "none") == "none":
+        return op.LeakyReLU(x, act_type="gelu")
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + op.tanh(inner))
+
+
+@lowers("ThresholdedRelu", axes=SELECTION_AXES)
+def _thresholded_relu(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    above = npi.greater_scalar(x, scalar=ctx.attribute("alpha", 1.0))
+    return where(above, x, op.zeros_like(x))
+
+
+@lowers("Shrink", types=NUMBER, axes=SELECTION_AXES)
+def _shrink(ctx: LayerContext) -> Symbol:
+    x = ctx.symbol()
+    threshold, bias = ctx.attribute("lambd", 0.5), ctx.attribute("bias", 0.0)
+    low = where(npi.less_scalar(x, scalar=-threshold), x + bias, op.zeros_like(x))
+    return where(npi.greater_scalar(x, scalar=threshold), x - bias, low)
+
+
+@lowers("Softmax")
+def _softmax(ctx: LayerContext) -> Symbol:
+    return op.softmax(ctx.symbol(), axis=ctx.axis(-1))
+
+
+@lowers("LogSoftmax")
+def _log_softmax(ctx: LayerContext) -> Symbol:
+    return op.log_softmax(ctx.symbol(), axis=ctx.axis(-1))
+
+
+@lowers("Hardmax")
+def _hardmax(ctx: LayerContext) -> Symbol:
+    axis, shape = ctx.axis(-1), ctx.shape()
+    largest = npi.argmax(ctx.symbol(), axis=axis, keepdims=False)
+    hot = op.one_hot(largest, depth=shape[axis], dtype=ctx.dtype())
+    last = len(shape) - 1
+    perm = [*range(axis), last, *range(axis, last)]
+    return transpose(hot, perm)

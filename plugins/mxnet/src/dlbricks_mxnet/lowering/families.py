@@ -1,0 +1,37 @@
+"""Imports every family of operators, which fills the table."""
+
+from dlbricks_mxnet.lowering import (
+    activation,
+    attention,
+    convolution,
+    einsum,
+    elementwise,
+    indexing,
+    matrix,
+    normalization,
+    padding,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    resize,
+    shape,
+)
+
+__all__ = [
+    "activation",
+    "attention",
+    "convolution",
+    "einsum",
+    "elementwise",
+    "indexing",
+    "matrix",
+    "normalization",
+    "padding",
+    "pooling",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "resize",
+    "shape",
+]

@@ -1,0 +1,176 @@
+"""Whole models: layers in order through the table of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.backends.base import Network
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_mxnet.lowering import families as families  # fills the table
+from dlbricks_mxnet.lowering.context import LayerContext, Variables
+from dlbricks_mxnet.lowering.registry import OPERATORS
+from dlbricks_mxnet.lowering.registry import unsupported as unsupported_error
+from dlbricks_mxnet.lowering.symbols import Symbol, mx, physical
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A network as MXNet runs it.
+
+    A tensor without axes is a vector of one element in MXNet: :meth:`feed` and
+    :meth:`fetch` convert at the boundary.
+
+    Attributes:
+        symbol: The outputs, grouped, in the order of ``model.outputs``.
+        inputs: MXNet variable of each model input, in order.
+        arrays: Value of each MXNet variable that holds weights, in MXNet's layout.
+        auxiliary: Which of ``arrays`` are auxiliary states.
+    """
+
+    symbol: Symbol
+    inputs: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    auxiliary: frozenset[str]
+
+    def feed(self, values: Mapping[str, Array], model: Model) -> dict[str, Array]:
+        """The model's inputs by MXNet variable, as MXNet holds them."""
+        return {
+            variable: np.ascontiguousarray(values[name]).reshape(
+                physical(model.tensors[name].sizes)
+            )
+            for variable, name in zip(self.inputs, model.inputs, strict=True)
+        }
+
+    def fetch(self, results: list[Array], model: Model) -> dict[str, Array]:
+        """MXNet's results by the model's tensor names, in the model's shapes."""
+        return {
+            name: np.reshape(result, model.tensors[name].sizes)
+            for name, result in zip(model.outputs, results, strict=True)
+        }
+
+
+def lower(network: Network) -> Lowered:
+    """Lowers a network to an MXNet symbol with its parameters.
+
+    Raises:
+        UnsupportedError: If MXNet has no counterpart for a layer.
+    """
+    model = network.model
+    variables = Variables(model)
+    computed = {name: variables.variable(name, model.tensors[name]) for name in model.inputs}
+    for index, layer in enumerate(model.layers):
+        try:
+            results = _lower_layer(model, layer, computed, variables, network.weights)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"layer {index} ({layer.qualified_op} {layer.name!r}): {error}", error.hint
+            ) from error
+        computed.update(results)
+    outputs = [
+        computed[name] if name in computed else variables.weight(name) for name in model.outputs
+    ]
+    symbol = mx.sym.Group(_distinct(outputs))
+    _verify(symbol, model.outputs, model)
+    used = set(symbol.list_inputs())
+    parameters = {k: p for k, p in variables.parameters.items() if k in used}
+    return Lowered(
+        symbol=symbol,
+        inputs=model.inputs,
+        arrays={name: p.build(network.weights.__getitem__) for name, p in parameters.items()},
+        auxiliary=frozenset(name for name, p in parameters.items() if p.auxiliary),
+    )
+
+
+def unsupported(model: Model) -> dict[int, str]:
+    """Layers that MXNet has no counterpart for.
+
+    Works without the values of weights, one layer at a time, and never raises.
+
+    Returns:
+        The reason for each such layer, by its index in the model.
+    """
+    reasons = {}
+    for index, layer in enumerate(model.layers):
+        try:
+            _try_layer(model, layer)
+        except UnsupportedError as error:
+            reasons[index] = str(error)
+        except Exception as error:  # noqa: BLE001  a layer that MXNet refuses is an answer
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reasons[index] = f"MXNet: {layer.qualified_op}: {lines[-1]}"
+    return reasons
+
+
+def _try_layer(model: Model, layer: Layer) -> None:
+    if layer.opaque:
+        raise UnsupportedError(layer.opaque)
+    variables = Variables(model)
+    fed = {name: variables.variable(name, model.tensors[name]) for name in model.activations(layer)}
+    results = _lower_layer(model, layer, fed, variables, {})
+    _verify(mx.sym.Group(list(results.values())), list(results), model)
+
+
+def _verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
+    """Compares the shapes and types that MXNet derives with the model's.
+
+    Raises:
+        UnsupportedError: If MXNet refuses, or computes something else.
+    """
+    try:
+        with redirect_stdout(StringIO()):  # MXNet prints its arguments there before it raises
+            shapes = symbol.infer_shape()[1]
+            types = symbol.infer_type()[1]
+    except mx.base.MXNetError as error:
+        lines = [line for line in str(error).splitlines() if "Check failed" in line]
+        reason = (lines or str(error).splitlines())[-1]
+        raise unsupported_error(reason.partition("Check failed: ")[2] or reason) from error
+    for name, shape, dtype in zip(names, shapes, types, strict=True):
+        spec = model.tensors[name]
+        if tuple(shape) != physical(spec.sizes) or np.dtype(dtype).name != spec.dtype:
+            found = TensorSpec(np.dtype(dtype).name, tuple(shape))
+            raise unsupported_error(f"computes {found} instead of {spec}")
+
+
+def _lower_layer(
+    model: Model,
+    layer: Layer,
+    computed: Mapping[str, Symbol],
+    variables: Variables,
+    values: Mapping[str, Array],
+) -> dict[str, Symbol]:
+    operator = OPERATORS.get(layer.qualified_op)
+    if operator is None:
+        raise unsupported_error(f"no counterpart of the operator {layer.qualified_op}")
+    context = LayerContext(model, layer, computed, variables, values)
+    context.check_tensors(operator.types, operator.axes)
+    results = operator.lower(context)
+    context.check_attributes()
+    if isinstance(results, mx.sym.Symbol):
+        results = [results]
+    named = {name: symbol for name, symbol in zip(layer.outputs, results, strict=False) if name}
+    missing = [name for name in layer.outputs if name and name not in named]
+    if missing:
+        position = layer.outputs.index(missing[0])
+        raise unsupported_error(f"{layer.op} does not give output {position}")
+    return named
+
+
+def _distinct(outputs: list[Symbol]) -> list[Symbol]:
+    """Gives outputs that are variables or appear twice a node of their own."""
+    seen: set[str] = set()
+    distinct = []
+    for symbol in outputs:
+        name = symbol.list_outputs()[0]
+        alone = name not in seen and symbol.get_children() is not None
+        seen.add(name)
+        distinct.append(symbol if alone else mx.sym.identity(symbol))
+    return distinct

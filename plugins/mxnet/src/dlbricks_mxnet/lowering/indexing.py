@@ -1,0 +1,176 @@
+"""Reading and writing at computed positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlbricks_mxnet.lowering.context import LayerContext
+from dlbricks_mxnet.lowering.registry import ANY, FLOAT, NUMBER, SELECTION_AXES, lowers, unsupported
+from dlbricks_mxnet.lowering.symbols import (
+    Shape,
+    Symbol,
+    cast,
+    npi,
+    op,
+    product,
+    reshape,
+    reshaped,
+    transpose,
+    where,
+)
+
+
+@lowers("Gather", types=ANY)
+def _gather(ctx: LayerContext) -> Symbol:
+    axis = ctx.axis(0)
+    # MXNet clips what is out of range by default; wrapping is what makes -1 the last element.
+    mode = "clip" if _known_positive(ctx, 1) else "wrap"
+    y = op.take(ctx.symbol(0), ctx.symbol(1), axis=axis, mode=mode)
+    if ctx.rank(1):
+        return y
+    return reshape(y, ctx.out_shape())
+
+
+def _known_positive(ctx: LayerContext, position: int) -> bool:
+    value = ctx.constant(position)
+    return value is not None and bool((value >= 0).all())
+
+
+def _from_front(ctx: LayerContext, x: Symbol, size: int) -> Symbol:
+    """Indices counted from the front, as 64-bit integers."""
+    index = x if ctx.dtype(1) == "int64" else cast(x, "int64")
+    if _known_positive(ctx, 1):
+        return index
+    return where(npi.less_scalar(index, scalar=0), index + size, index)
+
+
+@lowers("GatherElements", types=ANY, axes=SELECTION_AXES)
+def _gather_elements(ctx: LayerContext) -> Symbol:
+    flat = op.reshape(ctx.symbol(0), shape=(-1,))
+    return op.take(flat, _element_positions(ctx), axis=0, mode="clip")
+
+
+def _element_positions(ctx: LayerContext) -> Symbol:
+    """Position in the flattened data of every element that the index tensor names."""
+    axis, data, index = ctx.axis(0), ctx.shape(0), ctx.shape(1)
+    strides = [product(data[i + 1 :]) for i in range(len(data))]
+    grid = np.zeros(index, np.int64)
+    for i, size in enumerate(index):
+        if i != axis:
+            grid += (np.arange(size) * strides[i]).reshape(
+                [-1 if j == i else 1 for j in range(len(index))]
+            )
+    moved = _from_front(ctx, ctx.symbol(1), data[axis]) * strides[axis]
+    return moved + ctx.table("grid", grid)
+
+
+def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
+    """Position of every slice that the index tensor's tuples name.
+
+    Returns:
+        Positions in the data with all indexed axes joined into one, of the index tensor's
+        shape without its last axis; the number of joined rows; the size of a slice.
+    """
+    data, index = ctx.shape(0), ctx.shape(1)
+    depth = index[-1]
+    indexed = data[batch : batch + depth]
+    strides = [product(indexed[i + 1 :]) for i in range(depth)]
+    total: Symbol | None = None
+    for i in range(depth):
+        part = op.slice_axis(ctx.symbol(1), axis=len(index) - 1, begin=i, end=i + 1)
+        part = _from_front(ctx, part, indexed[i]) * strides[i]
+        total = part if total is None else total + part
+    if batch:
+        rows = np.arange(product(data[:batch])) * product(indexed)
+        shape = (*data[:batch], *(1,) * (len(index) - batch))
+        total = op.broadcast_add(total, ctx.table("rows", rows.reshape(shape)))
+    positions = reshape(total, index[:-1])
+    return positions, product(data[: batch + depth]), product(data[batch + depth :])
+
+
+@lowers("GatherND", types=ANY, axes=SELECTION_AXES)
+def _gather_nd(ctx: LayerContext) -> Symbol:
+    positions, rows, size = _tuple_positions(ctx, ctx.attribute("batch_dims", 0))
+    table = reshape(ctx.symbol(0), (rows, size))
+    return reshape(op.take(table, positions, axis=0, mode="clip"), ctx.out_shape())
+
+
+@lowers("ScatterElements", types=NUMBER, axes=SELECTION_AXES)
+def _scatter_elements(ctx: LayerContext) -> Symbol:
+    positions = op.reshape(_element_positions(ctx), shape=(-1,))
+    updates = op.reshape(ctx.symbol(2), shape=(-1,))
+    y = _scattered(ctx, op.reshape(ctx.symbol(0), shape=(-1,)), positions, updates,
+                   (product(ctx.shape(0)),), product(ctx.shape(1)))  # fmt: skip
+    return reshape(y, ctx.out_shape())
+
+
+@lowers("ScatterND", types=NUMBER, axes=SELECTION_AXES)
+def _scatter_nd(ctx: LayerContext) -> Symbol:
+    positions, rows, size = _tuple_positions(ctx, 0)
+    count = product(ctx.shape(1)[:-1])
+    y = _scattered(
+        ctx,
+        reshape(ctx.symbol(0), (rows, size)),
+        op.reshape(positions, shape=(-1,)),
+        reshape(ctx.symbol(2), (count, size)),
+        (rows, size),
+        count,
+    )
+    return reshape(y, ctx.out_shape())
+
+
+def _scattered(
+    ctx: LayerContext, data: Symbol, positions: Symbol, updates: Symbol, shape: Shape, count: int
+) -> Symbol:
+    """Writes or adds rows at positions of the first axis."""
+    reduction = ctx.attribute("reduction", "none")
+    index = reshape(positions, (1, count))
+    if reduction == "none":
+        written = op._internal._scatter_set_nd(data, updates, index, shape=shape)
+        # It has no gradient, which a hybridized block would ask for.
+        return op.BlockGrad(written)
+    if reduction == "add" and ctx.dtype() in FLOAT | {"int32", "int64"}:
+        return data + op._internal._backward_gather_nd(updates, index, shape=shape)
+    raise unsupported(f"{ctx.layer.op} does not reduce by {reduction!r}")
+
+
+@lowers("OneHot", types=NUMBER, axes=SELECTION_AXES)
+def _one_hot(ctx: LayerContext) -> Symbol:
+    depth = int(ctx.known(1, "depth").ravel()[0])
+    index = cast(ctx.symbol(0), "int64")
+    index = where(npi.less_scalar(index, scalar=0), index + depth, index)
+    hot = op.one_hot(index, depth=depth, dtype="uint8")
+    values = ctx.symbol(2)
+    if ctx.dtype(2) == "bool":
+        values = cast(values, "uint8")
+    off, on = (op.slice_axis(values, axis=0, begin=i, end=i + 1) for i in (0, 1))
+    y = where(cast(hot, "bool"), on, off)
+    if ctx.dtype(2) == "bool":
+        y = cast(y, "uint8")
+    y = reshaped(y, (*(ctx.shape(0) or (1,)), depth), (*ctx.shape(0), depth))
+    axis = int(ctx.attribute("axis", -1))
+    rank = ctx.rank(0) + 1
+    axis %= rank
+    y = transpose(y, [*range(axis), rank - 1, *range(axis, rank - 1)])
+    return cast(y, "bool") if ctx.dtype(2) == "bool" else y
+
+
+@lowers("Trilu", types=ANY, axes=SELECTION_AXES)
+def _trilu(ctx: LayerContext) -> Symbol:
+    k = int(ctx.known(1, "k").ravel()[0]) if ctx.has(1) else 0
+    triangle = np.triu if ctx.attribute("upper", 1) else np.tril
+    mask = triangle(np.ones(ctx.shape()[-2:], bool), k)
+    x = ctx.symbol() if ctx.dtype() != "bool" else cast(ctx.symbol(), "uint8")
+    y = where(ctx.table("triangle", mask), x, op.zeros_like(x))
+    return y if ctx.dtype() != "bool" else cast(y, "bool")
+
+
+@lowers("ReverseSequence", types=FLOAT)
+def _reverse_sequence(ctx: LayerContext) -> Symbol:
+    time, batch = ctx.attribute("time_axis", 0), ctx.attribute("batch_axis", 1)
+    rank = ctx.rank()
+    front = [time, batch, *(a for a in range(rank) if a not in (time, batch))]
+    x = transpose(ctx.symbol(0), front)
+    lengths = cast(ctx.symbol(1), "int32")
+    y = op.SequenceReverse(x, lengths, use_sequence_length=True)
+    return transpose(y, list(np.argsort(front)))

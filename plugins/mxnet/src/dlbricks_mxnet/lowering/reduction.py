@@ -1,0 +1,112 @@
+"""Reductions over axes, and positions of extremes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from dlbricks_mxnet.lowering.context import LayerContext
+from dlbricks_mxnet.lowering.registry import ANY, FLOAT, NUMBER, lowers, unsupported
+from dlbricks_mxnet.lowering.symbols import Symbol, npi, op
+
+_REDUCED_AXES = 5
+
+Reduce = Callable[..., Symbol]
+
+
+def _axes(ctx: LayerContext) -> tuple[int, ...]:
+    if not ctx.has(1):
+        return () if ctx.attribute("noop_with_empty_axes", 0) else tuple(range(ctx.rank()))
+    axes = sorted(int(a) % max(ctx.rank(), 1) for a in ctx.known(1, "axes").ravel())
+    if not axes and not ctx.attribute("noop_with_empty_axes", 0):
+        return tuple(range(ctx.rank()))
+    return tuple(axes)
+
+
+def _check_axes(ctx: LayerContext, axes: tuple[int, ...]) -> None:
+    """Refuses what MXNet's kernel, which joins neighbouring axes, refuses when it runs."""
+    kinds = [axis in axes for axis, size in enumerate(ctx.shape()) if size != 1]
+    groups = sum(a != b for a, b in itertools.pairwise(kinds)) + 1
+    if groups > _REDUCED_AXES:
+        raise unsupported(f"reducing over more than {_REDUCED_AXES} groups of axes")
+
+
+def _reduction(name: str, function: Reduce, types: frozenset[str]) -> None:
+    """Registers ``function(x, axis=, keepdims=)``."""
+
+    @lowers(name, types=types)
+    def lower(ctx: LayerContext) -> Symbol:
+        axes, keepdims = _axes(ctx), bool(ctx.attribute("keepdims", 1))
+        _check_axes(ctx, axes)
+        if ctx.rank() == 0:
+            axes = (0,)
+        x = ctx.symbol()
+        if not axes:  # each element by itself
+            x, axes, keepdims = op.expand_dims(x, axis=ctx.rank()), (ctx.rank(),), False
+        return function(x, axis=axes, keepdims=keepdims)
+
+
+def _log_sum_exp(x: Symbol, **over: object) -> Symbol:
+    top = op.max(x, axis=over["axis"], keepdims=True)
+    total = op.log(op.sum(op.exp(op.broadcast_sub(x, top)), **over))
+    return total + op.max(x, **over)
+
+
+_reduction("ReduceSum", op.sum, NUMBER)
+_reduction("ReduceMean", op.mean, FLOAT)
+_reduction("ReduceMax", op.max, ANY)
+_reduction("ReduceMin", op.min, ANY)
+_reduction("ReduceProd", op.prod, NUMBER)
+_reduction("ReduceL1", lambda x, **over: op.sum(op.abs(x), **over), NUMBER - {"int64"})
+_reduction("ReduceL2", lambda x, **over: op.sqrt(op.sum(op.square(x), **over)), FLOAT)
+_reduction("ReduceLogSum", lambda x, **over: op.log(op.sum(x, **over)), FLOAT)
+_reduction("ReduceLogSumExp", _log_sum_exp, FLOAT)
+_reduction("ReduceSumSquare", lambda x, **over: op.sum(x * x, **over), NUMBER)
+
+
+def _extreme(name: str, function: Reduce) -> None:
+    @lowers(name, types=NUMBER)
+    def lower(ctx: LayerContext) -> Symbol:
+        axis = ctx.axis(0)
+        # MXNet takes a result without axes for one of unknown shape.
+        keepdims = bool(ctx.attribute("keepdims", 1)) or ctx.rank() == 1
+        x = ctx.symbol()
+        if not ctx.attribute("select_last_index", 0):
+            return function(x, axis=axis, keepdims=keepdims)
+        last = ctx.shape()[axis] - 1
+        return last - function(op.reverse(x, axis=axis), axis=axis, keepdims=keepdims)
+
+
+_extreme("ArgMax", npi.argmax)
+_extreme("ArgMin", npi.argmin)
+
+
+@lowers("CumSum", types=NUMBER)
+def _cumsum(ctx: LayerContext) -> Symbol:
+    axis = int(ctx.known(1, "axis").ravel()[0]) % max(ctx.rank(), 1)
+    size = ctx.shape()[axis]
+    x = ctx.symbol()
+    backwards = ctx.attribute("reverse", 0)
+    if backwards:
+        x = op.reverse(x, axis=axis)
+    if ctx.attribute("exclusive", 0):
+        zero = op.zeros_like(op.slice_axis(x, axis=axis, begin=0, end=1))
+        shifted = [op.slice_axis(x, axis=axis, begin=0, end=size - 1)] if size > 1 else []
+        x = op.Concat(zero, *shifted, dim=axis)
+    y = op.cumsum(x, axis=axis)
+    return op.reverse(y, axis=axis) if backwards else y
+
+
+@lowers("TopK", types=NUMBER)
+def _topk(ctx: LayerContext) -> list[Symbol]:
+    axis, k = ctx.axis(-1), int(ctx.known(1, "k").ravel()[0])
+    # Sorting all keeps equal elements in order; MXNet's partial sort does not.
+    values, indices = op.topk(
+        ctx.symbol(),
+        axis=axis,
+        k=ctx.shape()[axis],
+        ret_typ="both",
+        is_ascend=not ctx.attribute("largest", 1),
+        dtype="int64",
+    )
+    return [op.slice_axis(t, axis=axis, begin=0, end=k) for t in (values, indices)]

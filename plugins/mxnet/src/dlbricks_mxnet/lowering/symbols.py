@@ -1,0 +1,89 @@
+"""MXNet's symbol operators, and the few compositions that every family of operators uses.
+
+A tensor without axes is a vector of one element here: outside of its numpy mode MXNet
+takes an empty shape for an unknown one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dlbricks_mxnet.framework import import_mxnet
+
+mx = import_mxnet()
+
+Symbol = Any  # mxnet.symbol.Symbol; MXNet has no type information
+Shape = tuple[int, ...]
+
+#: MXNet's operators: ``op.Convolution(...)``.
+op = mx.sym
+
+
+class _NumpyOperators:
+    """The operators of MXNet's numpy interface, on ordinary symbols."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(mx.sym.numpy._internal, name)
+
+        def call(*inputs: Symbol, **attributes: Any) -> Symbol:
+            result = function(*(x.as_np_ndarray() for x in inputs), **attributes)
+            return result.as_nd_ndarray()
+
+        return call
+
+
+#: ``npi.equal(...)``: comparisons give booleans and ``where`` broadcasts, unlike in ``op``.
+npi = _NumpyOperators()
+
+
+def physical(shape: Shape) -> Shape:
+    """The shape that MXNet holds a tensor of this shape in."""
+    return shape or (1,)
+
+
+def reshape(x: Symbol, shape: Sequence[int]) -> Symbol:
+    """Reshapes to exactly this shape."""
+    return op.reshape(x, shape=physical(tuple(int(n) for n in shape)))
+
+
+def reshaped(x: Symbol, old: Shape, new: Shape) -> Symbol:
+    """Like :func:`reshape`, but no operator at all where nothing changes."""
+    return x if physical(old) == physical(new) else reshape(x, new)
+
+
+def transpose(x: Symbol, perm: Sequence[int]) -> Symbol:
+    """Permutes the axes; no operator where the order stays."""
+    axes = tuple(int(axis) for axis in perm)
+    return x if axes == tuple(range(len(axes))) else op.transpose(x, axes=axes)
+
+
+def cast(x: Symbol, dtype: str) -> Symbol:
+    """Converts the element type."""
+    return op.Cast(x, dtype=dtype)
+
+
+def broadcast_to(x: Symbol, old: Shape, new: Shape) -> Symbol:
+    """Broadcasts as ONNX does, aligning the last axes; no operator where nothing changes."""
+    old, new = physical(old), physical(new)
+    if old == new:
+        return x
+    aligned = (1,) * (len(new) - len(old)) + old
+    x = reshaped(x, old, aligned)
+    return x if aligned == new else op.broadcast_to(x, shape=new)
+
+
+def slice_axis(x: Symbol, axis: int, begin: int, end: int) -> Symbol:
+    """Elements ``begin`` to ``end``, exclusive, along one axis."""
+    return op.slice_axis(x, axis=axis, begin=begin, end=end)
+
+
+def where(condition: Symbol, x: Symbol, y: Symbol) -> Symbol:
+    """``x`` where the boolean condition holds, else ``y``; broadcasts."""
+    return npi.where(condition, x, y)
+
+
+def product(sizes: Sequence[int]) -> int:
+    """Product of sizes; 1 for none."""
+    return math.prod(sizes)

@@ -1,0 +1,187 @@
+"""Loads and runs networks with MXNet; the shared timer interface."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.backends import BackendSettings, CpuTimer, Network
+from dlbricks_core.errors import BackendError
+from dlbricks_core.ir import Model
+from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.lowering import Lowered, lower
+from dlbricks_mxnet.native import original
+
+mx = import_mxnet()
+
+NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
+#: Starts one inference and returns its results, which are not there yet.
+Start = Callable[[], Sequence[NDArray]]
+
+
+@dataclass
+class Loaded:
+    """A network that is ready to run.
+
+    Attributes:
+        start: Starts one inference.
+        inputs: What it reads.
+        results: Of the last run.
+    """
+
+    model: Model
+    lowered: Lowered
+    start: Start
+    inputs: tuple[NDArray, ...]
+    results: Sequence[NDArray] = ()
+
+
+class MxnetTimer(CpuTimer[Loaded]):
+    """Times networks on the CPU.
+
+    MXNet runs asynchronously: ``run`` puts the operators into its engine's queue, and
+    ``synchronize`` waits for every output.
+    """
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
+        self._lay_out = _LAYOUTS[settings.options.get("inputs", "blocked")]
+
+    def load(self, network: Network) -> Loaded:
+        """Lowers the network, places weights and inputs, and builds the executor."""
+        lowered = lower(network)
+        fed = {
+            name: self._lay_out(_place(value))
+            for name, value in lowered.feed(network.inputs, network.model).items()
+        }
+        held = {name: _place(value) for name, value in lowered.arrays.items()}
+        start = self._prepare(lowered, {**held, **fed})
+        # The values now live in MXNet's own arrays.
+        lowered = Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
+        return Loaded(network.model, lowered, start, tuple(fed.values()))
+
+    def load_native(self, network: Network) -> Loaded:
+        """Loads a zoo network or a model file as MXNet itself runs it, nothing exported."""
+        symbol, arrays = original(network)
+        fed = {name: _place(value) for name, value in network.inputs.items()}
+        lowered = Lowered(symbol, tuple(fed), {}, frozenset(symbol.list_auxiliary_states()))
+        held = {name: _place(value) for name, value in arrays.items()}
+        return Loaded(
+            network.model, lowered, self._prepare(lowered, {**held, **fed}), tuple(fed.values())
+        )
+
+    def run(self, loaded: Loaded) -> None:
+        """Puts one inference into MXNet's queue."""
+        loaded.results = loaded.start()
+
+    def synchronize(self, loaded: Loaded) -> None:
+        """Waits for every output."""
+        for result in loaded.results:
+            result.wait_to_read()
+
+    def touch(self, loaded: Loaded) -> None:
+        """Reads the inputs in MXNet's worker, where the layer before would run."""
+        for array in loaded.inputs:
+            # An operator that reads a blocked layout as it is, and one for every type.
+            read = mx.nd.relu if array.dtype == np.float32 else mx.nd.identity
+            read(array).wait_to_read()
+
+    def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Results of the last run by name."""
+        return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
+
+    def unload(self, loaded: Loaded) -> None:
+        """Drops the graph, its weights, inputs and results, once its work is done."""
+        self.synchronize(loaded)
+        loaded.results = loaded.inputs = ()
+        loaded.start = _unloaded
+        gc.collect()  # executors and their symbols refer to each other
+        mx.nd.waitall()  # arrays are freed by the engine, in its own time
+        _trim()
+
+    def close(self) -> None:
+        """Waits for all that MXNet still does."""
+        mx.nd.waitall()
+
+
+def _cached_op(lowered: Lowered, arrays: Mapping[str, NDArray]) -> Start:
+    """As a hybridized Gluon block runs with ``static_alloc`` and ``static_shape``."""
+    names = lowered.symbol.list_inputs()
+    data = [i for i, name in enumerate(names) if name in lowered.inputs]
+    parameters = [i for i, name in enumerate(names) if name not in lowered.inputs]
+    flags = [("data_indices", data), ("param_indices", parameters),
+             ("static_alloc", True), ("static_shape", True)]  # fmt: skip
+    call = mx.nd.CachedOp(lowered.symbol, flags)
+    arguments = [arrays[name] for name in names]
+
+    def start() -> Sequence[NDArray]:
+        results = call(*arguments)
+        return results if isinstance(results, list) else [results]
+
+    return start
+
+
+def _bound(lowered: Lowered, arrays: Mapping[str, NDArray]) -> Start:
+    """As ``Symbol.bind`` and the Module API run."""
+    symbol = lowered.symbol
+    executor = symbol.bind(
+        mx.cpu(),
+        args={name: arrays[name] for name in symbol.list_arguments()},
+        aux_states={name: arrays[name] for name in symbol.list_auxiliary_states()},
+        grad_req="null",
+    )
+
+    def start() -> Sequence[NDArray]:
+        return executor.forward(is_train=False)  # type: ignore[no-any-return]
+
+    return start
+
+
+_EXECUTORS: dict[str, Callable[[Lowered, Mapping[str, NDArray]], Start]] = {
+    "cachedop": _cached_op,
+    "symbol": _bound,
+}
+
+
+def _blocked(array: NDArray) -> NDArray:
+    """The input as a convolution would leave it: in oneDNN's blocked layout.
+
+    A feature map in the middle of a network nearly always comes from a convolution or
+    from what keeps its layout, and stays blocked until something needs it otherwise. Fed
+    in plain layout, every brick would pay for a conversion that the model pays for once.
+    """
+    if array.ndim != 4 or array.dtype != np.float32 or array.shape[1] % _BLOCK:
+        return array
+    channels = array.shape[1]
+    ones = mx.nd.ones((channels, 1, 1, 1))
+    return mx.nd.Convolution(
+        array, ones, kernel=(1, 1), num_filter=channels, num_group=channels, no_bias=True
+    )
+
+
+def _plain(array: NDArray) -> NDArray:
+    return array
+
+
+_BLOCK = 8
+_LAYOUTS: dict[str, Callable[[NDArray], NDArray]] = {"blocked": _blocked, "plain": _plain}
+
+
+def _place(value: np.ndarray[Any, Any]) -> NDArray:
+    return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
+
+
+def _unloaded() -> Sequence[NDArray]:
+    raise BackendError("the network was unloaded")
+
+
+def _trim() -> None:
+    """Gives freed memory back to the system: glibc keeps up to several networks' weights."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,289 @@
+"""The MXNet backend: executors, threads, odd networks, memory, agreement with Gluon."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+from dlbricks_mxnet.backend import MxnetBackend
+from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.importer import from_block, trace
+from dlbricks_mxnet.lowering import lower
+from dlbricks_mxnet.zoo import GluonZoo, image_size
+
+from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes import normalize
+
+mx = import_mxnet()
+
+EXECUTORS = tuple(MxnetBackend.options["executor"].choices)
+
+
+@pytest.fixture(params=EXECUTORS)
+def timer(request):
+    settings = BackendSettings(threads=1, options={"executor": request.param})
+    timer = MxnetBackend().timer(settings)
+    yield timer
+    timer.close()
+
+
+def spec(dtype, *shape):
+    return TensorSpec(dtype, shape)
+
+
+def network(layers, inputs, outputs, tensors, weights=()):
+    """A network in canonical form with random values."""
+    rng = np.random.default_rng(3)
+    model = Model(
+        name="net",
+        layers=tuple(layers),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        tensors=tensors,
+        weights=frozenset(weights),
+        opsets={"": 21},
+    )
+
+    def value(name):
+        s = tensors[name]
+        if s.dtype == "bool":
+            return rng.integers(0, 2, s.sizes).astype(bool)
+        if s.dtype.startswith("int"):
+            return rng.integers(0, 3, s.sizes).astype(s.dtype)
+        return rng.uniform(-1, 1, s.sizes).astype(s.dtype)
+
+    return Network(model, {n: value(n) for n in weights}, {n: value(n) for n in inputs})
+
+
+def infer(timer, net):
+    """Outputs of the second run: the first one builds caches."""
+    loaded = timer.load(net)
+    for _ in range(2):
+        timer.touch(loaded)
+        timer.run(loaded)
+        timer.synchronize(loaded)
+    outputs = timer.outputs(loaded)
+    timer.unload(loaded)
+    for name, value in outputs.items():
+        assert value.shape == net.model.tensors[name].sizes
+        assert value.dtype == np.dtype(net.model.tensors[name].dtype)
+    return outputs
+
+
+def conv_attributes():
+    return {"kernel_shape": (3, 3), "strides": (1, 1), "dilations": (1, 1), "pads": (1, 1, 1, 1),
+            "group": 1}  # fmt: skip
+
+
+def convolution(channels=4, size=8):
+    return network(
+        [Layer("Conv", ("x", "w", "b"), ("c",), conv_attributes()), Layer("Relu", ("c",), ("y",))],
+        ["x"],
+        ["y"],
+        {
+            "x": spec("float32", 1, channels, size, size),
+            "w": spec("float32", channels, channels, 3, 3),
+            "b": spec("float32", channels),
+            "c": spec("float32", 1, channels, size, size),
+            "y": spec("float32", 1, channels, size, size),
+        },
+        ["w", "b"],
+    )
+
+
+def test_executors_compute_the_same():
+    net = convolution()
+    results = []
+    for executor in EXECUTORS:
+        settings = BackendSettings(threads=1, options={"executor": executor})
+        results.append(infer(MxnetBackend().timer(settings), net)["y"])
+    assert results[0].max() > 0
+    np.testing.assert_allclose(results[0], results[1], atol=1e-5)
+
+
+def test_touch_leaves_inputs_as_they_are(timer):
+    net = convolution()
+    loaded = timer.load(net)
+    timer.touch(loaded)
+    np.testing.assert_array_equal(loaded.inputs[0].asnumpy(), net.inputs["x"])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
+def test_inputs_of_other_types(timer, dtype):
+    s = spec(dtype, 2, 3)
+    net = network([Layer("Add", ("a", "b"), ("y",))], ["a", "b"], ["y"], {"a": s, "b": s, "y": s})
+    outputs = infer(timer, net)
+    np.testing.assert_array_equal(outputs["y"], net.inputs["a"] + net.inputs["b"])
+
+
+def test_boolean_inputs(timer):
+    s = spec("bool", 2, 3)
+    net = network([Layer("Not", ("a",), ("y",))], ["a"], ["y"], {"a": s, "y": s})
+    np.testing.assert_array_equal(infer(timer, net)["y"], ~net.inputs["a"])
+
+
+def test_tensors_without_axes(timer):
+    s = spec("float32")
+    net = network([Layer("Add", ("a", "b"), ("y",))], ["a"], ["y"], {"a": s, "b": s, "y": s}, ["b"])
+    wanted = net.inputs["a"] + net.weights["b"]
+    np.testing.assert_allclose(infer(timer, net)["y"], wanted, rtol=1e-6)
+
+
+def test_outputs_that_are_inputs_or_weights_or_twice_the_same_value(timer):
+    s = spec("float32", 2, 3)
+    net = network(
+        [Layer("Tanh", ("a",), ("y",)), Layer("Identity", ("y",), ("z",))],
+        ["a"],
+        ["y", "a", "w", "z"],
+        dict.fromkeys("awyz", s),
+        ["w"],
+    )
+    outputs = infer(timer, net)
+    assert list(outputs) == ["y", "a", "w", "z"]
+    np.testing.assert_array_equal(outputs["a"], net.inputs["a"])
+    np.testing.assert_array_equal(outputs["w"], net.weights["w"])
+    np.testing.assert_allclose(outputs["y"], np.tanh(net.inputs["a"]), atol=1e-6)
+    np.testing.assert_array_equal(outputs["y"], outputs["z"])
+
+
+def test_unused_inputs_are_fine(timer):
+    s = spec("float32", 2, 3)
+    net = network([Layer("Tanh", ("a",), ("y",))], ["a", "b"], ["y"], dict.fromkeys("aby", s))
+    np.testing.assert_allclose(infer(timer, net)["y"], np.tanh(net.inputs["a"]), atol=1e-6)
+
+
+def test_unknown_operators_are_refused_before_anything_runs(timer):
+    s = spec("float32", 2, 3)
+    net = network([Layer("Mystery", ("a",), ("y",))], ["a"], ["y"], dict.fromkeys("ay", s))
+    assert "Mystery" in MxnetBackend().check(net.model)[0]
+    with pytest.raises(UnsupportedError, match="Mystery"):
+        timer.load(net)
+
+
+def test_unload_frees_memory(timer):
+    net = convolution(channels=1024, size=4)  # 36 MiB of weights
+    process = psutil.Process()
+    used = []
+    for _ in range(14):
+        infer(timer, net)
+        used.append(process.memory_info().rss)
+    # Each of MXNet's four priority workers keeps the last weights that it reordered.
+    growth = (used[-1] - used[5]) / 2**20
+    assert growth < 36, f"{growth:.0f} MiB after 8 more networks of 36 MiB"
+
+
+def test_unloaded_networks_do_not_run(timer):
+    loaded = timer.load(convolution())
+    timer.unload(loaded)
+    with pytest.raises(BackendError, match="unloaded"):
+        timer.run(loaded)
+
+
+@pytest.mark.parametrize("name", ["resnet18_v2", "squeezenet1.1", "mobilenetv2_0.25"])
+def test_zoo_networks_run_as_gluon_runs_them(timer, name):
+    block = mx.gluon.model_zoo.vision.get_model(name)
+    mx.random.seed(0)
+    block.initialize(mx.init.Xavier(magnitude=3))
+    image = mx.nd.random.uniform(-1, 1, (1, 3, *image_size(name)))
+    wanted = block(image).asnumpy()
+    model = normalize(from_block(block, {"data": image.shape}))
+    values = {k: p.data().asnumpy() for k, p in block.collect_params().items()}
+    values.update(model.constants)
+    weights = {k: values[k] for k in model.weights}
+    (ours,) = infer(timer, Network(model, weights, {"data": image.asnumpy()})).values()
+    assert wanted.std() > 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-3 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", GluonZoo().names())
+def test_every_zoo_network_can_be_lowered(name):
+    model = normalize(GluonZoo().load(name))
+    assert all(s.is_static for s in model.tensors.values())
+    assert MxnetBackend().check(model) == {}
+
+
+def operators(symbol):
+    """Operators in order, without what inference does not need or a dense layer contains."""
+    nodes = json.loads(symbol.tojson())["nodes"]
+    return [n["op"] for n in nodes if n["op"] not in ("null", "Dropout", "Flatten")]
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet50_v1", "resnet18_v2", "vgg11_bn", "alexnet", "densenet121", "squeezenet1.0",
+             "inceptionv3", "mobilenet0.5", "mobilenetv2_0.5"],
+)  # fmt: skip
+def test_lowering_gives_back_the_operators_that_gluon_runs(name):
+    block = mx.gluon.model_zoo.vision.get_model(name)
+    shapes = {"data": (1, 3, *image_size(name))}
+    symbol, _ = trace(block, shapes)
+    model = normalize(from_block(block, shapes))
+    weights = {k: np.zeros(model.tensors[k].sizes, np.float32) for k in model.weights}
+    lowered = lower(Network(model, {**weights, **model.constants}, {}))
+    assert operators(lowered.symbol) == operators(symbol)
+
+
+# -- settings ---------------------------------------------------------------------------
+
+_PROBE = """
+import os, sys
+from dlbricks_core.backends import BackendSettings
+from dlbricks_mxnet.backend import MxnetBackend
+threads, executor = int(sys.argv[1]), sys.argv[2]
+timer = MxnetBackend().timer(BackendSettings(threads, {"executor": executor}))
+sys.path.insert(0, sys.argv[3])
+from test_backend import convolution
+loaded = timer.load(convolution(64, 64))
+timer.run(loaded)
+timer.synchronize(loaded)
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def _probe(threads, executor):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "MXNET_"))}
+    folder = os.path.dirname(__file__)  # noqa: PTH120
+    return subprocess.run(
+        [sys.executable, "-c", _PROBE, str(threads), executor, folder],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_threads_take_effect():
+    assert int(_probe(2, "cachedop").stdout) > int(_probe(1, "cachedop").stdout)
+
+
+def test_nothing_reaches_the_user_on_stderr():
+    lines = _probe(1, "symbol").stderr.splitlines()
+    # MXNet names its engine wherever one is chosen; the worker keeps that to itself.
+    assert [line for line in lines if "MXNet start using engine" not in line] == []
+
+
+def test_threads_cannot_change_later():
+    with pytest.raises(BackendError, match="imported before") as caught:
+        MxnetBackend().timer(BackendSettings(threads=7))
+    assert "OMP_NUM_THREADS=7" in caught.value.hint
+
+
+@pytest.mark.parametrize("options", [{"executor": "fast"}, {"colour": "red"}])
+def test_unknown_options_are_refused(options):
+    with pytest.raises(BackendError, match="mxnet has no option") as caught:
+        MxnetBackend().timer(BackendSettings(threads=1, options=options))
+    assert "executor=cachedop|symbol" in caught.value.hint
+
+
+def test_version_is_that_of_the_framework():
+    assert MxnetBackend().version() == mx.__version__
+
+
+def test_default_models_are_in_the_zoo():
+    assert len(MxnetBackend.default_models) >= 4
+    for model in MxnetBackend.default_models:
+        assert model.removeprefix("mxnet:") in GluonZoo().names()
