@@ -1,0 +1,1 @@
+"""ONNX Runtime as a backend of DLBricks."""

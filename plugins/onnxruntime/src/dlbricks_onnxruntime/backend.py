@@ -1,0 +1,62 @@
+"""The backend's description; ONNX Runtime is imported only where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.errors import PluginError
+from dlbricks_core.ir import Model
+
+if TYPE_CHECKING:
+    from dlbricks_onnxruntime.timer import OnnxruntimeTimer
+
+
+class OnnxruntimeBackend(Backend):
+    """Runs bricks with ONNX Runtime's CPU execution provider."""
+
+    name = "onnxruntime"
+    distribution = "onnxruntime"
+    options: Mapping[str, BackendOption] = {
+        "optimizations": BackendOption(
+            default="all",
+            choices=("all", "extended", "basic", "off"),
+            help="How far ONNX Runtime may rewrite the graph.",
+        ),
+    }
+    default_models = (
+        "onnx:light_resnet50",
+        "onnx:light_densenet121",
+        "onnx:light_inception_v1",
+        "onnx:light_shufflenet",
+        "onnx:light_squeezenet",
+    )
+
+    def version(self) -> str:
+        """Version of the installed ONNX Runtime, from its metadata."""
+        try:
+            return metadata.version(self.distribution)
+        except metadata.PackageNotFoundError as error:
+            raise PluginError(
+                "the backend onnxruntime needs ONNX Runtime, which is not installed",
+                hint="pip install onnxruntime",
+            ) from error
+
+    def environment(self, settings: BackendSettings) -> Mapping[str, str]:
+        """Threads of what computes outside of ONNX Runtime's own pool."""
+        return {"OMP_NUM_THREADS": str(settings.threads)}
+
+    def timer(self, settings: BackendSettings) -> OnnxruntimeTimer:
+        """Imports ONNX Runtime and returns a timer."""
+        self.version()
+        from dlbricks_onnxruntime.timer import OnnxruntimeTimer
+
+        return OnnxruntimeTimer(settings)
+
+    def check(self, model: Model) -> Mapping[int, str]:
+        """Layers that ONNX Runtime has no CPU kernel for."""
+        from dlbricks_onnxruntime.check import unsupported
+
+        return unsupported(model)

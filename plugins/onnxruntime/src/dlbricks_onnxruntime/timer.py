@@ -1,0 +1,152 @@
+"""Loads and runs networks with ONNX Runtime; the shared timer interface."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+from onnx import ModelProto
+
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import TensorSpec, numpy_dtype, save_onnx, to_onnx
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_onnxruntime.limits import refusal
+
+_LEVELS = {
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+}
+_MAX_INLINE_BYTES = 1_900_000_000
+#: Types that numpy lacks: ONNX Runtime takes their bits.
+_BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
+         "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
+_QUIET = 4  # ONNX Runtime's severity "fatal": errors arrive as exceptions
+
+
+@dataclass
+class Loaded:
+    """A session with its inputs and outputs bound to arrays of ours.
+
+    An output that is an input is the same array: ONNX Runtime never writes such outputs.
+    """
+
+    session: ort.InferenceSession
+    binding: ort.IOBinding
+    inputs: dict[str, Array]
+    outputs: dict[str, Array]
+
+
+class OnnxruntimeTimer(CpuTimer[Loaded]):
+    """Times networks on the CPU execution provider; runs are synchronous."""
+
+    def __init__(self, settings: BackendSettings) -> None:
+        ort.set_default_logger_severity(_QUIET)
+        self._settings = settings
+        self._run_options = ort.RunOptions()
+        self._run_options.log_severity_level = _QUIET
+
+    def load(self, network: Network) -> Loaded:
+        """Builds a session and binds memory for every input and output."""
+        model = network.model
+        for layer in model.layers:
+            reason = refusal(model, layer)
+            if reason:
+                raise UnsupportedError(reason)
+        session = create_session(to_onnx(model, network.weights), session_options(self._settings))
+        binding = session.io_binding()
+        specs = model.tensors
+        inputs = {name: np.array(network.inputs[name], order="C") for name in model.inputs}
+        outputs = {
+            name: inputs[name]
+            if name in inputs
+            else np.zeros(specs[name].sizes, dtype=numpy_dtype(specs[name].dtype))
+            for name in model.outputs
+        }
+        for name, array in inputs.items():
+            binding.bind_ortvalue_input(name, _value(specs[name], array))
+        for name, array in outputs.items():
+            binding.bind_ortvalue_output(name, _value(specs[name], array))
+        return Loaded(session, binding, inputs, outputs)
+
+    def run(self, loaded: Loaded) -> None:
+        """Runs one inference to its end."""
+        loaded.session.run_with_iobinding(loaded.binding, self._run_options)
+
+    def synchronize(self, loaded: Loaded) -> None:
+        """Nothing is left to wait for: the CPU provider's runs are synchronous."""
+
+    def touch(self, loaded: Loaded) -> None:
+        """Writes every input onto itself."""
+        for array in loaded.inputs.values():
+            np.copyto(array, array.copy())
+
+    def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
+        """Results of the last run by name."""
+        return {name: array.copy() for name, array in loaded.outputs.items()}
+
+    def unload(self, loaded: Loaded) -> None:
+        """Drops the session with all that it holds."""
+        loaded.binding.clear_binding_inputs()
+        loaded.binding.clear_binding_outputs()
+        loaded.inputs.clear()
+        loaded.outputs.clear()
+        del loaded.binding, loaded.session
+
+    def close(self) -> None:
+        """Sessions own everything; nothing is left to free."""
+
+
+def session_options(settings: BackendSettings) -> ort.SessionOptions:
+    """One operator at a time, on so many threads, as quiet as possible."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
+    options.log_severity_level = _QUIET
+    # Threads spin within a run, as they do for users, but not on into the next brick's.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
+def create_session(proto: ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
+    """A session for a model of any size.
+
+    Raises:
+        UnsupportedError: If ONNX Runtime has no kernel for a layer.
+    """
+    providers = ["CPUExecutionProvider"]
+    try:
+        if proto.ByteSize() < _MAX_INLINE_BYTES:
+            return ort.InferenceSession(proto.SerializeToString(), options, providers)
+        with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
+            path = Path(folder) / "model.onnx"
+            save_onnx(proto, path)
+            return ort.InferenceSession(str(path), options, providers)
+    except _UNSUPPORTED as error:
+        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
+
+
+_STATES = ort.capi.onnxruntime_pybind11_state
+_UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail, _STATES.InvalidArgument)
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text.partition(" : ")[2].partition(" : ")[2] or text
+
+
+def _value(spec: TensorSpec, array: Array) -> ort.OrtValue:
+    """The array for ONNX Runtime, which works on its memory; no copy is made."""
+    if spec.dtype in _BITS:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            array.view(_BITS[spec.dtype]), DTYPE_NUMBERS[spec.dtype]
+        )
+    return ort.OrtValue.ortvalue_from_numpy(array)

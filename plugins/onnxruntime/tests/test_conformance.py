@@ -1,0 +1,10 @@
+"""ONNX Runtime passes the suite that every backend must pass."""
+
+from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+from dlbricks_core.testing import BackendConformance
+
+
+class TestOnnxruntimeBackend(BackendConformance):
+    plugin = OnnxruntimeBackend
+    framework_modules = ("onnxruntime",)

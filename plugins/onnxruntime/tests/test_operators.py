@@ -1,0 +1,117 @@
+"""ONNX Runtime over the onnx package's operator cases and its nine networks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.passes import normalize
+from dlbricks_core.testing import cases
+from dlbricks_core.testing.laboratory import Laboratory
+from dlbricks_core.testing.operators import operator_cases
+
+TARGET = "dlbricks_onnxruntime.backend:OnnxruntimeBackend"
+
+
+def laboratory(**options: str) -> Laboratory:
+    backend = OnnxruntimeBackend()
+    defaults = {name: option.default for name, option in backend.options.items()}
+    return Laboratory(TARGET, backend, BackendSettings(1, {**defaults, **options}))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Laboratory]:
+    with laboratory() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def outcomes(lab: Laboratory) -> dict[str, tuple[str, str]]:
+    """What became of each case: a word and a reason."""
+    return {case.name: judged(lab, case) for case in operator_cases()}
+
+
+def judged(lab, case):
+    if case.network is None:
+        return "excluded", case.excluded
+    try:
+        refused = lab.check(case.network.model)
+    except DLBricksError as error:
+        return "wrong", f"check: {error}"
+    try:
+        found = lab.infer(case.network)
+    except UnsupportedError as error:
+        return ("unsupported" if refused else "wrong"), f"load: {error}"
+    except DLBricksError as error:
+        return "wrong", f"{type(error).__name__}: {error}"
+    if refused:
+        return "wrong", f"runs, yet check says {refused}"
+    for name, wanted in case.expected.items():
+        problem = cases.difference(found[name], wanted, 1e-3)
+        if problem:
+            return "wrong", f"{name}: {problem}"
+    return "pass", ""
+
+
+LEAST_PASSING = 1540
+
+
+def test_no_case_is_wrong(outcomes):
+    wrong = {name: why for name, (kind, why) in outcomes.items() if kind == "wrong"}
+    # Drawn at random: another generator gives other numbers.
+    assert {name: why for name, why in wrong.items() if "bernoulli" not in name} == {}
+
+
+def test_most_cases_run(outcomes):
+    counts = Counter(kind for kind, _ in outcomes.values())
+    assert counts["pass"] >= LEAST_PASSING, counts
+    assert counts["unsupported"] <= 220, counts
+
+
+def test_every_refusal_has_a_reason(outcomes):
+    refused = [why for kind, why in outcomes.values() if kind == "unsupported"]
+    assert all("ONNX Runtime" in why for why in refused)
+
+
+def without_last_softmax(model):
+    """Its result is nearly one-hot, which would hide every difference."""
+    last = model.layers[-1]
+    if last.op != "Softmax":
+        return model
+    return replace(model, layers=model.layers[:-1], outputs=(last.inputs[0],))
+
+
+@pytest.mark.parametrize(
+    "name", ["light_bvlc_alexnet", "light_inception_v1", "light_shufflenet", "light_squeezenet"]
+)
+def test_network_agrees_with_the_reference_evaluator(lab, name):
+    network = materialize(without_last_softmax(normalize(LightModels().load(name))))
+    found = lab.infer(network)
+    for output, wanted in cases.evaluate(network).items():
+        assert wanted.std() > 1e-3 * np.abs(wanted).max(), "a constant output compares nothing"
+        assert not cases.difference(found[output], wanted, 1e-3)
+
+
+@pytest.mark.parametrize("name", sorted({*LightModels().names()} - {"light_vgg19"}))
+def test_network_computes_the_same_without_optimizations(lab, name):
+    network = materialize(without_last_softmax(normalize(LightModels().load(name))))
+    assert lab.check(network.model) == {}
+    with laboratory(optimizations="off") as plain:
+        wanted = plain.infer(network)
+    for output, value in lab.infer(network).items():
+        assert value.std() > 1e-3 * np.abs(value).max(), "a constant output compares nothing"
+        assert not cases.difference(value, wanted[output], 1e-3)
+
+
+def test_the_largest_network_is_supported(lab):
+    """Run by nobody here: 570 MB of the same operators as the others."""
+    assert lab.check(normalize(LightModels().load("light_vgg19"))) == {}
