@@ -1,0 +1,97 @@
+"""The backend's description; torch is imported only where it is used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.errors import BackendError, PluginError
+from dlbricks_core.ir import Model
+
+if TYPE_CHECKING:
+    from dlbricks_pytorch.timer import PytorchTimer
+
+_COMPILERS = ("g++", "clang++", "c++")
+
+
+class PytorchBackend(Backend):
+    """Runs bricks with PyTorch on the CPU, eagerly unless ``compile`` says otherwise."""
+
+    name = "pytorch"
+    distribution = "torch"
+    options: Mapping[str, BackendOption] = {
+        "memory_format": BackendOption(
+            default="contiguous",
+            choices=("contiguous", "channels_last"),
+            help="Layout of 4-D activations and weights (5-D: channels_last_3d).",
+        ),
+        "compile": BackendOption(
+            default="off",
+            choices=("off", "default", "max-autotune"),
+            help="Mode of torch.compile; needs a C++ compiler, compiles outside of the timing.",
+        ),
+    }
+
+    def version(self) -> str:
+        """Version of the installed torch, from its metadata."""
+        try:
+            return metadata.version(self.distribution)
+        except metadata.PackageNotFoundError as error:
+            raise PluginError(
+                "the backend pytorch needs torch, which is not installed",
+                hint="pip install torch (the CPU build, unless you need CUDA elsewhere).",
+            ) from error
+
+    def environment(self, settings: BackendSettings) -> Mapping[str, str]:
+        """Thread counts for the OpenMP and MKL runtimes that torch starts.
+
+        Where networks are compiled, that happens in the worker itself: a pool of compiler
+        processes would still be there when the timing begins.
+        """
+        threads = str(settings.threads)
+        environment = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        if settings.options.get("compile", "off") != "off":
+            environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        return environment
+
+    def timer(self, settings: BackendSettings) -> PytorchTimer:
+        """Imports torch, sets its threads, and returns a timer.
+
+        Raises:
+            BackendError: If an option has no such value, or ``compile`` is on and there is
+                no C++ compiler.
+        """
+        self.version()
+        self._check_options(settings)
+        from dlbricks_pytorch.timer import PytorchTimer
+
+        return PytorchTimer(settings)
+
+    def check(self, model: Model) -> Mapping[int, str]:
+        """Layers that torch cannot express exactly, with the reason."""
+        self.version()
+        from dlbricks_pytorch.lowering import unsupported_layers
+
+        return unsupported_layers(model)
+
+    @staticmethod
+    def can_compile() -> bool:
+        """Whether there is a C++ compiler for torch.compile."""
+        named = os.environ.get("CXX")
+        return any(shutil.which(compiler) for compiler in ((named,) if named else _COMPILERS))
+
+    def _check_options(self, settings: BackendSettings) -> None:
+        for key, value in settings.options.items():
+            option = self.options.get(key)
+            if option is None or value not in option.choices:
+                allowed = "; ".join(f"{k}={'|'.join(o.choices)}" for k, o in self.options.items())
+                raise BackendError(f"pytorch has no option {key}={value}", hint=f"Use {allowed}.")
+        if settings.options.get("compile", "off") != "off" and not self.can_compile():
+            raise BackendError(
+                "the option compile needs a C++ compiler, and none is installed",
+                hint="Install g++ or clang++, name one in CXX, or leave the option off.",
+            )

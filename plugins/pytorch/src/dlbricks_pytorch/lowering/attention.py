@@ -1,0 +1,234 @@
+"""Attention and rotary position embeddings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch.fx import Node
+
+from dlbricks_pytorch.lowering.context import LayerContext
+from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowering
+from dlbricks_pytorch.tensors import TORCH_DTYPES
+
+UNSUPPORTED["LinearAttention"] = "torch has no recurrent linear attention"
+UNSUPPORTED["ai.onnx.preview.FlexAttention"] = "its score functions are subgraphs"
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of the attention: queries, all keys, and keys from the cache."""
+
+    queries: int
+    keys: int
+    past: int
+
+
+@lowering("Attention")
+def _attention(layer: LayerContext) -> tuple[Node | None, ...]:
+    flat = layer.rank(0) == 3
+    q = _heads(layer, 0, "q_num_heads")
+    k, v = (_heads(layer, position, "kv_num_heads") for position in (1, 2))
+    past = 0
+    if layer.has(4):
+        past = layer.shape(4)[2]
+        k = layer.call(torch.cat, [layer.input(4), k], 2)
+        v = layer.call(torch.cat, [layer.input(5), v], 2)
+    sizes = _Sizes(layer.shape(0)[-2], layer.shape(1)[-2] + past, past)
+    scale = layer.attribute("scale") or 1 / math.sqrt(_head_size(layer))
+    grouped = _head_count(layer, 0, "q_num_heads") != _head_count(layer, 1, "kv_num_heads")
+    mask, causal = _mask(layer, sizes)
+    scores = None
+    if layer.attribute("softcap", 0.0) or layer.wants(3) or _raises_precision(layer):
+        y, scores = _explicit(layer, (q, k, v), mask, causal, sizes, scale, grouped)
+    else:
+        extra = {"enable_gqa": True} if grouped else {}
+        y = layer.call(
+            F.scaled_dot_product_attention, q, k, v, attn_mask=mask, is_causal=causal,
+            scale=scale, **extra,
+        )  # fmt: skip
+    if flat:
+        y = layer.call(torch.transpose, y, 1, 2)
+        y = layer.call(torch.reshape, y, layer.result_shape())
+    return y, k, v, scores
+
+
+def _head_count(layer: LayerContext, position: int, attribute: str) -> int:
+    if layer.rank(position) == 4:
+        return layer.shape(position)[1]
+    return int(layer.attribute(attribute))
+
+
+def _head_size(layer: LayerContext) -> int:
+    return layer.shape(0)[-1] // (layer.attribute("q_num_heads") if layer.rank(0) == 3 else 1)
+
+
+def _heads(layer: LayerContext, position: int, attribute: str) -> Node:
+    """An operand as ``[batch, heads, sequence, head size]``."""
+    x = layer.input(position)
+    if layer.rank(position) == 4:
+        return x
+    batch, length, width = layer.shape(position)
+    heads = int(layer.attribute(attribute))
+    x = layer.call(torch.reshape, x, (batch, length, heads, width // heads))
+    return layer.call(torch.transpose, x, 1, 2)
+
+
+def _mask(layer: LayerContext, sizes: _Sizes) -> tuple[Node | None, bool]:
+    """The mask that torch is given, and whether its own causal mask does instead."""
+    causal = bool(layer.attribute("is_causal", 0))
+    window = (layer.attribute("left_window_size", -1), layer.attribute("right_window_size", -1))
+    mask = None
+    if layer.has(3):
+        mask = layer.input(3)
+        missing = sizes.keys - layer.shape(3)[-1]
+        if missing > 0:
+            filling = False if layer.dtype(3) == torch.bool else -float("inf")
+            mask = layer.call(F.pad, mask, [0, missing], "constant", filling)
+    if causal and mask is None and sizes.past == 0 and window == (-1, -1) and not layer.has(6):
+        return None, True
+    if layer.has(6):
+        allowed = layer.call(
+            visible_keys, layer.input(6), sizes.queries, sizes.keys, causal, window
+        )
+    elif causal or window != (-1, -1):
+        allowed = layer.constant(visible(sizes.queries, sizes.keys, sizes.past, causal, window))
+    else:
+        return mask, False
+    if mask is None:
+        return allowed, False
+    if layer.dtype(3) == torch.bool:
+        return layer.call(torch.logical_and, mask, allowed), False
+    return layer.call(torch.where, allowed, mask, -float("inf")), False
+
+
+def visible(
+    queries: int,
+    keys: int,
+    offset: int | torch.Tensor,
+    causal: bool,
+    window: tuple[int, int],
+) -> torch.Tensor:
+    """Which keys each query sees, the first query being at position ``offset``."""
+    left, right = window
+    position = torch.arange(queries)[:, None] + offset
+    key = torch.arange(keys)
+    allowed = torch.ones(1, dtype=torch.bool)
+    if causal:
+        allowed = allowed & (key <= position)
+    if left >= 0:
+        allowed = allowed & (key >= position - left)
+    if right >= 0:
+        allowed = allowed & (key <= position + right)
+    return allowed
+
+
+def visible_keys(
+    lengths: torch.Tensor, queries: int, keys: int, causal: bool, window: tuple[int, int]
+) -> torch.Tensor:
+    """Which keys each query sees in a cache that is filled to ``lengths``."""
+    lengths = lengths.reshape(-1, 1, 1, 1)
+    filled = torch.arange(keys) < lengths
+    return filled & visible(queries, keys, lengths - queries, causal, window)
+
+
+def _raises_precision(layer: LayerContext) -> bool:
+    wanted = _softmax_dtype(layer)
+    return wanted is not None and torch.finfo(wanted).bits > max(
+        32, torch.finfo(layer.dtype(0)).bits
+    )
+
+
+def _softmax_dtype(layer: LayerContext) -> torch.dtype | None:
+    from dlbricks_core.ir.tensors import DTYPE_NAMES
+
+    number = layer.attribute("softmax_precision")
+    return TORCH_DTYPES[DTYPE_NAMES[number]] if number else None
+
+
+def _explicit(
+    layer: LayerContext,
+    operands: tuple[Node, Node, Node],
+    mask: Node | None,
+    causal: bool,
+    sizes: _Sizes,
+    scale: float,
+    grouped: bool,
+) -> tuple[Node, Node]:
+    """The products and the softmax apart, for what the fused operator does not return."""
+    q, k, v = operands
+    if causal:
+        mask = layer.constant(visible(sizes.queries, sizes.keys, 0, True, (-1, -1)))
+    if grouped:
+        times = _head_count(layer, 0, "q_num_heads") // _head_count(layer, 1, "kv_num_heads")
+        k, v = (layer.call(torch.repeat_interleave, x, times, 1) for x in (k, v))
+    softcap = layer.attribute("softcap", 0.0)
+    raw = layer.call(scaled_scores, q, k, scale)
+    capped = layer.call(cap, raw, softcap) if softcap else raw
+    biased = capped if mask is None else layer.call(add_mask, capped, mask)
+    weights = layer.call(attention_weights, biased, _softmax_dtype(layer), layer.dtype(0))
+    scores = (raw, capped, biased, weights)[layer.attribute("qk_matmul_output_mode", 0)]
+    return layer.call(torch.matmul, weights, v), scores
+
+
+def scaled_scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tensor:
+    """Products of queries and keys, both scaled first to keep them small."""
+    root = math.sqrt(scale)
+    return torch.matmul(q * root, (k * root).transpose(-1, -2))
+
+
+def cap(scores: torch.Tensor, bound: float) -> torch.Tensor:
+    """Scores kept softly below a bound."""
+    return bound * torch.tanh(scores / bound)
+
+
+def add_mask(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Scores with a mask of either kind."""
+    return scores.masked_fill(~mask, -float("inf")) if mask.dtype == torch.bool else scores + mask
+
+
+def attention_weights(
+    scores: torch.Tensor, precision: torch.dtype | None, result: torch.dtype
+) -> torch.Tensor:
+    """Softmax over the keys; a query that sees none gets zeros."""
+    hidden = torch.isneginf(scores).all(-1, keepdim=True)
+    weights = torch.softmax(scores, -1, dtype=precision)
+    return weights.masked_fill(hidden, 0.0).to(result)
+
+
+@lowering("RotaryEmbedding")
+def _rotary_embedding(layer: LayerContext) -> Node:
+    heads_first = layer.rank(0) == 4
+    x = layer.input(0)
+    if heads_first:
+        heads = layer.shape(0)[1]
+    else:
+        heads = layer.attribute("num_heads")
+        batch, length, width = layer.shape(0)
+        x = layer.call(torch.reshape, x, (batch, length, heads, width // heads))
+    size = layer.shape(0)[-1] // (1 if heads_first else heads)
+    rotated = layer.attribute("rotary_embedding_dim", 0) or size
+    cos, sin = layer.input(1), layer.input(2)
+    if layer.has(3):
+        cos, sin = (layer.call(F.embedding, layer.input(3), cache) for cache in (cos, sin))
+    axis = 1 if heads_first else 2
+    cos, sin = (layer.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
+    interleaved = bool(layer.attribute("interleaved", 0))
+    y = layer.call(rotate, x, cos, sin, rotated, interleaved)
+    return y if heads_first else layer.call(torch.reshape, y, layer.shape(0))
+
+
+def rotate(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, rotated: int, interleaved: bool
+) -> torch.Tensor:
+    """Rotates pairs of the first elements, neighbours or from both halves."""
+    part, rest = x[..., :rotated], x[..., rotated:]
+    if interleaved:
+        a, b = part[..., 0::2], part[..., 1::2]
+        y = torch.stack((cos * a - sin * b, sin * a + cos * b), -1).flatten(-2)
+    else:
+        a, b = part.chunk(2, -1)
+        y = torch.cat((cos * a - sin * b, sin * a + cos * b), -1)
+    return torch.cat((y, rest), -1) if rest.shape[-1] else y

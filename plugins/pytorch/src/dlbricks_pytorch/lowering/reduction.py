@@ -1,0 +1,133 @@
+"""Reductions, cumulative sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.fx import Node
+
+from dlbricks_pytorch.lowering.context import LayerContext
+from dlbricks_pytorch.lowering.table import lowering
+
+Axes = tuple[int, ...]
+Reduction = Callable[[torch.Tensor, Axes, bool], torch.Tensor]
+
+
+def _prod(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    for axis in sorted(axes, reverse=True):  # torch.prod takes one axis at a time
+        x = torch.prod(x, axis, keepdims, dtype=x.dtype)
+    return x
+
+
+def _sum(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.sum(x, axes, keepdims, dtype=x.dtype)
+
+
+def _integer_mean(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.mean(x, axes, keepdims, dtype=torch.float64).to(x.dtype)
+
+
+def _l1(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.sum(torch.abs(x), axes, keepdims, dtype=x.dtype)
+
+
+def _l2(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.sqrt(torch.sum(x * x, axes, keepdims, dtype=torch.float64)).to(x.dtype)
+
+
+def _log_sum(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.log(torch.sum(x, axes, keepdims)).to(x.dtype)
+
+
+def _log_sum_exp(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.logsumexp(x, axes, keepdims).to(x.dtype)
+
+
+def _sum_square(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
+    return torch.sum(torch.square(x), axes, keepdims, dtype=x.dtype)
+
+
+def _norm(order: int) -> Reduction:
+    return lambda x, axes, keepdims: torch.linalg.vector_norm(x, order, axes, keepdims)
+
+
+#: Operator -> what torch has for floating-point numbers, and for integers.
+_REDUCTIONS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
+    "ReduceSum": (torch.sum, _sum),
+    "ReduceMean": (torch.mean, _integer_mean),
+    "ReduceMax": (torch.amax, torch.amax),
+    "ReduceMin": (torch.amin, torch.amin),
+    "ReduceProd": (_prod, _prod),
+    "ReduceL1": (torch.linalg.vector_norm, _l1),
+    "ReduceL2": (torch.linalg.vector_norm, _l2),
+    "ReduceLogSum": (_log_sum, _log_sum),
+    "ReduceLogSumExp": (torch.logsumexp, _log_sum_exp),
+    "ReduceSumSquare": (_sum_square, _sum_square),
+}
+_ORDERS = {"ReduceL1": (1,), "ReduceL2": (2,)}
+
+
+@lowering(*_REDUCTIONS)
+def _reduce(layer: LayerContext) -> Node:
+    axes = layer.integers(1) if layer.has(1) else ()
+    keepdims = bool(layer.attribute("keepdims", 1))
+    if not axes:
+        if layer.attribute("noop_with_empty_axes", 0):
+            return layer.call(torch.clone, layer.input(0))
+        axes = tuple(range(layer.rank(0)))
+    if not axes:  # a scalar; every reduction but these two leaves it as it is
+        axes = ()
+    operator = layer.layer.op
+    if operator in ("ReduceMax", "ReduceMin") and 0 in layer.shape(0):
+        return _extreme_of_nothing(layer)
+    floating = layer.dtype(0).is_floating_point
+    function = _REDUCTIONS[operator][0 if floating else 1]
+    order = _ORDERS.get(operator, ()) if floating else ()
+    return layer.call(function, layer.input(0), *order, axes, keepdims)
+
+
+def _extreme_of_nothing(layer: LayerContext) -> Node:
+    dtype, largest = layer.dtype(0), layer.layer.op == "ReduceMax"
+    if dtype.is_floating_point:
+        value: float | int | bool = -float("inf") if largest else float("inf")
+    elif dtype == torch.bool:
+        value = not largest
+    else:
+        value = torch.iinfo(dtype).min if largest else torch.iinfo(dtype).max
+    return layer.call(torch.full, layer.result_shape(), value, dtype=dtype)
+
+
+@lowering("ArgMax", "ArgMin")
+def _arg(layer: LayerContext) -> Node:
+    function = torch.argmax if layer.layer.op == "ArgMax" else torch.argmin
+    axis, keepdims = layer.axis(), bool(layer.attribute("keepdims", 1))
+    if not layer.attribute("select_last_index", 0):
+        return layer.call(function, layer.input(0), axis, keepdims)
+    flipped = layer.call(torch.flip, layer.input(0), (axis,))
+    index = layer.call(function, flipped, axis, keepdims)
+    return layer.call(torch.rsub, index, layer.shape(0)[axis] - 1)
+
+
+@lowering("CumSum", "CumProd")
+def _cumulative(layer: LayerContext) -> Node:
+    sums = layer.layer.op == "CumSum"
+    axis = layer.integers(1)[0] % layer.rank(0)
+    exclusive, reverse = (bool(layer.attribute(n, 0)) for n in ("exclusive", "reverse"))
+    if not exclusive and not reverse:
+        function = torch.cumsum if sums else torch.cumprod
+        return layer.call(function, layer.input(0), axis, dtype=layer.dtype(0))
+    return layer.call(cumulate, layer.input(0), axis, sums, exclusive, reverse)
+
+
+def cumulate(
+    x: torch.Tensor, axis: int, sums: bool, exclusive: bool, reverse: bool
+) -> torch.Tensor:
+    """Cumulative sum or product from either end, with or without the element itself."""
+    if reverse:
+        x = x.flip(axis)
+    if exclusive:
+        first = torch.full_like(x.narrow(axis, 0, 1), 0 if sums else 1)
+        x = torch.cat([first, x.narrow(axis, 0, x.shape[axis] - 1)], axis)
+    x = (torch.cumsum if sums else torch.cumprod)(x, axis, dtype=x.dtype)
+    return x.flip(axis) if reverse else x

@@ -1,0 +1,59 @@
+"""Element types and values between the IR's numpy arrays and torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import dtype_name, numpy_dtype
+
+_SAME_NAME = ("float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
+              "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128")  # fmt: skip
+_OTHER_NAME = {
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+}
+
+#: IR element type -> torch type, where this torch has one.
+TORCH_DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, spelled)
+    for name, spelled in {**{n: n for n in _SAME_NAME}, **_OTHER_NAME}.items()
+    if hasattr(torch, spelled)
+}
+_IR_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch type of the IR type ``name``.
+
+    Raises:
+        UnsupportedError: If torch has none.
+    """
+    if name not in TORCH_DTYPES:
+        raise UnsupportedError(f"torch has no element type {name}")
+    return TORCH_DTYPES[name]
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A tensor with its own, contiguous copy of the values."""
+    dtype = torch_dtype(dtype_name(array.dtype))
+    # numpy knows bfloat16 and the 8-bit floats only through an extension: pass the bits.
+    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+    tensor = torch.from_numpy(np.array(plain, order="C", copy=True))
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The values as an array of the IR's numpy type."""
+    tensor = tensor.detach().contiguous()
+    numpy_type = numpy_dtype(_IR_NAMES[tensor.dtype])
+    if numpy_type.isbuiltin == 1:
+        return tensor.numpy().copy()
+    bits = {1: torch.uint8, 2: torch.int16}[numpy_type.itemsize]
+    return tensor.view(bits).numpy().copy().view(numpy_type)

@@ -1,0 +1,138 @@
+"""Loads and runs networks with torch; the shared timer interface."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dlbricks_core.backends import BackendSettings, CpuTimer, Network
+from dlbricks_core.errors import BackendError
+from dlbricks_pytorch.lowering import lower
+from dlbricks_pytorch.tensors import from_numpy, to_numpy
+
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+@dataclass
+class Loaded:
+    """A network that is ready to run.
+
+    Attributes:
+        call: What one inference calls, with ``inputs``.
+        inputs: In the order of the model's inputs.
+        outputs: Names of the results.
+        results: Of the last run.
+    """
+
+    call: Callable[..., tuple[torch.Tensor, ...]]
+    inputs: tuple[torch.Tensor, ...]
+    outputs: tuple[str, ...]
+    results: tuple[torch.Tensor, ...] = ()
+
+
+class PytorchTimer(CpuTimer[Loaded]):
+    """Times networks on the CPU, in inference mode.
+
+    Denormals are computed as IEEE 754 says (``torch.set_flush_denormal(False)``), which is
+    torch's default: whoever times a network chooses values that stay clear of them.
+    Inference mode is entered once for the life of the timer, as a server would, so that its
+    cost is in no sample; it belongs to the thread that made the timer.
+    """
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._channels_last = settings.options.get("memory_format") == "channels_last"
+        self._compile = settings.options.get("compile", "off")
+        torch.set_num_threads(settings.threads)
+        _set_interop_threads()
+        torch.set_flush_denormal(False)
+        self._mode = torch.inference_mode()
+        self._mode.__enter__()
+
+    def load(self, network: Network) -> Loaded:
+        """Lowers the network, places weights and inputs, and compiles where asked."""
+        module = lower(network.model, network.weights)
+        if self._channels_last:
+            for name, buffer in list(module.named_buffers()):
+                module.register_buffer(name, _channels_last(buffer))
+        inputs = [from_numpy(network.inputs[name]) for name in network.model.inputs]
+        if self._channels_last:
+            inputs = [_channels_last(tensor) for tensor in inputs]
+        # forward, not the module: hooks are not used, and a brick should not pay for them.
+        call = module.forward
+        if self._compile != "off":
+            call = self._compiled(call, inputs)
+        return Loaded(call, tuple(inputs), network.model.outputs)
+
+    def run(self, loaded: Loaded) -> None:
+        """One inference; torch on the CPU returns when it is done."""
+        loaded.results = loaded.call(*loaded.inputs)
+
+    def synchronize(self, loaded: Loaded) -> None:
+        """Nothing to wait for: operators on the CPU are synchronous."""
+
+    def touch(self, loaded: Loaded) -> None:
+        """Reads and writes every byte of the inputs, with torch's own threads."""
+        for tensor in loaded.inputs:
+            _bytes_of(tensor).bitwise_or_(0)
+
+    def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Results of the last run by name."""
+        return {
+            name: to_numpy(tensor)
+            for name, tensor in zip(loaded.outputs, loaded.results, strict=True)
+        }
+
+    def unload(self, loaded: Loaded) -> None:
+        """Drops weights, inputs and results, and what was compiled for them."""
+        loaded.results = loaded.inputs = ()
+        loaded.call = _unloaded
+
+    def close(self) -> None:
+        """Leaves inference mode and forgets everything compiled."""
+        if self._compile != "off":
+            torch.compiler.reset()
+        self._mode.__exit__(None, None, None)
+
+    def _compiled(
+        self, forward: Callable[..., Any], inputs: list[torch.Tensor]
+    ) -> Callable[..., tuple[torch.Tensor, ...]]:
+        # The function, not the module: its code is the network's own, and torch limits how
+        # often one and the same code is compiled.
+        compiled = torch.compile(forward, mode=self._compile, dynamic=False, fullgraph=True)
+        try:
+            compiled(*inputs)
+        except Exception as error:  # torch raises whatever its passes and the compiler raise
+            raise BackendError(
+                f"torch.compile failed: {str(error).strip().splitlines()[0]}",
+                hint="Run without the option compile.",
+            ) from error
+        return compiled
+
+
+def _unloaded(*_: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    raise BackendError("the network was unloaded")
+
+
+def _set_interop_threads() -> None:
+    if torch.get_num_interop_threads() == 1:
+        return
+    try:
+        torch.set_num_interop_threads(1)
+    except RuntimeError:  # torch allows this once, and only before its first parallel work
+        warnings.warn("torch was in use already: its inter-op threads stay as they are",
+                      RuntimeWarning, stacklevel=2)  # fmt: skip
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    form = _FORMATS.get(tensor.dim())
+    return tensor if form is None else tensor.contiguous(memory_format=form)
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's memory, whatever its layout and element type."""
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
