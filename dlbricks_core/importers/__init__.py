@@ -5,7 +5,15 @@ from dlbricks_core.importers.base import (
     Importer,
     ImportOptions,
     ModelCollection,
+    ModelNotes,
     parse_shape,
 )
 
-__all__ = ["NO_OPTIONS", "ImportOptions", "Importer", "ModelCollection", "parse_shape"]
+__all__ = [
+    "NO_OPTIONS",
+    "ImportOptions",
+    "Importer",
+    "ModelCollection",
+    "ModelNotes",
+    "parse_shape",
+]

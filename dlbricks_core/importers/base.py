@@ -33,6 +33,23 @@ class ImportOptions:
 NO_OPTIONS = ImportOptions()
 
 
+@dataclass(frozen=True)
+class ModelNotes:
+    """What a collection says about one of its models without building it.
+
+    Attributes:
+        title: Its full name, for people.
+        task: What it does, as short as the collection puts it.
+        inputs: Shape of each input by name, without the batch.
+        layers: How many layers its source counts; ``None`` where it does not say.
+    """
+
+    title: str
+    task: str = ""
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    layers: int | None = None
+
+
 def parse_shape(text: str) -> tuple[int, ...]:
     """The shape that a user writes as ``1x3x224x224``.
 
@@ -95,6 +112,13 @@ class ModelCollection(ABC):
         Raises:
             ModelError: If there is no such model.
         """
+
+    def describe(self, name: str) -> ModelNotes | None:
+        """What is known of a model before it is loaded; ``None`` if nothing beyond its name.
+
+        As cheap as ``names``, and as free of frameworks.
+        """
+        return None
 
     def unknown(self, name: str) -> ModelError:
         """The error for a name that is not in the collection, with the nearest ones."""

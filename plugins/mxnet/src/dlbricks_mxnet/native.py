@@ -10,6 +10,8 @@ import numpy as np
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array, Network
 from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.importer import trace
+from dlbricks_mxnet.paper.catalogue import ENTRIES
 
 _NEAR_ONE = ("gamma", "var")
 """How the names of scales and variances end; anything else is drawn small."""
@@ -55,4 +57,7 @@ def _symbol(source: str) -> Any:
     if collection == "mxnet" and not Path(source).exists():
         with mx.name.NameManager():
             return mx.gluon.model_zoo.vision.get_model(name)(mx.sym.var("data"))
+    if collection == "paper" and name in ENTRIES:
+        with mx.name.NameManager():
+            return trace(ENTRIES[name].build(), ENTRIES[name].inputs)[0]
     return mx.sym.load_json(Path(source).read_text(encoding="utf-8"))

@@ -1,0 +1,87 @@
+"""Building blocks that several families share.
+
+Each gives the layers that the paper counts, one operator for one layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlbricks_mxnet.framework import import_mxnet
+
+mx = import_mxnet()
+nn = mx.gluon.nn
+HybridBlock = mx.gluon.HybridBlock
+
+Block = Any
+"""A Gluon ``HybridBlock``; MXNet has no types."""
+
+
+def chain(*blocks: Block) -> Block:
+    """Blocks one after another; callables of ``(F, x)`` are wrapped."""
+    result = nn.HybridSequential(prefix="")
+    result.add(*map(as_block, blocks))
+    return result
+
+
+def as_block(part: Block | Callable[..., Any]) -> Block:
+    """A block, or a block that calls a function of ``(F, x)``."""
+    return part if isinstance(part, HybridBlock) else nn.HybridLambda(part)
+
+
+def conv(channels: int, kernel: Any = 1, stride: Any = 1, pad: Any = 0, **more: Any) -> Block:
+    """A convolution with a bias, as all of the table's have; ``more`` as in Gluon."""
+    return nn.Conv2D(channels, kernel, stride, pad, **more)
+
+
+def norm(epsilon: float = 1e-5) -> Block:
+    """Batch normalization over the channels."""
+    return nn.BatchNorm(epsilon=epsilon)
+
+
+def relu() -> Block:
+    """The table's ``Ramp``."""
+    return nn.Activation("relu")
+
+
+def identity() -> Block:
+    """A layer that changes nothing, but is run and counted.
+
+    The authors' library runs its identity layers, where MXNet's ``identity`` is dropped
+    when a graph is exported. Multiplying by one is what is left: it reads and writes every
+    element too.
+    """
+    return nn.HybridLambda(lambda F, x: x * 1.0)
+
+
+class Branches(HybridBlock):
+    """Several branches from one input, and what joins them.
+
+    Args:
+        join: Called with ``F`` and the branches' results.
+        branches: Blocks; ``None`` for the input itself.
+    """
+
+    def __init__(self, join: Callable[..., Any], *branches: Block | None) -> None:
+        super().__init__(prefix="")
+        self._join = join
+        self._branches = branches
+        for branch in branches:
+            if branch is not None:
+                self.register_child(branch)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Every branch in its order, then the join."""
+        return self._join(F, *(x if b is None else b(x) for b in self._branches))
+
+
+def total(*branches: Block | None) -> Block:
+    """The branches' elementwise sum, one layer however many there are."""
+    add = (lambda F, a, b: a + b) if len(branches) == 2 else (lambda F, *xs: F.add_n(*xs))
+    return Branches(add, *branches)
+
+
+def concat(*branches: Block | None) -> Block:
+    """The branches' results, joined along the channels."""
+    return Branches(lambda F, *xs: F.concat(*xs, dim=1), *branches)
