@@ -31,7 +31,7 @@ def as_block(part: Block | Callable[..., Any]) -> Block:
 
 
 def conv(channels: int, kernel: Any = 1, stride: Any = 1, pad: Any = 0, **more: Any) -> Block:
-    """A convolution with a bias, as all of the table's have; ``more`` as in Gluon."""
+    """A convolution, with a bias unless told otherwise; ``more`` as in Gluon."""
     return nn.Conv2D(channels, kernel, stride, pad, **more)
 
 
