@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.markup import escape
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
 from dlbricks_core.errors import PluginError
-from dlbricks_core.importers import Importer, ModelCollection
+from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover
-from dlbricks_core.report import SCHEMA_VERSION
+from dlbricks_core.report import SCHEMA_VERSION, table
+from dlbricks_core.workflows.loading import find_collection
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What a collection offers, as users type it, and what it says about each."""
+
+    names: list[str]
+    pattern: str
+    notes: dict[str, ModelNotes]
 
 
 @click.command("models")
+@click.argument("collections", metavar="[COLLECTION:]...", nargs=-1)
 @options.json_option
 @options.quiet_options
-def command(**values: Any) -> int:
-    """List the model collections and what files can be read."""
+def command(collections: tuple[str, ...], **values: Any) -> int:
+    """List the model collections and what files can be read, or the named collections."""
     output = Output(values)
-    collections = {}
-    for plugin in discover("models", ModelCollection):
-        found = attempt(partial(_names, plugin))
+    chosen = [find_collection(name.removesuffix(":")) for name in collections]
+    listings = {}
+    for plugin in chosen or discover("models", ModelCollection):
+        found = attempt(partial(_listing, plugin))
         if isinstance(found, Fault):
             output.errors.print(f"[yellow]{escape(plugin.name)}:[/] {escape(found.problem)}")
             continue
-        names, pattern = found
-        collections[plugin.name] = names
-        count = "your own" if pattern else str(len(names))
-        output.console.print(f"[bold]{plugin.name}:[/] {count} models ({plugin.distribution})")
-        shown = names or [f"{plugin.name}:{pattern}"]
-        output.console.print("  " + "  ".join(map(escape, shown)))
+        listings[plugin.name] = found
+        _show(output.console, plugin, found, whole=bool(chosen))
+    output.write_json(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "collections": {name: listing.names for name, listing in listings.items()},
+            "models": [
+                {"name": name, **dataclasses.asdict(notes)}
+                for listing in listings.values()
+                for name, notes in listing.notes.items()
+            ],
+            "importers": {} if chosen else _importers(output),
+        }
+    )
+    return 0
+
+
+def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -> None:
+    """A collection; what it says about its models only where it was asked for by name."""
+    count = "your own" if listing.pattern else str(len(listing.names))
+    console.print(f"[bold]{plugin.name}:[/] {count} models ({plugin.distribution})")
+    if not (whole and listing.notes):
+        shown = listing.names or [f"{plugin.name}:{listing.pattern}"]
+        console.print("  " + "  ".join(map(escape, shown)))
+        return
+    rows = table("Name", "Title", "Task", "Input", "Layers", left=3)
+    for name in listing.names:
+        notes = listing.notes.get(name, ModelNotes(""))
+        sizes = "\n".join("x".join(map(str, shape)) for shape in notes.inputs.values())
+        layers = "" if notes.layers is None else str(notes.layers)
+        rows.add_row(escape(name), escape(notes.title), escape(notes.task), sizes, layers)
+    console.print(rows)
+
+
+def _importers(output: Output) -> dict[str, list[str]]:
+    """How the files end that each importer reads."""
     suffixes = {}
     for plugin in discover("importer", Importer):
         known = attempt(partial(_suffixes, plugin))
@@ -43,16 +88,17 @@ def command(**values: Any) -> int:
             suffixes[plugin.name] = known
     files = ", ".join(suffix for each in suffixes.values() for suffix in each)
     output.console.print(f"[bold]Files:[/] {files}")
-    output.write_json(
-        {"schema_version": SCHEMA_VERSION, "collections": collections, "importers": suffixes}
-    )
-    return 0
+    return suffixes
 
 
-def _names(plugin: Plugin) -> tuple[list[str], str]:
-    """What a collection offers, as users type it, and the pattern of other names."""
+def _listing(plugin: Plugin) -> _Listing:
     collection: ModelCollection = _usable(plugin)()
-    return [f"{plugin.name}:{name}" for name in collection.names()], collection.pattern
+    described = {name: collection.describe(name) for name in collection.names()}
+    return _Listing(
+        [f"{plugin.name}:{name}" for name in described],
+        collection.pattern,
+        {f"{plugin.name}:{name}": notes for name, notes in described.items() if notes},
+    )
 
 
 def _suffixes(plugin: Plugin) -> list[str]:

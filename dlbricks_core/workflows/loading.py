@@ -89,7 +89,7 @@ class ModelLoader:
         for spec in specs:
             prefix, colon, name = spec.partition(":")
             if colon and not name and not Path(spec).exists():
-                collection = self._collection(prefix).loaded()
+                collection = find_collection(prefix).loaded()
                 members = collection.names()
                 if not members:
                     raise ModelError(
@@ -109,7 +109,7 @@ class ModelLoader:
         options = ImportOptions(batch=self._options.batch, shapes=self._options.shapes)
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
-            plugin = self._collection(prefix)
+            plugin = find_collection(prefix)
             return self._call(plugin, "load_name", spec, name, options)
         return self._call(_importer_for(spec), "load_file", spec, Path(spec), options)
 
@@ -129,18 +129,6 @@ class ModelLoader:
             raise ModelError(f"loading {spec}: {error}", hint=error.hint) from error
         return model
 
-    def _collection(self, name: str) -> Plugin:
-        try:
-            return find("models", name, ModelCollection)
-        except PluginError as error:
-            if error.message.startswith("unknown"):
-                known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
-                raise ModelError(
-                    f"{name}: is neither a file nor a model collection",
-                    hint=f"Collections here: {known or 'none'}",
-                ) from error
-            raise
-
     def close(self) -> None:
         """Ends the processes."""
         for worker in self._workers.values():
@@ -152,6 +140,25 @@ class ModelLoader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def find_collection(name: str) -> Plugin:
+    """The model collection of that name.
+
+    Raises:
+        ModelError: If there is none.
+        PluginError: If it is broken.
+    """
+    try:
+        return find("models", name, ModelCollection)
+    except PluginError as error:
+        if error.message.startswith("unknown"):
+            known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
+            raise ModelError(
+                f"{name}: is neither a file nor a model collection",
+                hint=f"Collections here: {known or 'none'}",
+            ) from error
+        raise
 
 
 def load_models(specs: Iterable[str], options: LoadOptions, observer: Observer) -> list[Model]:
