@@ -175,6 +175,11 @@ EXPRESSIONS = {
     "softmax": lambda F, x: F.softmax(x, axis=1),
     "gelu": lambda F, x: F.LeakyReLU(x, act_type="gelu"),
     "mean": lambda F, x: F.mean(x, axis=(2, 3), keepdims=True),
+    "mean without axes kept": lambda F, x: F.mean(x, axis=(2, 3)),
+    "warm softmax": lambda F, x: F.softmax(x, axis=1, temperature=2.0),
+    "broadcast": lambda F, x: F.broadcast_to(
+        F.mean(x, axis=(2, 3), keepdims=True), shape=(0, 0, 3, 4)
+    ),
     "largest": lambda F, x: F.max(x, axis=1),
     "norm": lambda F, x: F.norm(x, ord=2, axis=2),
     "layer norm of another axis": lambda F, x: F.LayerNorm(x, F.ones((8,)), F.zeros((8,)), axis=1),
@@ -257,6 +262,19 @@ def test_fixed_scale_is_one_whatever_the_parameter_says():
     assert "bn_gamma" not in model.weights
     scale = model.constants[model.layers[0].inputs[1]]
     np.testing.assert_array_equal(scale, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda F, x: F.softmax(x, axis=1), "Softmax"),
+        (lambda F, x: F.mean(x, axis=(2, 3)), "ReduceMean"),
+        (lambda F, x: F.broadcast_to(x, shape=(0, 0, 7, 0)), "Expand"),
+    ],
+)
+def test_one_operator_stays_one(function, op):
+    model = from_block(_Call(function), {"data": (1, 2, 1, 3)})
+    assert [layer.op for layer in model.layers] == [op]
 
 
 def test_layer_norm_and_gelu_stay_whole():

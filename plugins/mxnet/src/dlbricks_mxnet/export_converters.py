@@ -173,10 +173,31 @@ def _leaky_relu(node: Node) -> Converted:
 
 @converts("softmax")
 def _softmax(node: Node) -> Converted:
-    """MXNet's own converter, but for what was a loss layer over more than one axis."""
+    """One operator over any axis; what was a loss layer over more than one is refused.
+
+    MXNet's own converter, for temperatures and lengths, divides by a temperature of one.
+    """
     if FLAT in node.raw["attrs"] and len(node.shape) > 2:
         raise node.refuse(f"over all but the first of {len(node.shape)} axes")
+    if len(node.inputs) == 1 and node.text("temperature", "None") in ("None", "1.0"):
+        return [node.make("Softmax", node.inputs, axis=int(node.text("axis", "-1")))]
     return _original("softmax", node)
+
+
+@converts("mean")
+def _mean(node: Node) -> Converted:
+    """One operator; MXNet's own converter adds a reshape, for a result without axes."""
+    axes = node.sizes("axis")
+    if not axes or node.flag("exclude") or len(axes) == len(node.input_shape()):
+        return _original("mean", node)
+    keep = int(node.flag("keepdims"))
+    return [node.make("ReduceMean", node.inputs, axes=axes, keepdims=keep)]
+
+
+@converts("broadcast_to")
+def _broadcast_to(node: Node) -> Converted:
+    """To the shape that MXNet inferred: zeros stand for the sizes of the input."""
+    return [node.make("Expand", [node.inputs[0], node.constant("shape", node.shape)])]
 
 
 @converts("Reshape", "reshape_like")
