@@ -45,6 +45,16 @@ def relu() -> Block:
     return nn.Activation("relu")
 
 
+def softmax(axis: int = -1) -> Block:
+    """Over one axis, the last by default."""
+    return nn.HybridLambda(lambda F, x: F.softmax(x, axis=axis))
+
+
+def image_mean() -> Block:
+    """The table's ``Aggregation(Mean)``: one number a channel, no axes left of the image."""
+    return nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
+
+
 def identity() -> Block:
     """A layer that changes nothing, but is run and counted.
 
