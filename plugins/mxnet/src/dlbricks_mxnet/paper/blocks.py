@@ -55,6 +55,20 @@ def image_mean() -> Block:
     return nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
 
 
+def edge_pooling() -> Block:
+    """Maxima of 3 x 3, every other one, after the last row and column came a second time.
+
+    The authors' library so gives the size that Caffe has, which rounds up.
+    """
+    pad = nn.HybridLambda(lambda F, x: F.pad(x, mode="edge", pad_width=(0, 0, 0, 0, 0, 1, 0, 1)))
+    return chain(pad, nn.MaxPool2D(3, 2))
+
+
+def flatten_by_reshape() -> Block:
+    """One axis of all but the batch, where the table reshapes instead of flattening."""
+    return nn.HybridLambda(lambda F, x: F.reshape(x, (0, -1)))
+
+
 def identity() -> Block:
     """A layer that changes nothing, but is run and counted.
 
