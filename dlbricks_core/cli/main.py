@@ -17,6 +17,7 @@ from dlbricks_core.errors import DLBricksError
 _COMMANDS = {
     "run": "Estimate models from their bricks and compare with the whole (default).",
     "estimate": "Compose estimates from stored measurements; runs nothing.",
+    "evaluate": "Tell how far estimates are from measured latencies, model by model.",
     "compare": "Time the same bricks on several frameworks, side by side.",
     "verify": "Check that backends compute the same from the same models.",
     "inspect": "Show a model's layers, bricks and repetition.",

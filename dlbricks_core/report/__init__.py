@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.report.comparison import comparison_data, print_comparison
 from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, write_text
+from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.tables import ms, table
@@ -13,17 +14,20 @@ from dlbricks_core.report.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:
-    from dlbricks_core.workflows import Comparison, RunResult
+    from dlbricks_core.workflows import Comparison, Evaluation, RunResult
 
 __all__ = [
     "SCHEMA_VERSION",
     "ProgressBar",
     "comparison_data",
     "comparison_page",
+    "evaluation_data",
+    "evaluation_page",
     "inspect_data",
     "ms",
     "print_bench",
     "print_comparison",
+    "print_evaluation",
     "print_failures",
     "print_inspection",
     "print_run",
@@ -52,3 +56,10 @@ def comparison_page(result: Comparison, batch: int | None = None) -> str:
     from dlbricks_core.report import html
 
     return html.comparison_page(result, batch)
+
+
+def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
+    """An evaluation as an HTML page; see :func:`dlbricks_core.report.html.evaluation_page`."""
+    from dlbricks_core.report import html
+
+    return html.evaluation_page(evaluation, batch)

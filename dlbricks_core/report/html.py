@@ -12,9 +12,17 @@ from markupsafe import Markup
 from dlbricks_core import __version__
 from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.report import comparison as words
-from dlbricks_core.report.plots import Point, around_one, bars, dots
+from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
+from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import BrickComparison, BrickResult, Comparison, Failure, RunResult
+from dlbricks_core.workflows import (
+    BrickComparison,
+    BrickResult,
+    Comparison,
+    Evaluation,
+    Failure,
+    RunResult,
+)
 
 _ROWS = 20
 """Bars or rows of dots that a plot shows at most; tables show everything."""
@@ -63,6 +71,25 @@ def comparison_page(result: Comparison, batch: int | None = None) -> str:
         warnings=_warnings(words.warnings(result), result.runs),
         notes=words.notes(result),
         failures=_alike((f"{f.failure.model} on {f.backend}", f.failure) for f in result.failures),
+    )
+
+
+def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
+    """An evaluation as an HTML page; arguments as for :func:`run_page`."""
+    result = evaluation.result
+    return _page(
+        "evaluation.html",
+        {result.context.backend.name: result},
+        batch,
+        evaluation=evaluation,
+        tolerances=TOLERANCES,
+        percent=percent,
+        speedups=speedup_lines(evaluation.speedups),
+        normalized_plot=_evaluation_plot(evaluation),
+        errors_plot=_errors_plot(evaluation),
+        warnings=_warnings(result.outcome.warnings, {"": result}),
+        notes=[f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes],
+        failures=_alike((f.model, f) for f in result.failures),
     )
 
 
@@ -156,6 +183,31 @@ def _normalized_plot(result: RunResult) -> Markup | None:
         points,
         "estimate / measured (1: they agree)",
         "Normalized latency of every model, with its 95% interval",
+    )
+
+
+def _evaluation_plot(evaluation: Evaluation) -> Markup | None:
+    if not evaluation.models:
+        return None
+    return around_one(
+        "normalized",
+        [model.name for model in evaluation.models],
+        [Point(model.normalized, model.normalized_interval) for model in evaluation.models],
+        "estimate / measured (1: they agree)",
+        "Normalized latency of every model with its interval, and bands of ±5% and ±10%",
+        bands=TOLERANCES,
+    )
+
+
+def _errors_plot(evaluation: Evaluation) -> Markup | None:
+    if not evaluation.models:
+        return None
+    return cumulative(
+        "errors",
+        [100 * abs(error) for error in evaluation.errors],
+        "absolute error in % of the measured latency",
+        "Cumulative distribution of the absolute error over the models",
+        marks=[100 * tolerance for tolerance in TOLERANCES],
     )
 
 

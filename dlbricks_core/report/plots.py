@@ -102,14 +102,47 @@ def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
 
 
 def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], unit: str,
-               title: str) -> Markup:  # fmt: skip
-    """Dots with intervals around a line at 1; arguments as for :func:`dots`."""
+               title: str, bands: Sequence[float] = ()) -> Markup:  # fmt: skip
+    """Dots with intervals around a line at 1; arguments as for :func:`dots`.
+
+    Bands are shaded so far to both sides of the line.
+    """
     figure, axes = _rows(rows, height=0.3)
+    for band in bands:
+        axes.axvspan(1 - band, 1 + band, color=_RULE, alpha=0.4, linewidth=0)
     axes.axvline(1, color=_SOFT, linewidth=1)
     _draw(axes, points, 0, "", 0.0)
     ends = [e for p in points if p is not None for e in (p.value, *(p.interval or ()))]
     reach = max([0.1, *(abs(end - 1) for end in ends)]) * 1.15
     axes.set_xlim(max(1 - reach, 0), 1 + reach)
+    return _finished(figure, axes, name, unit, title, legend=False)
+
+
+def cumulative(name: str, values: Sequence[float], unit: str, title: str,
+               marks: Sequence[float] = ()) -> Markup:  # fmt: skip
+    """The share of values that are at most so large.
+
+    Args:
+        name: Tells this plot from the others on the page.
+        values: Not negative; at least one.
+        unit: Label of the axis.
+        title: What can be seen, for those who cannot see it.
+        marks: Where to draw a line.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 2.6), layout="constrained")
+        axes = figure.add_subplot()
+    ordered = sorted(values)
+    end = max(ordered[-1], *marks, 0.0) * 1.1 or 1.0
+    shares = [100 * i / len(ordered) for i in range(len(ordered) + 1)]
+    for mark in marks:
+        axes.axvline(mark, color=_SOFT, linewidth=1, linestyle="--")
+    axes.step([0.0, *ordered, end], [*shares, 100.0], where="post", color=_SERIES[0])
+    axes.set_xlim(0, end)
+    axes.set_ylim(0, 104)
+    axes.set_ylabel("% of the models")
+    axes.grid(linewidth=0.6)
+    axes.set_axisbelow(True)
     return _finished(figure, axes, name, unit, title, legend=False)
 
 

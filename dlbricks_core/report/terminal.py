@@ -25,19 +25,19 @@ _KINDS = {
 
 def print_run(console: Console, result: RunResult) -> None:
     """Tables and remarks on a run or an estimate."""
-    _print_head(console, result)
+    print_head(console, result)
     console.print(_models(result.models))
     console.print(
         f"In ms. Estimate: {result.cut_options.composer}. Parallel: critical path. "
         "Norm.: estimate/measured."
     )
     _print_totals(console, result)
-    _print_remarks(console, result)
+    print_remarks(console, result)
 
 
 def print_bench(console: Console, result: RunResult) -> None:
     """Latency of every brick, and remarks."""
-    _print_head(console, result)
+    print_head(console, result)
     shown = table("Brick", "Layers", "Latency ms", "95% interval", left=2)
     for each in result.bricks:
         low_high = each.interval_ms
@@ -49,10 +49,11 @@ def print_bench(console: Console, result: RunResult) -> None:
         )
     console.print(shown)
     _print_effort(console, result)
-    _print_remarks(console, result)
+    print_remarks(console, result)
 
 
-def _print_head(console: Console, result: RunResult) -> None:
+def print_head(console: Console, result: RunResult) -> None:
+    """What was run, how, and where."""
     context = result.context
     options = ", ".join(f"{k}={v}" for k, v in context.settings.options.items())
     threads = _count(context.settings.threads, "thread")
@@ -137,7 +138,8 @@ def _print_effort(console: Console, result: RunResult) -> None:
         console.print(f"Timer: {result.call_ms * 1e3:.1f} us a call, taken off each brick.")
 
 
-def _print_remarks(console: Console, result: RunResult) -> None:
+def print_remarks(console: Console, result: RunResult) -> None:
+    """What to keep in mind when reading the figures, and what is missing."""
     for text in result.outcome.warnings:
         console.print(f"[yellow]Warning:[/] {escape(text)} while measuring")
     doubts = Counter(kind for brick in result.bricks for kind in map(_kind, brick.warnings))

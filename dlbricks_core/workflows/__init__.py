@@ -9,7 +9,9 @@ from dlbricks_core.workflows.compare import (
     compare,
 )
 from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.evaluate import Evaluation, LeftOut, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
 from dlbricks_core.workflows.observer import Observer
@@ -31,22 +33,27 @@ __all__ = [
     "Comparison",
     "Context",
     "CutOptions",
+    "Evaluation",
     "Failure",
     "Folder",
     "Lacking",
+    "LeftOut",
     "LoadOptions",
     "MeasureOptions",
     "ModelComparison",
+    "ModelEvaluation",
     "ModelLoader",
     "ModelResult",
     "Observer",
     "OperatorTotal",
     "RunResult",
+    "Speedups",
     "Verdict",
     "VerifyOptions",
     "bench",
     "compare",
     "estimate",
+    "evaluate",
     "generate",
     "load_models",
     "read_folder",

@@ -1,0 +1,50 @@
+"""``dlbricks evaluate``: how good the estimates are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import evaluation_data, evaluation_page, print_evaluation
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import evaluate, load_models
+
+
+@click.command("evaluate")
+@options.models_argument
+@options.measure_options
+@options.cut_options
+@options.composer_option
+@options.load_options
+@options.timing_options
+@options.store_option
+@options.json_option
+@options.html_option
+@options.quiet_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Tell how far estimates are from measured latencies, model by model.
+
+    Times the whole models and their bricks in the same rounds. What the store holds is
+    used only if all of it was timed together. Exit status 3: a model has no complete
+    estimate or could not be timed; it is named, and left out of the figures.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress)
+        evaluation = evaluate(
+            loaded,
+            options.cut_options_of(values),
+            options.measure_options_of(values),
+            opened,
+            progress,
+        )
+    print_evaluation(output.console, evaluation)
+    output.write_json(evaluation_data(evaluation, load.batch))
+    output.write_html(lambda: evaluation_page(evaluation, load.batch))
+    return EXIT_PARTIAL if evaluation.left_out or evaluation.result.failures else 0

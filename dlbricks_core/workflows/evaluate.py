@@ -1,0 +1,234 @@
+"""How good the estimates are: against latencies of the whole models, taken side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.ir import Model
+from dlbricks_core.store import Measurement, ResultStore
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.cost import Speedups, relative_half_width
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
+from dlbricks_core.workflows.run import run, run_targets
+
+PRECISION = 0.01
+"""Relative half-width of the intervals at which costs are compared."""
+
+
+def evaluate(
+    models: Sequence[Model],
+    cut_options: CutOptions,
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+    precision: float = PRECISION,
+) -> Evaluation:
+    """Estimates models, times them end to end in the same rounds, and compares.
+
+    What the store holds is used only where all of it was timed together, as after an
+    interrupted evaluation: otherwise drift of the machine would count as error, and
+    everything is timed anew.
+
+    Args:
+        models: In canonical form.
+        cut_options: How to cut and compose.
+        options: How to measure.
+        store: Where measurements are kept.
+        observer: Told of progress.
+        precision: At which the costs of both ways of benchmarking are compared.
+    """
+    if not options.force and not _timed_together(models, cut_options, options, store):
+        observer.note("What the store holds was not timed together; timing everything anew.")
+        options = replace(options, force=True)
+    return Evaluation.of(run(models, cut_options, options, store, observer), precision)
+
+
+def _timed_together(
+    models: Sequence[Model], cut_options: CutOptions, options: MeasureOptions, store: ResultStore
+) -> bool:
+    """Whether one session took part in all that is wanted, or nothing was timed yet."""
+    context = Context.of(options)
+    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
+    targets = run_targets(brickset, end_to_end=True, backend=context.backend)
+    keys = {context.key(target.brick.signature, target.kind) for target in targets}
+    found = store.get(keys)
+    sessions = [
+        {taken.session for taken in found[key].samples} if key in found else set()
+        for key in keys
+        if key not in found or not found[key].failure
+    ]
+    return not any(sessions) or bool(set.intersection(*sessions))
+
+
+@dataclass(frozen=True)
+class ModelEvaluation:
+    """A model's estimate beside its measured latency.
+
+    Attributes:
+        model: What the run found out about it.
+        same_rounds: Whether each of its bricks was timed in rounds in which the whole
+            model was timed as well.
+    """
+
+    model: ModelResult
+    same_rounds: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.model.cut.model.name
+
+    @property
+    def estimate_ms(self) -> float:
+        """The estimate."""
+        assert self.model.estimate.ms is not None
+        return self.model.estimate.ms
+
+    @property
+    def measured_ms(self) -> float:
+        """Latency of the whole model."""
+        assert self.model.measured is not None
+        return self.model.measured.ms
+
+    @property
+    def normalized(self) -> float:
+        """Estimate over measured latency."""
+        return self.estimate_ms / self.measured_ms
+
+    @property
+    def error(self) -> float:
+        """Relative to the measured latency; negative where the estimate is too low."""
+        return self.normalized - 1
+
+    @property
+    def normalized_interval(self) -> tuple[float, float] | None:
+        """The estimate's interval over the measured latency."""
+        ends = self.model.estimate.interval_ms
+        return None if ends is None else (ends[0] / self.measured_ms, ends[1] / self.measured_ms)
+
+    @property
+    def covered(self) -> bool:
+        """Whether the estimate's interval contains the measured latency."""
+        ends = self.model.estimate.interval_ms
+        return ends is not None and ends[0] <= self.measured_ms <= ends[1]
+
+    @property
+    def half_width(self) -> float:
+        """Of the estimate's interval, relative to the interval's middle."""
+        return relative_half_width(self.model.estimate.interval_ms)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A model that no figure of an evaluation speaks of.
+
+    Attributes:
+        name: Of the model.
+        reason: Why.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How far estimates are from measured latencies, over all models.
+
+    Figures over all models are ``None`` where no model has both. A model that is named
+    twice counts twice.
+
+    Attributes:
+        result: The run that it rests on.
+        models: Models with a complete estimate and a measured latency.
+        left_out: The others.
+        speedups: What benchmarking by bricks saves.
+    """
+
+    result: RunResult
+    models: Sequence[ModelEvaluation]
+    left_out: Sequence[LeftOut]
+    speedups: Speedups
+
+    @classmethod
+    def of(cls, result: RunResult, precision: float = PRECISION) -> Evaluation:
+        """Evaluates a run that timed whole models as well; measures nothing itself."""
+        compared = [model for model in result.models if model.normalized is not None]
+        return cls(
+            result=result,
+            models=[ModelEvaluation(each, _same_rounds(each, result)) for each in compared],
+            left_out=[
+                LeftOut(each.cut.model.name, _why(each))
+                for each in result.models
+                if each.normalized is None
+            ],
+            speedups=Speedups.of(result, compared, precision),
+        )
+
+    @cached_property
+    def errors(self) -> tuple[float, ...]:
+        """Signed relative error of each model."""
+        return tuple(model.error for model in self.models)
+
+    @property
+    def mape(self) -> float | None:
+        """Mean absolute error, relative to the measured latencies (0.03: 3%)."""
+        return float(np.mean(np.abs(self.errors))) if self.models else None
+
+    def within(self, tolerance: float) -> float | None:
+        """Share of the models whose error is at most so large, either way."""
+        return float(np.mean(np.abs(self.errors) <= tolerance)) if self.models else None
+
+    @property
+    def worst(self) -> ModelEvaluation | None:
+        """The model with the largest error, either way."""
+        return max(self.models, key=lambda model: abs(model.error), default=None)
+
+    @property
+    def geometric_mean(self) -> float | None:
+        """Of the normalized latencies: what the paper reports."""
+        if not self.models:
+            return None
+        normalized = np.array([model.normalized for model in self.models])
+        return float(np.prod(normalized ** (1 / len(normalized))))
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the models whose interval contains the measured latency."""
+        return float(np.mean([model.covered for model in self.models])) if self.models else None
+
+    @property
+    def median_half_width(self) -> float | None:
+        """Median over the models of the intervals' relative half-widths."""
+        return float(np.median([m.half_width for m in self.models])) if self.models else None
+
+
+def _why(model: ModelResult) -> str:
+    """Why a model cannot be compared."""
+    if model.missing:
+        reasons = dict.fromkeys(model.missing.values())
+        more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
+        lacking = f"{len(model.missing)} of {len(model.cut.counts)} bricks missing"
+        return f"{lacking}: {next(iter(reasons))}{more}"
+    if model.estimate.ms is None:
+        return "nothing to estimate: it has no layers"
+    return f"end to end: {model.failure or 'not measured'}"
+
+
+def _same_rounds(model: ModelResult, result: RunResult) -> bool:
+    measurements, key = result.outcome.measurements, result.context.key
+    whole = measurements.get(key(model.cut.whole.signature, "model"))
+    bricks = [measurements.get(key(signature, "brick")) for signature in model.cut.counts]
+    return not any(_rounds(whole).isdisjoint(_rounds(brick)) for brick in bricks)
+
+
+def _rounds(measurement: Measurement | None) -> set[tuple[str, int]]:
+    if measurement is None:
+        return set()
+    return {(taken.session, taken.round) for taken in measurement.samples}
