@@ -1,0 +1,203 @@
+"""How many floating-point operations a layer takes: a rule for each operator.
+
+Counted are the arithmetic operations of the operator's plain definition, on elements: an
+addition, a multiplication, a comparison or the evaluation of a function (``exp``, ``tanh``)
+is one operation, so that a multiply-add is two. How a framework computes it (Winograd,
+fused, in blocks) does not matter. Moving data takes none. An operator that is not in the
+table has no count, which is something else than zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dlbricks_core.ir import Layer, Model, TensorSpec
+
+Specs = Sequence[TensorSpec | None]
+
+FlopsRule = Callable[[Layer, Specs, Specs], int]
+"""``(layer, input specs, output specs)`` to a number of operations; the specs are static."""
+
+
+def layer_flops(model: Model, layer: Layer) -> int | None:
+    """Operations of one layer; ``None`` where no rule tells them.
+
+    Args:
+        model: In canonical form.
+        layer: One of its layers; opaque layers have no count.
+    """
+    rule = FLOPS.get(layer.qualified_op)
+    inputs, outputs = model.specs(layer.inputs), model.specs(layer.outputs)
+    known = all(spec is None or spec.is_static for spec in (*inputs, *outputs))
+    return rule(layer, inputs, outputs) if rule and known and not layer.opaque else None
+
+
+def _size(specs: Specs, position: int = 0) -> int:
+    spec = specs[position] if position < len(specs) else None
+    return spec.elements if spec is not None else 0
+
+
+def _sizes(specs: Specs, position: int) -> tuple[int, ...]:
+    spec = specs[position]
+    if spec is None:
+        raise ValueError(f"input or output {position} is left out")
+    return spec.sizes
+
+
+def _number(layer: Layer, name: str) -> Any:
+    """An attribute that the canonical form always writes."""
+    return layer.attributes[name]
+
+
+def _conv(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A multiply-add for each weight of the filter that makes an output element, and the bias."""
+    per_element = 2 * math.prod(_sizes(inputs, 1)[1:]) + (len(inputs) > 2)
+    return _size(outputs) * per_element
+
+
+def _conv_transpose(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A multiply-add for each weight that an input element meets, and the bias."""
+    products = 2 * _size(inputs) * math.prod(_sizes(inputs, 1)[1:])
+    return products + (_size(outputs) if len(inputs) > 2 else 0)
+
+
+def _matmul(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return 2 * _size(outputs) * _sizes(inputs, 0)[-1]
+
+
+def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """The product, the scales that are not 1, and the addition."""
+    added = len(inputs) > 2 and _number(layer, "beta") != 0
+    per_element = 2 * _sizes(inputs, 0)[0 if _number(layer, "transA") else 1]
+    per_element += int(_number(layer, "alpha") != 1)
+    per_element += int(added) * (1 + int(_number(layer, "beta") != 1))
+    return _size(outputs) * per_element
+
+
+def _window(operations: int) -> FlopsRule:
+    """So many for each element under a pooling window."""
+
+    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+        window: int = math.prod(_number(layer, "kernel_shape"))
+        return operations * _size(outputs) * window
+
+    return rule
+
+
+def _each_input(operations: int) -> FlopsRule:
+    """So many for each element of the first input."""
+    return lambda layer, inputs, outputs: operations * _size(inputs)
+
+
+def _each_output(operations: int) -> FlopsRule:
+    """So many for each element of the first output."""
+    return lambda layer, inputs, outputs: operations * _size(outputs)
+
+
+def _joined(last: int) -> FlopsRule:
+    """One for each input but the first, and ``last`` more, for each output element."""
+    return lambda layer, inputs, outputs: (len(inputs) - 1 + last) * _size(outputs)
+
+
+def _lrn(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Squares, the window's sum, scale and bias, power, division."""
+    size: int = _number(layer, "size")
+    return (1 + (size - 1) + 2 + 1 + 1) * _size(outputs)
+
+
+def _normalization(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Mean and difference to it, variance (2), division, scale and, where it is, bias."""
+    return (6 + (len(inputs) > 2)) * _size(outputs)
+
+
+def _resize(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A multiply-add for each input element that makes an output element; none for nearest."""
+    mode = _number(layer, "mode")
+    if mode == "nearest":
+        return 0
+    pairs = zip(_sizes(inputs, 0), _sizes(outputs, 0), strict=True)
+    axes = sum(before != after for before, after in pairs)
+    taps: int = {"linear": 2, "cubic": 4}[mode] ** axes
+    return 2 * taps * _size(outputs)
+
+
+def _recurrent(gates: int, states: int) -> FlopsRule:
+    """Products with input and state, both biases, activations, and updates of the state.
+
+    Args:
+        gates: Vectors that are computed from input and state.
+        states: Further operations for each element of the state.
+    """
+
+    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+        directions, rows, width = _sizes(inputs, 1)
+        hidden = rows // gates
+        biases = 2 if len(inputs) > 3 and inputs[3] is not None else 0
+        step = gates * hidden * (2 * (width + hidden) + biases + 1) + states * hidden
+        return directions * math.prod(_sizes(inputs, 0)[:2]) * step
+
+    return rule
+
+
+_ELEMENTWISE = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
+    "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div",
+    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Mish", "Mod",
+    "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
+    "ThresholdedRelu", "Xor",
+)  # fmt: skip
+_MOVING = (
+    "Cast", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "EyeLike",
+    "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot", "Pad", "Reshape",
+    "ReverseSequence", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile",
+    "Transpose", "Trilu", "Unsqueeze", "Where",
+)  # fmt: skip
+
+#: Operator -> its rule. An element-wise function is one operation an element, whatever it is.
+FLOPS: Mapping[str, FlopsRule] = {
+    **dict.fromkeys(_ELEMENTWISE, _each_output(1)),
+    **dict.fromkeys(_MOVING, lambda layer, inputs, outputs: 0),
+    **dict.fromkeys(("Max", "Min", "Sum"), _joined(0)),
+    "Mean": _joined(1),
+    "Clip": lambda layer, inputs, outputs: sum(s is not None for s in inputs[1:]) * _size(outputs),
+    "Conv": _conv,
+    "ConvInteger": lambda layer, inputs, outputs: _conv(layer, inputs[:2], outputs),
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "AveragePool": _window(1),
+    "LpPool": _window(2),
+    "MaxPool": _window(1),
+    "GlobalAveragePool": _each_input(1),
+    "GlobalLpPool": _each_input(2),
+    "GlobalMaxPool": _each_input(1),
+    "ArgMax": _each_input(1),
+    "ArgMin": _each_input(1),
+    "CumSum": _each_input(1),
+    **{f"Reduce{kind}": _each_input(1) for kind in ("Max", "Mean", "Min", "Prod", "Sum")},
+    **{f"Reduce{kind}": _each_input(2) for kind in ("L1", "L2", "LogSumExp", "SumSquare")},
+    # Scale and shift: what they are made of belongs to the weights.
+    "BatchNormalization": _each_output(2),
+    "GroupNormalization": _normalization,
+    "InstanceNormalization": _normalization,
+    "LayerNormalization": _normalization,
+    "LpNormalization": _each_output(3),
+    "LRN": _lrn,
+    "MeanVarianceNormalization": _each_output(5),
+    # Maximum, difference to it, exponential, sum, division.
+    "Softmax": _each_output(5),
+    "LogSoftmax": _each_output(5),
+    "DequantizeLinear": _each_output(2),
+    "QuantizeLinear": _each_output(2),
+    "Resize": _resize,
+    # Cell, output: c = f c + i g (3), h = o tanh(c) (2).
+    "LSTM": _recurrent(4, 5),
+    # h = (1 - z) n + z h (4), and the reset of the state or of its product.
+    "GRU": _recurrent(3, 5),
+    "RNN": _recurrent(1, 0),
+}

@@ -1,0 +1,68 @@
+"""How much work models are, as far as it can be told without running them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.ir import Layer, Model
+
+#: Only the form of the tensor changes; nothing needs to be read or written.
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
+#: Of the first input, only what becomes the result is read.
+_PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a model's layers add up to.
+
+    Attributes:
+        flops: Floating-point operations of the layers whose operator has a rule.
+        moved_bytes: Bytes that the layers read and write, each layer on its own: the
+            tensors of every layer whose sizes are known.
+        weight_bytes: Size of all weights, each once.
+        without_flops: Layers that ``flops`` lacks, by operator.
+        without_bytes: Layers that ``moved_bytes`` lacks, by operator.
+    """
+
+    flops: int
+    moved_bytes: int
+    weight_bytes: int
+    without_flops: Mapping[str, int]
+    without_bytes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, model: Model) -> Work:
+        """Adds up what can be told of a model in canonical form."""
+        flops, moved = 0, 0
+        without_flops: Counter[str] = Counter()
+        without_bytes: Counter[str] = Counter()
+        for layer in model.layers:
+            operations, traffic = layer_flops(model, layer), layer_bytes(model, layer)
+            flops += operations or 0
+            moved += traffic or 0
+            without_flops[layer.qualified_op] += operations is None
+            without_bytes[layer.qualified_op] += traffic is None
+        weights = sum(model.tensors[name].nbytes for name in model.weights)
+        return cls(flops, moved, weights, +without_flops, +without_bytes)
+
+
+def layer_bytes(model: Model, layer: Layer) -> int | None:
+    """Bytes of the tensors that a layer reads and writes, weights included, each once.
+
+    ``None`` where a size is unknown, or for an opaque layer.
+    """
+    reads, writes = layer.reads, [name for name in layer.outputs if name]
+    known = all(model.tensors[name].is_static for name in (*reads, *writes))
+    if layer.opaque or not known:
+        return None
+    if layer.qualified_op in _VIEWS:
+        return 0
+    written = sum(model.tensors[name].nbytes for name in writes)
+    if layer.qualified_op in _PICKING:
+        reads = reads[1:]
+        written *= 2
+    return written + sum(model.tensors[name].nbytes for name in reads)
