@@ -85,8 +85,9 @@ def from_symbol(
     """
     from dlbricks_mxnet.export import export
     from dlbricks_mxnet.export_graph import without_losses
+    from dlbricks_mxnet.export_pads import merge_pads
 
-    symbol = without_losses(symbol)
+    symbol = merge_pads(without_losses(symbol))
     types = types or {}
     params = {_plain(key): _spec(value) for key, value in params.items()}
     inputs = {k: TensorSpec(types.get(k, "float32"), tuple(s)) for k, s in shapes.items()}
