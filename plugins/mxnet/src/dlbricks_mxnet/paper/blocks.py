@@ -50,6 +50,16 @@ def softmax(axis: int = -1) -> Block:
     return nn.HybridLambda(lambda F, x: F.softmax(x, axis=axis))
 
 
+def pixel_softmax() -> tuple[Block, ...]:
+    """The classes' probabilities of every pixel, the classes on the last axis."""
+    return nn.HybridLambda(lambda F, x: F.transpose(x, axes=(0, 2, 3, 1))), softmax()
+
+
+def doubled(F: Any, x: Any) -> Any:
+    """Every pixel four times, for :func:`chain`."""
+    return F.UpSampling(x, scale=2, sample_type="nearest")
+
+
 def image_mean() -> Block:
     """The table's ``Aggregation(Mean)``: one number a channel, no axes left of the image."""
     return nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))

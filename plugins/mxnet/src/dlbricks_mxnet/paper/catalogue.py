@@ -163,9 +163,30 @@ _DETECTION = (  # 39 to 41
 )
 
 _REGRESSION = (  # 42 to 47
+    row(42, "face_alignment_2d",
+        "2D Face Alignment Net Trained on 300W Large Pose Data", 967,
+        "fan:fan", (3, 256, 256)),
+    row(43, "face_alignment_3d",
+        "3D Face Alignment Net Trained on 300W Large Pose Data", 967,
+        "fan:fan", (3, 256, 256)),
+    row(44, "depth_wild",
+        "Single-Image Depth Perception Net Trained on Depth in the Wild Data", 501,
+        "depth:depth_in_the_wild", (3, 240, 320)),
+    row(45, "depth_nyu_wild",
+        "Single-Image Depth Perception Net Trained on NYU Depth V2 and Depth in the Wild Data", 501,
+        "depth:depth_in_the_wild", (3, 240, 320)),
+    row(46, "depth_nyu",
+        "Single-Image Depth Perception Net Trained on NYU Depth V2 Data", 501,
+        "depth:depth_in_the_wild", (3, 240, 320)),
+    row(47, "vrn",
+        "Unguided Volumetric Regression Net for 3D Face Reconstruction", 1029,
+        "vrn:vrn", (3, 192, 192)),
 )
 
 _SEGMENTATION = (  # 48 to 50
+    row(50, "context_camvid",
+        "Multi-scale Context Aggregation Net Trained on CamVid Data", 53,
+        "dilation:context_aggregation", (3, 900, 1100), classes=11),
 )
 
 # fmt: on

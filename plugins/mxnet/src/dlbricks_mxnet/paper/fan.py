@@ -1,0 +1,82 @@
+"""Face alignment: four stacked hourglasses, Bulat and Tzimiropoulos (arXiv 1703.07332)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_mxnet.paper.blocks import (
+    Block,
+    HybridBlock,
+    chain,
+    concat,
+    conv,
+    doubled,
+    identity,
+    mx,
+    norm,
+    relu,
+    total,
+)
+
+nn = mx.gluon.nn
+
+_WIDTH = 256
+_LANDMARKS = 68
+
+
+def fan() -> Block:
+    """Heat maps of 64 times 64 of the 68 landmarks in a face of 256 times 256."""
+    return chain(
+        identity(),
+        conv(64, 7, 2, 3),
+        norm(),
+        relu(),
+        _residual(64, 128),
+        nn.AvgPool2D(2, 2),
+        _residual(128, 128),
+        _residual(128, _WIDTH),
+        *(_Stage() for _ in range(3)),
+        *_hourglass(),
+        conv(_LANDMARKS),
+    )
+
+
+class _Stage(HybridBlock):
+    """An hourglass; its features and its heat maps join what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hourglass = chain(*_hourglass())
+        self.features = conv(_WIDTH)
+        self.heat_maps = chain(conv(_LANDMARKS), conv(_WIDTH))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        seen = self.hourglass(x)
+        return F.add_n(x, self.features(seen), self.heat_maps(seen))
+
+
+def _hourglass() -> tuple[Block, ...]:
+    return _level(4), _residual(), conv(_WIDTH), norm(), relu()
+
+
+def _level(depth: int) -> Block:
+    """A residual block beside all deeper levels at half the size."""
+    inner = _level(depth - 1) if depth > 1 else _residual()
+    small = chain(nn.AvgPool2D(2, 2), _residual(), inner, _residual(), doubled)
+    return total(_residual(), small)
+
+
+def _residual(inside: int = _WIDTH, outside: int = _WIDTH) -> Block:
+    """Three convolutions one after another, and the results of all of them together.
+
+    The first makes half of the channels, each other one a quarter.
+    """
+    quarter = outside // 4
+    others = concat(identity(), chain(*_convolve(quarter)))
+    first = (*_convolve(outside // 2), concat(identity(), chain(*_convolve(quarter), others)))
+    shortcut = identity() if inside == outside else chain(norm(), relu(), conv(outside))
+    return total(chain(*first), shortcut)
+
+
+def _convolve(width: int) -> tuple[Block, ...]:
+    return norm(), relu(), conv(width, 3, 1, 1)
