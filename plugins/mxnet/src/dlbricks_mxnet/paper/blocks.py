@@ -116,6 +116,13 @@ def total(*branches: Block | None) -> Block:
     return Branches(add, *branches)
 
 
+def preactivated(activation: Block, body: Block, projection: Block | None = None) -> Block:
+    """A residual unit that activates first; a projecting shortcut reads that as well."""
+    if projection is None:
+        return total(None, chain(activation, body))
+    return chain(activation, total(projection, body))
+
+
 def concat(*branches: Block | None) -> Block:
     """The branches' results, joined along the channels."""
     return Branches(lambda F, *xs: F.concat(*xs, dim=1), *branches)

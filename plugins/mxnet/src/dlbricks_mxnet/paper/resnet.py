@@ -18,6 +18,7 @@ from dlbricks_mxnet.paper.blocks import (
     image_mean,
     nn,
     norm,
+    preactivated,
     relu,
     softmax,
     total,
@@ -80,12 +81,8 @@ def preactivated_resnet(depths: Sequence[int], classes: int) -> Block:
         inner = 64 << stage
         for unit in range(depth):
             stride = 2 if stage and not unit else 1
-            entry, body = _preactivated(inner, inner * _EXPANSION, stride)
-            if unit:
-                parts.append(total(chain(*entry, *body), None))
-            else:
-                shortcut = conv(inner * _EXPANSION, 1, stride, use_bias=False)
-                parts += [*entry, total(chain(*body), shortcut)]
+            shortcut = None if unit else conv(inner * _EXPANSION, 1, stride, use_bias=False)
+            parts.append(preactivated(*_preactivated(inner, inner * _EXPANSION, stride), shortcut))
     head = (norm(2e-5), relu(), image_mean(), nn.Dense(classes), softmax())
     return chain(*parts, *head)
 
@@ -115,9 +112,9 @@ def _projection(channels: int, stride: int, epsilon: float, bias: bool = False) 
     return chain(conv(channels, 1, stride, use_bias=bias), norm(epsilon))
 
 
-def _preactivated(inner: int, outer: int, stride: int) -> tuple[list[Block], list[Block]]:
-    """What a projecting shortcut shares with the unit's body, and the rest of the body."""
-    body = [
+def _preactivated(inner: int, outer: int, stride: int) -> tuple[Block, Block]:
+    """What a unit activates first, and its body."""
+    body = chain(
         conv(inner, use_bias=False),
         norm(2e-5),
         relu(),
@@ -125,5 +122,5 @@ def _preactivated(inner: int, outer: int, stride: int) -> tuple[list[Block], lis
         norm(2e-5),
         relu(),
         conv(outer, use_bias=False),
-    ]
-    return [norm(2e-5), relu()], body
+    )
+    return chain(norm(2e-5), relu()), body
