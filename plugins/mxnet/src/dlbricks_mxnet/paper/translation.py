@@ -16,12 +16,8 @@ nn = mx.gluon.nn
 
 
 def to_signed(F: Any, x: Any) -> Any:
-    """From 0..1 to -1..1; a function of one layer in the table, two operators.
-
-    The shift comes first: what a product reads is drawn close to one, and normalizing so
-    even an image would magnify every framework's rounding a hundred times.
-    """
-    return (x - 0.5) * 2.0
+    """From 0..1 to -1..1; a function of one layer in the table, two operators."""
+    return x * 2.0 - 1.0
 
 
 def tanh_pixels(F: Any, x: Any) -> Any:

@@ -48,7 +48,8 @@ class _Yolo(HybridBlock):
         joined = F.concat(self.passthrough(fine), self.coarse(fine), dim=1)
         region = self.head(joined)
         classes = F.softmax(_part(F, region, 5, 5 + self._classes), axis=1)
-        anything = F.flatten(F.sigmoid(_part(F, region, 4, 5)))
+        # One row: the table takes it out with one layer, MXNet and ONNX with two.
+        anything = F.flatten(F.sigmoid(F.squeeze(_part(F, region, 4, 5), axis=1)))
         centers = F.sigmoid(_part(F, region, 0, 2))
         places = F.concat(centers, _part(F, region, 2, 4), dim=1)
         return self.boxes(places), _listed(F, classes), anything
