@@ -273,7 +273,10 @@ _FUNCTIONS: dict[str, Callable[..., list[tuple[Any, ...]]]] = {
 
 
 def _function(s: Spec) -> list[Form]:
-    """The steps of an elementwise function; all tensors have one shape."""
+    """The steps of an elementwise function; all tensors have one shape.
+
+    A number that is added is not compared: it is another one before a product than after it.
+    """
     (text,) = s.arguments
     for pattern, steps in _FUNCTIONS.items():
         match = re.fullmatch(pattern, text.strip())
@@ -286,7 +289,8 @@ def _function(s: Spec) -> list[Form]:
 def _step(s: Spec, op: str, constants: list[float]) -> Form:
     shape = s.inputs[0]
     inputs = [shape, shape] if op.endswith("2") else [shape]
-    return form(op.removesuffix("2"), map(rounded, constants), inputs, s.output)
+    parameters = ["number"] if op == "Add" else map(rounded, constants)
+    return form(op.removesuffix("2"), parameters, inputs, s.output)
 
 
 _KINDS: dict[str, Callable[[Spec], list[Form]]] = {
@@ -350,8 +354,8 @@ def _layer_form(model: Model, layer: Layer) -> Form:
     # A number comes first where it is what something is subtracted from.
     if op == "Sub" and layer.inputs[0] in model.weights:
         op = "RSub"
-    elif op == "Sub" and len(read) == 1:
-        op, parameters = "Add", [-number for number in parameters]
+    elif op in ("Add", "Sub") and len(read) == 1:
+        op, parameters = "Add", ["number"]
     return form(op, parameters, read, seen.output)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.importer import MxnetImporter
+from dlbricks_mxnet.paper import PaperModels
 from dlbricks_mxnet.zoo import GluonZoo
 
 from dlbricks_core.importers import ImportOptions
@@ -36,3 +37,9 @@ class TestGluonZoo(CollectionConformance):
     plugin = GluonZoo
     framework_modules = ("mxnet",)
     sample = "squeezenet1.1"
+
+
+class TestPaperModels(CollectionConformance):
+    plugin = PaperModels
+    framework_modules = ("mxnet",)
+    sample = "38"

@@ -5,9 +5,16 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dlbricks_mxnet.paper import PaperModels
+from dlbricks_mxnet.paper.catalogue import ENTRIES
+from dlbricks_mxnet.timer import MxnetTimer
 
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.importers import ImportOptions
 from dlbricks_core.passes import normalize
 
 _spec = importlib.util.spec_from_file_location(
@@ -50,3 +57,55 @@ def test_layers_are_those_of_the_table(number, rows, model):
     differences = [f"missing {count} x {each}" for each, count in (wanted - found).items()]
     differences += [f"extra   {count} x {each}" for each, count in (found - wanted).items()]
     assert not differences, "\n".join(["", *differences])
+
+
+@with_tables
+def test_the_catalogue_says_what_the_table_says():
+    models = paper_table.read_models()
+    assert list(PaperModels().names()) == list(models)
+    for number, row in models.items():
+        notes = PaperModels().describe(number)
+        assert (notes.title, notes.task, notes.layers) == (
+            row["name"],
+            row["task"],
+            int(row["layers"]),
+        )
+
+
+def test_layers_and_unique_layers_of_all_models(model):
+    """The paper counts 10,815 layers, 1,529 of them unique (14%)."""
+    bricks = BrickSet.of(model(number) for number in NUMBERS)
+    layers = sum(len(cut.model.layers) for cut in bricks.models)
+    assert layers == pytest.approx(10_815, rel=0.02)
+    assert len(bricks.bricks) / layers == pytest.approx(0.14, abs=0.02)
+
+
+def test_names_are_unique_and_sort_as_in_the_table():
+    labels = [entry.label for entry in ENTRIES.values()]
+    assert len(set(labels)) == len(labels)
+    assert labels == sorted(labels)
+
+
+def test_a_network_is_named_and_says_where_it_came_from(model):
+    vgg = model("17")
+    assert (vgg.name, vgg.source) == ("17_vgg16", "paper:17")
+    assert vgg.tensors["data"].sizes == (1, 3, 224, 224)
+
+
+def test_the_batch_may_be_another(model):
+    large = normalize(PaperModels().load("16", ImportOptions(batch=2)))
+    assert large.tensors["data"].sizes == (2, 3, 227, 227)
+    assert len(large.layers) == len(model("16").layers)
+
+
+def test_mxnet_itself_computes_the_same():
+    """The block, not exported, against what the IR brought back to MXNet."""
+    network = materialize(normalize(PaperModels().load("16")))
+    timer = MxnetTimer(BackendSettings())
+    (ours,), (wanted,) = (_run(timer, load(network)) for load in (timer.load, timer.load_native))
+    np.testing.assert_allclose(ours, wanted, rtol=1e-3)
+
+
+def _run(timer, loaded):
+    timer.run(loaded)
+    return list(timer.outputs(loaded).values())
