@@ -184,6 +184,11 @@ _REGRESSION = (  # 42 to 47
 )
 
 _SEGMENTATION = (  # 48 to 50
+    row(48, "ademxapp_a1_ade20k", "Ademxapp Model A1 Trained on ADE20K Data", 141,
+        "ademxapp:segmentation", (3, 504, 504), classes=150),
+    row(49, "ademxapp_a1_voc_coco",
+        "Ademxapp Model A1 Trained on PASCAL VOC2012 and MS-COCO Data", 141,
+        "ademxapp:segmentation", (3, 504, 504), classes=21),
     row(50, "context_camvid",
         "Multi-scale Context Aggregation Net Trained on CamVid Data", 53,
         "dilation:context_aggregation", (3, 900, 1100), classes=11),
