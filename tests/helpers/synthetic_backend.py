@@ -1,0 +1,145 @@
+"""A backend whose operators take a known time, on a clock that can be made up.
+
+A network takes ``CALL_NS`` a run, and for every layer its operator's ``NS_PER_ELEMENT``
+times the elements of its result. Either a busy loop lets that time really pass, or a
+clock of the worker's own says that it has: that time depends on nothing else, and passes
+as noisily and as unevenly as wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+
+from dlbricks_core.backends import Backend, BackendOption, CpuTimer, host
+
+CALL_NS = 20_000
+NS_PER_ELEMENT = {"Relu": 100, "Tanh": 400, "Abs": 150, "Neg": 250, "Add": 200, "Sigmoid": 1}
+"""Sigmoid, which the engine wakes a framework with, is as cheap as elsewhere."""
+
+LAYER_NOISE = 0.05
+"""Standard deviation of a layer's time, relative."""
+INTERRUPTS_PER_NS = 1 / 60e6
+INTERRUPT_NS = 2e6
+DRIFT, DRIFT_PERIOD_NS = 0.15, 4e8
+"""The machine becomes slower and faster by so much, over so long."""
+
+
+def cost_ns(model):
+    """What each layer takes on a quiet machine."""
+    return [
+        NS_PER_ELEMENT[layer.op] * math.prod(model.tensors[layer.outputs[0]].sizes)
+        for layer in model.layers
+    ]
+
+
+def truth_ms(model):
+    """Latency of a network on a quiet machine."""
+    return (CALL_NS + sum(cost_ns(model))) / 1e6
+
+
+class BusyClock:
+    """Lets time pass by waiting for it."""
+
+    def spend(self, ns):
+        end = perf_counter_ns() + ns
+        while perf_counter_ns() < end:
+            pass
+
+
+@dataclass
+class SimulatedClock:
+    """Time that only passes when it is spent."""
+
+    noise: bool
+    drift: bool
+    ns: float = 0.0
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+
+    def now(self):
+        return round(self.ns)
+
+    def spend(self, ns):
+        if self.drift:
+            ns *= 1 + DRIFT * math.sin(2 * math.pi * self.ns / DRIFT_PERIOD_NS)
+        if self.noise:
+            ns *= max(self.random.normal(1, LAYER_NOISE), 0.5)
+            ns += INTERRUPT_NS * self.random.poisson(INTERRUPTS_PER_NS * ns)
+        self.ns += ns
+
+
+@dataclass
+class Loaded:
+    """A network, and how long its runs took from within."""
+
+    costs_ns: list[int]
+    inside_ms: list[float] = field(default_factory=list)
+
+
+class SyntheticTimer(CpuTimer):
+    def __init__(self, clock):
+        self.clock = clock
+
+    def load(self, network):
+        return Loaded([CALL_NS, *cost_ns(network.model)])
+
+    def run(self, loaded):
+        begin = perf_counter_ns()
+        for ns in loaded.costs_ns:
+            self.clock.spend(ns)
+        loaded.inside_ms.append((perf_counter_ns() - begin) / 1e6)
+
+    def synchronize(self, loaded):
+        pass
+
+    def touch(self, loaded):
+        pass
+
+    def outputs(self, loaded):
+        return {"inside_ms": np.array(loaded.inside_ms)}
+
+    def unload(self, loaded):
+        pass
+
+    def close(self):
+        pass
+
+
+class SyntheticBackend(Backend):
+    name = "synthetic"
+    distribution = "onnx"
+    options: Mapping[str, BackendOption] = {
+        "clock": BackendOption("simulated", ("simulated", "busy"), "How time passes."),
+        "noise": BackendOption("no", ("no", "yes"), "Whether layers' times scatter."),
+        "drift": BackendOption("no", ("no", "yes"), "Whether the machine's speed changes."),
+    }
+
+    def version(self):
+        return "1.0"
+
+    def environment(self, settings):
+        return {"PYTHONPATH": str(Path(__file__).parent)}
+
+    def timer(self, settings):
+        chosen = settings.options
+        if chosen.get("clock") == "busy":
+            return SyntheticTimer(BusyClock())
+        clock = SimulatedClock(chosen["noise"] == "yes", chosen["drift"] == "yes")
+        assert host.perf_counter_ns is perf_counter_ns
+        host.perf_counter_ns = clock.now
+        return SyntheticTimer(clock)
+
+    def check(self, model):
+        return {
+            i: f"no cost for {layer.op}"
+            for i, layer in enumerate(model.layers)
+            if layer.op not in NS_PER_ELEMENT
+        }
+
+
+TARGET = "synthetic_backend:SyntheticBackend"

@@ -1,0 +1,119 @@
+"""Estimates against known truth: a backend whose operators cost what the test says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, run
+from dlbricks_core.workflows.evaluate import Evaluation
+
+CHAINS = (
+    ("Relu", "Tanh", "Relu", "Abs", "Relu", "Neg"),
+    ("Abs", "Neg", "Abs", "Neg", "Abs"),
+    ("Tanh", "Tanh", "Neg", "Abs", "Relu"),
+)
+
+
+@pytest.fixture
+def synthetic(monkeypatch):
+    """The backend of ``helpers/synthetic_backend.py``, known by its name."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))
+    import synthetic_backend
+
+    plugin = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
+                    synthetic_backend.SyntheticBackend)  # fmt: skip
+    monkeypatch.setattr(context, "find", lambda kind, name, base: plugin)
+    return synthetic_backend
+
+
+@pytest.fixture
+def networks(builder):
+    """So many networks with a fork and a join each, no two with a brick in common."""
+
+    def built(number, smallest=500):
+        return [network(builder((1, smallest + 37 * i)), CHAINS[i % 3], i) for i in range(number)]
+
+    return built
+
+
+def network(b, operators, number):
+    x = b.input
+    for op in operators:
+        x = b.add(op, x)
+    b.relu(b.sum(b.add("Tanh", x), b.add("Neg", x)))
+    return b.model(name=f"network{number}")
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    def evaluate(models, runs, protocol="interleaved", **backend_options):
+        options = MeasureOptions("synthetic", threads=1, runs=runs, protocol=protocol,
+                                 backend_options=backend_options)  # fmt: skip
+        with ResultStore.open(tmp_path / f"{protocol}.sqlite") as store:
+            return Evaluation.of(run(models, CutOptions(), options, store, Observer()))
+
+    return evaluate
+
+
+def test_on_a_quiet_machine_estimates_are_exact(synthetic, networks, evaluated):
+    models = networks(3)
+    found = evaluated(models, 3)
+    assert found.result.call_ms == pytest.approx(synthetic.CALL_NS / 1e6, rel=1e-4)
+    for model, each in zip(models, found.models, strict=True):
+        truth = synthetic.truth_ms(model)
+        assert each.measured_ms == pytest.approx(truth, rel=1e-5)
+        assert each.estimate_ms == pytest.approx(truth, rel=1e-5)
+        assert each.half_width < 1e-5
+        assert each.same_rounds
+
+
+@pytest.mark.parametrize("drift", ["no", "yes"])
+def test_noise_and_drift_do_not_bias_estimates(synthetic, networks, evaluated, drift):
+    found = evaluated(networks(10), 24, noise="yes", drift=drift)
+    assert np.std(found.errors) > 1e-3  # there is noise
+    assert abs(np.mean(found.errors)) < 0.01
+    assert np.abs(found.errors).max() < 0.04
+    assert 0.002 < found.median_half_width < 0.1
+
+
+def test_intervals_hold_the_truth(synthetic, networks, evaluated):
+    models = networks(10)
+    found = evaluated(models, 24, noise="yes")
+    ends = [each.model.estimate.interval_ms for each in found.models]
+    truths = [synthetic.truth_ms(model) for model in models]
+    held = [low <= truth <= high for (low, high), truth in zip(ends, truths, strict=True)]
+    assert sum(held) >= 8
+
+
+def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, evaluated):
+    models = networks(6)
+    rounds = evaluated(models, 20, drift="yes")
+    whole = rounds.models[0].model.measured.samples_ms
+    assert max(whole) > 1.2 * min(whole)  # there is drift
+    loops = evaluated(models, 20, protocol="paper", drift="yes")
+    assert loops.mape > 3 * rounds.mape
+
+
+def test_time_that_really_passes_is_estimated_from_bricks(synthetic, networks, evaluated):
+    found = evaluated(networks(2, smallest=150), 15, clock="busy")
+    assert found.mape < 0.05
+
+
+def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic, builder):
+    b = builder((1, 200))
+    b.add("Tanh", b.input)
+    model = b.model()
+    assert synthetic.truth_ms(model) == pytest.approx(0.1)
+    settings = BenchSettings(BackendSettings(options={"clock": "busy"}))
+    with Bench(synthetic.TARGET, synthetic.SyntheticBackend(), settings) as bench:
+        bench.load("brick", model)
+        samples = bench.sample("brick", 200, touch=True)
+        inside = bench.outputs("brick")["inside_ms"][-200:]
+    # What else the machine does is not the timed region's own; it meets some of the runs.
+    overhead = np.percentile(np.array(samples) - inside, 25)
+    assert 0 < overhead < 0.01 * 0.1
