@@ -108,6 +108,19 @@ def test_plugins_and_models(dlbricks):
     assert len(models["collections"]["onnx"]) == 9
 
 
+def test_one_collection_alone(dlbricks):
+    models = json.loads(dlbricks("models", "onnx:", "--json", "-").out)
+    assert list(models["collections"]) == ["onnx"]
+    assert models["importers"] == {}
+    shown = dlbricks("models", "onnx").out
+    assert "onnx:light_resnet50" in shown
+    assert "Files:" not in shown
+    unknown = dlbricks("models", "nowhere:")
+    assert unknown.status == 2
+    assert "nowhere: is neither" in unknown.err
+    assert "onnx:" in unknown.err
+
+
 def test_words_that_are_no_commands(dlbricks):
     done = dlbricks("frobnicate")
     assert done.status == 2
