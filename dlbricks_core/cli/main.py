@@ -21,6 +21,7 @@ _COMMANDS = {
     "compare": "Time the same bricks on several frameworks, side by side.",
     "verify": "Check that backends compute the same from the same models.",
     "inspect": "Show a model's layers, bricks and repetition.",
+    "analyze": "Show how layers repeat within and across models; runs nothing.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
     "models": "List the model collections.",

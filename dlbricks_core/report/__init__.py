@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dlbricks_core.report.analysis import analysis_data, print_analysis
 from dlbricks_core.report.comparison import comparison_data, print_comparison
 from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, write_text
 from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
@@ -14,17 +15,21 @@ from dlbricks_core.report.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:
+    from dlbricks_core.analysis import Analysis
     from dlbricks_core.workflows import Comparison, Evaluation, RunResult
 
 __all__ = [
     "SCHEMA_VERSION",
     "ProgressBar",
+    "analysis_data",
+    "analysis_page",
     "comparison_data",
     "comparison_page",
     "evaluation_data",
     "evaluation_page",
     "inspect_data",
     "ms",
+    "print_analysis",
     "print_bench",
     "print_comparison",
     "print_evaluation",
@@ -63,3 +68,10 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
     from dlbricks_core.report import html
 
     return html.evaluation_page(evaluation, batch)
+
+
+def analysis_page(analysis: Analysis) -> str:
+    """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis_html`."""
+    from dlbricks_core.report import analysis_html
+
+    return analysis_html.analysis_page(analysis)

@@ -93,7 +93,8 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
     )
 
 
-def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
+    """A template of this package with values; markup in them is escaped."""
     environment = Environment(
         loader=PackageLoader("dlbricks_core.report"),
         autoescape=True,
@@ -102,15 +103,20 @@ def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **val
         undefined=StrictUndefined,
     )
     environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
-    run = next(iter(runs.values()))
     return environment.get_template(template).render(
+        version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+    )
+
+
+def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
+    run = next(iter(runs.values()))
+    return render(
+        template,
         runs=runs,
         context=run.context,
         run_options=run.options,
         cut_options=run.cut_options,
         batch=batch or 1,
-        version=__version__,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **values,
     )
 

@@ -101,6 +101,20 @@ def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
     return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
 
 
+def stacked(
+    name: str, rows: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, title: str
+) -> Markup:
+    """One bar for each label, of parts one after another; arguments as for :func:`dots`."""
+    figure, axes = _rows(rows, height=0.26)
+    start = [0.0] * len(rows)
+    for i, (label, parts) in enumerate(series.items()):
+        axes.barh(range(len(rows)), parts, left=start, height=0.72,
+                  color=_SERIES[i % len(_SERIES)], label=label)  # fmt: skip
+        start = [before + part for before, part in zip(start, parts, strict=True)]
+    axes.set_xlim(0, max(start))
+    return _finished(figure, axes, name, unit, title, legend=True)
+
+
 def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], unit: str,
                title: str, bands: Sequence[float] = ()) -> Markup:  # fmt: skip
     """Dots with intervals around a line at 1; arguments as for :func:`dots`.

@@ -27,3 +27,16 @@ def ms(value: float) -> str:
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def quantity(value: float) -> str:
+    """A large number with three significant digits and its decimal prefix: ``8.22 G``."""
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if value < 999.5 or prefix == "P":
+            break
+        value /= 1000
+    return f"{value:.0f}" if not prefix else f"{value:.{_decimals(value)}f} {prefix}"
+
+
+def _decimals(value: float) -> int:
+    return 0 if value >= 99.95 else 1 if value >= 9.995 else 2

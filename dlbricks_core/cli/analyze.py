@@ -1,0 +1,36 @@
+"""``dlbricks analyze``: what models consist of and have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.analysis import analyze
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import Output
+from dlbricks_core.report import analysis_data, analysis_page, print_analysis
+from dlbricks_core.workflows import load_models
+
+
+@click.command("analyze")
+@options.models_argument
+@options.load_options
+@options.json_option
+@options.html_option
+@options.quiet_options
+def command(models: tuple[str, ...], **values: Any) -> int:
+    """Show how layers repeat within and across models; runs nothing.
+
+    Unique layers of each model and over all, operator types of the repeated layers, Jaccard
+    similarity of the models' sets of layers, floating-point operations and bytes.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    with output.progress() as progress:
+        analysis = analyze(load_models(models, options.load_options_of(values), progress))
+    print_analysis(output.console, analysis)
+    output.write_json(analysis_data(analysis))
+    output.write_html(lambda: analysis_page(analysis))
+    return 0

@@ -1,0 +1,154 @@
+"""An analysis of models as a self-contained HTML page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similarity
+from dlbricks_core.report import analysis as words
+from dlbricks_core.report.html import render
+from dlbricks_core.report.plots import Point, bars, dots, stacked
+
+_TYPES = 5
+"""Operator types that a plot tells apart; the others are one more."""
+
+_ROWS = 20
+_CELL, _LARGE_CELL = 15, 34
+_FEW = 14
+"""Up to so many models, the cells of a heat map are large enough for a figure each."""
+
+_CHARACTER = 7.0
+"""Width that a character takes at most, on average."""
+
+_STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)
+
+
+def analysis_page(analysis: Analysis) -> str:
+    """An analysis as an HTML page.
+
+    Args:
+        analysis: What was found out.
+    """
+    return render(
+        "analysis.html",
+        analysis=analysis,
+        models=analysis.models,
+        total=analysis.repetition.total,
+        words=words,
+        unique_plot=_unique_plot(analysis.models),
+        types_plot=_types_plot(analysis),
+        all_types_plot=_all_types_plot(analysis.repetition),
+        flops_plot=_flops_plot(analysis.models),
+        heat_map=_heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
+        notes=words.notes(analysis),
+    )
+
+
+def _unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
+    shown = [(m.name, s) for m in models if (s := m.repetition.total.unique_share) is not None]
+    if not shown:
+        return None
+    return bars(
+        "unique",
+        [name for name, _ in shown],
+        {"unique": [Point(100 * value) for _, value in shown]},
+        "unique layers in % of the model's layers",
+        "Share of unique layers in each model",
+    )
+
+
+def _types_plot(analysis: Analysis) -> Markup | None:
+    shown = [each for each in analysis.models if each.repetition.total.repeated]
+    if not shown:
+        return None
+    first = [n for n, c in analysis.repetition.types.items() if c.repeated][:_TYPES]
+    shares = [each.repetition.repeated_shares for each in shown]
+    series = {name: [100 * s.get(name, 0.0) for s in shares] for name in first}
+    rest = [100 * sum(part for name, part in s.items() if name not in first) for s in shares]
+    if any(rest):
+        series["others"] = rest
+    return stacked(
+        "types",
+        [each.name for each in shown],
+        series,
+        "% of the model's repeated layers",
+        "Operator types of each model's repeated layers",
+    )
+
+
+def _all_types_plot(repetition: Repetition) -> Markup | None:
+    shown = list(repetition.repeated_shares.items())[:_ROWS]
+    if not shown:
+        return None
+    return bars(
+        "all-types",
+        [name for name, _ in shown],
+        {"share": [Point(100 * part) for _, part in shown]},
+        "% of the repeated layers of all models",
+        "Operator types of the repeated layers over all models",
+    )
+
+
+def _flops_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
+    shown = [each for each in models if each.work.flops and not each.work.without_flops]
+    if not shown:
+        return None
+    return dots(
+        "flops",
+        [each.name for each in shown],
+        {"operations": [Point(each.work.flops / 1e9) for each in shown]},
+        "floating-point operations, in thousand millions",
+        "Floating-point operations of each model",
+    )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A square of a heat map; the fuller, the more similar."""
+
+    x: float
+    y: float
+    value: float
+    title: str = ""
+
+    @property
+    def fill(self) -> str:
+        """Opacity: the root, since most models have little in common."""
+        return f"{math.sqrt(self.value):.3f}".rstrip("0").rstrip(".")
+
+    @property
+    def figure(self) -> str:
+        """The value in a few characters."""
+        if self.value in (0, 1):
+            return f"{self.value:.0f}"
+        return "<.01" if self.value < 0.005 else f"{self.value:.2f}"[-3:]
+
+
+def _heat_map(similarity: Similarity) -> Markup:
+    names = similarity.names
+    size = _LARGE_CELL if len(names) <= _FEW else _CELL
+    margin = 3 * _CHARACTER + _CHARACTER * max(map(len, names))
+    cells = [
+        _Cell(margin + j * size, 22 + i * size, value, f"{names[i]}, {names[j]}: {value:.3f}")
+        for i, row in enumerate(similarity.matrix)
+        for j, value in enumerate(row)
+    ]
+    legend_y = 22 + size * len(names) + 18
+    steps = [_Cell(margin + 52 * i, legend_y, value) for i, value in enumerate(_STEPS)]
+    return Markup(
+        render(
+            "heatmap.svg",
+            names=names,
+            cells=cells,
+            steps=steps,
+            size=size,
+            margin=margin,
+            figures=len(names) <= _FEW,
+            width=max(margin + size * len(names), margin + 52 * len(_STEPS)) + 4,
+            height=legend_y + 20,
+        )
+    )

@@ -1,0 +1,35 @@
+"""``dlbricks analyze``."""
+
+import pytest
+
+
+def test_analyze(dlbricks, save, read, tmp_path):
+    a, b = save("a", "Relu", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+    done = dlbricks("analyze", a, b, "--json", "out.json", "--html", "out.html")
+    assert done.status == 0
+    assert max(map(len, done.out.splitlines())) <= 80
+    data = read("out.json")
+    # MatMul, Relu, Sigmoid and MatMul, Relu, Tanh
+    assert data["similarity"]["names"] == ["a", "b"]
+    assert data["similarity"]["matrix"][0][1] == pytest.approx(2 / 4)
+    assert (data["totals"]["layers"], data["totals"]["unique_layers"]) == (10, 4)
+    assert data["totals"]["operators"]["MatMul"]["repeated"] == 4
+    # 3 products of 16 x 16 and as many activations
+    assert data["models"][0]["flops"] == 3 * (2 * 16 * 16 + 16)
+    assert "Jaccard" in (tmp_path / "out.html").read_text()
+
+
+def test_a_whole_collection_and_json_alone(dlbricks):
+    import json
+
+    done = dlbricks("analyze", "onnx:", "--json", "-")
+    data = json.loads(done.out)
+    assert len(data["similarity"]["matrix"]) == 9
+    assert data["totals"]["layers"] == sum(model["layers"] for model in data["models"])
+
+
+def test_nothing_to_analyze(dlbricks):
+    assert dlbricks("analyze").status == 2
+    done = dlbricks("analyze", "absent.onnx")
+    assert done.status == 2
+    assert "absent.onnx does not exist" in done.err
