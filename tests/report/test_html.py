@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import onnx
@@ -10,6 +11,8 @@ from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.report import evaluation_page
+from dlbricks_core.workflows import Evaluation
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
@@ -112,6 +115,28 @@ def test_a_runs_page(models, tmp_path):
     assert text.count("Tanh") >= 2
     assert "estimate / measured" in text
     assert len(drawings) >= 1
+
+
+def test_an_evaluations_page(models, tmp_path):
+    strange = onnx.ModelProto()
+    strange.CopyFrom(models[0])
+    strange.graph.name = "<strange>"
+    strange.graph.node[1].op_type = "NoSuch"
+    strange.graph.node[1].domain = "nowhere"
+    strange.opset_import.append(helper.make_opsetid("nowhere", 1))
+    run = dlbricks.estimate(
+        [*models, strange], backend="onnxruntime", end_to_end=True, runs=3, threads=1,
+        store=tmp_path / "s.db",
+    ).result  # fmt: skip
+    checker, drawings = check(evaluation_page(Evaluation.of(run)))
+    text = "".join(checker.text)
+    for word in (NAME, "plain", "<strange>", "Mean absolute error", "Left out", "Cost"):
+        assert word in text
+    assert len(drawings) == 2
+    assert "<strange>" not in "".join(drawings)
+    checker, drawings = check(evaluation_page(Evaluation.of(replace(run, models=run.models[2:]))))
+    assert "No model has both" in "".join(checker.text)
+    assert drawings == []
 
 
 def test_a_page_of_what_is_missing(models, tmp_path):

@@ -1,0 +1,106 @@
+"""``dlbricks evaluate`` on real networks and a real backend."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
+NETWORKS = ("onnx:squeezenet", "onnx:shufflenet")
+
+
+def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, read, tmp_path):
+    done = dlbricks("evaluate", *NETWORKS, *QUICK, "--runs", "4", "--json", "e.json",
+                    "--html", "e.html")  # fmt: skip
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    for word in ("light_squeezenet", "light_shufflenet", "mean absolute error", "geometric mean",
+                 "Benchmarking speedup"):  # fmt: skip
+        assert word in done.out
+    data = read("e.json")
+    assert data["schema_version"] == 1
+    found = data["evaluation"]
+    normalized = []
+    for model, each in zip(data["models"], found["models"], strict=True):
+        assert each["name"] == model["name"]
+        assert (each["estimate_ms"], each["measured_ms"]) == (
+            model["estimate_ms"], model["measured_ms"]
+        )  # fmt: skip
+        assert each["normalized"] == pytest.approx(each["estimate_ms"] / each["measured_ms"])
+        assert each["error"] == pytest.approx(each["normalized"] - 1)
+        low, high = each["interval_ms"]
+        assert each["covered"] is (low <= each["measured_ms"] <= high)
+        assert each["same_rounds"] is True
+        assert len(model["measured_samples_ms"]) == 4
+        normalized.append(each["normalized"])
+    errors = np.abs(np.array(normalized) - 1)
+    assert found["mape"] == pytest.approx(errors.mean())
+    assert found["worst"]["error"] == pytest.approx(normalized[errors.argmax()] - 1)
+    assert found["geometric_mean"] == pytest.approx(np.exp(np.log(normalized).mean()))
+    assert found["within_5_percent"] <= found["within_10_percent"]
+    assert found["left_out"] == []
+    for name in ("paper", "wall_clock", "equal_precision"):
+        costs = found["speedup"][name]
+        assert costs["speedup"] == pytest.approx(costs["models_s"] / costs["bricks_s"])
+    wall = data["benchmarking"]["wall_clock"]
+    assert found["speedup"]["wall_clock"]["models_s"] == wall["models_s"]
+    assert "light_squeezenet" in (tmp_path / "e.html").read_text(encoding="utf-8")
+
+
+def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read):
+    a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+    quick = (*QUICK, "--runs", "3", "--json", "e.json")
+    assert dlbricks("run", a, *quick).status == 0
+    both = dlbricks("evaluate", a, b, *quick)
+    assert "timing everything anew" in both.err
+    data = read("e.json")
+    assert data["benchmarking"]["reused_networks"] == 0
+    assert all(each["same_rounds"] for each in data["evaluation"]["models"])
+    assert data["evaluation"]["speedup"]["wall_clock"] is not None
+    again = dlbricks("evaluate", a, b, *quick)
+    assert again.err == ""
+    second = read("e.json")
+    assert second["benchmarking"]["measured_networks"] == 0
+    assert second["evaluation"]["models"] == data["evaluation"]["models"]
+    assert second["evaluation"]["speedup"]["wall_clock"] is None
+    # More runs go on from there: one session took part in all of it.
+    assert dlbricks("evaluate", a, b, *quick, "--runs", "4").err == ""
+    assert [len(m["measured_samples_ms"]) for m in read("e.json")["models"]] == [4, 4]
+
+
+def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xy")
+    middle = helper.make_tensor_value_info("a", TensorProto.FLOAT, (1, 8))
+    nodes = [helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
+             helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(nodes, "strange", [x], [y], value_info=[middle])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), "strange.onnx")
+    good = save("good", "Relu", "Sigmoid")
+    quick = (*QUICK, "--runs", "3", "--json", "e.json", "--html", "e.html")
+    done = dlbricks("evaluate", "strange.onnx", good, *quick)
+    assert done.status == 3
+    assert "Left out of the figures: strange" in done.out
+    found = read("e.json")["evaluation"]
+    assert [each["name"] for each in found["models"]] == ["good"]
+    (left_out,) = found["left_out"]
+    assert left_out["name"] == "strange"
+    assert "nowhere" in left_out["reason"]
+    assert found["mape"] == pytest.approx(abs(found["models"][0]["error"]))
+    alone = dlbricks("evaluate", "strange.onnx", *quick)
+    assert alone.status == 3
+    assert "No model has both" in alone.out
+    assert read("e.json")["evaluation"]["mape"] is None
+
+
+def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
+    model = save("good", "Relu", "Sigmoid")
+    quick = (*QUICK, "--runs", "3", "--json", "e.json")
+    assert dlbricks("evaluate", model, *quick, "--composer", "parallel").status == 0
+    assert read("e.json")["settings"]["composer"] == "parallel"
+    refused = dlbricks("evaluate", model, *quick, "--composer", "best")
+    assert refused.status == 2
+    assert "unknown composer" in refused.err
+    assert dlbricks("evaluate", *quick).status == 2
