@@ -11,7 +11,11 @@ What no MXNet or ONNX form can avoid is told once, here:
    table, broadcasting needs them. Flattening, reshaping and squeezing are one kind.
 4. Picking one index of an axis (``PartLayer(5)``) is a slice, and then a squeeze.
 5. An identity (``#1 &``) is a multiplication by one: MXNet's identity is dropped on export.
-6. The inputs of sums and concatenations are compared in any order; of an output the table
+6. CapsNet's routing is a network that its library folds over two copies of the predictions.
+   Unrolled, there are no copies to make (``DynamicRouting/1``) or to choose from.
+7. Where the largest is (``OrderingLayer``) is a float in MXNet: two casts stand between
+   finding a place and taking what is there.
+8. The inputs of sums and concatenations are compared in any order; of an output the table
    tells only the first three sizes.
 """
 
@@ -107,6 +111,8 @@ def table_forms(row: dict[str, str]) -> list[Form]:
         inputs = [_shape(each) for each in options["Inputs"]]
     else:
         inputs = [_shape(options["Input"])] if "Input" in options else []
+    if name == "SequenceLast" or row["name"] == "DynamicRouting/1":
+        return []
     sizes = (row[key] for key in ("out_channel", "out_height", "out_width"))
     output = tuple(int(size) for size in sizes if size)
     return counted(_KINDS[name](Spec(positional, options, inputs, output)))
@@ -213,6 +219,32 @@ def _resize(s: Spec) -> list[Form]:
     return [form("Resize", [mode], s.inputs, s.output)]
 
 
+def _replicate(s: Spec) -> list[Form]:
+    """New axes before the given level, -1 for after the last, with the same along them."""
+    sizes, level = (*s.arguments, 1)[:2]
+    (shape,) = s.inputs
+    place = level - 1 if level > 0 else len(shape)
+    ones = (1,) * (len(sizes) if isinstance(sizes, list) else 1)
+    aligned = (*shape[:place], *ones, *shape[place:])
+    return [form("Reshape", (), [shape], aligned), form("Expand", (), [aligned], s.output)]
+
+
+def _ordering(s: Spec) -> list[Form]:
+    """The place of the largest."""
+    cast = form("Cast", (), [s.output], s.output)
+    return [form("ArgMax", [1], s.inputs, s.output), cast, cast]
+
+
+def _extract(s: Spec) -> list[Form]:
+    """What is at a place on the first axis; then axes of size one dropped."""
+    shape = s.inputs[0]
+    picked = (1, 1, *shape[1:])
+    return [
+        form("Gather", [1], [shape, (1,)], picked),
+        form("Reshape", (), [picked], s.output),
+    ]
+
+
 def _transpose(s: Spec) -> list[Form]:
     """Exchanges of two levels, one after another."""
     order = list(range(len(s.inputs[0]) + 1))
@@ -309,7 +341,9 @@ _KINDS: dict[str, Callable[[Spec], list[Form]]] = {
     "Softmax": _softmax,
     "Padding": _padding,
     "Resize": _resize,
-    "Replicate": _one("Expand"),
+    "Replicate": _replicate,
+    "Ordering": _ordering,
+    "Extract": _extract,
     "Transpose": _transpose,
     "Part": _part,
     "Reshape": _one("Reshape"),
@@ -428,6 +462,8 @@ _OPERATORS: dict[str, Callable[[Seen], tuple[str, Iterable[Any]]]] = {
     "LeakyRelu": _attributes("alpha"),
     "Softmax": _attributes("axis"),
     "Concat": _attributes("axis"),
+    "Gather": _attributes("axis"),
+    "ArgMax": _attributes("axis"),
     "Resize": _attributes("mode"),
     "Transpose": lambda seen: ("Transpose", seen.attribute("perm")),
     "Gemm": _plain("Gemm"),
