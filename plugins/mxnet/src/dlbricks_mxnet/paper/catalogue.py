@@ -74,7 +74,7 @@ _CLASSIFICATION = (  # 1 to 21
     row(3, "vgg16_age", "Age Estimation VGG-16 Trained on IMDB-WIKI Data", 40,
         "vgg:vgg", (3, 224, 224), convolutions=(2, 2, 3, 3, 3), classes=101),
     row(4, "capsnet", "CapsNet Trained on MNIST Data", 53,
-        "capsnet:capsnet", (1, 28, 28)),
+        "capsnet:capsnet", (1, 28, 28), (11520,)),
     row(5, "vgg16_gender", "Gender Prediction VGG-16 Trained on IMDB-WIKI Data", 40,
         "vgg:vgg", (3, 224, 224), convolutions=(2, 2, 3, 3, 3), classes=2),
     row(6, "inception_v1_sos", "Inception V1 Trained on Extended Salient Object Subitizing Data",
