@@ -51,6 +51,14 @@ _SCALE = _Range(0.01, 0.02)
 _Rule = Callable[[Layer, TensorSpec], _Range]
 
 
+def _factor(spec: TensorSpec) -> _Range:
+    """A weight that multiplies: near one where it scales, small where it weights many things.
+
+    The latter has both signs then, as in a sum of products.
+    """
+    return _SMALL if sum(size > 1 for size in spec.sizes) > 1 else _NEAR_ONE
+
+
 def _always(interval: _Range) -> _Rule:
     return lambda layer, spec: interval
 
@@ -179,6 +187,8 @@ class _Drawer:
 
     def _interval(self, name: str, spec: TensorSpec) -> _Range:
         for layer, position in self._uses(name):
+            if layer.op == "Mul" and name in self._model.weights:
+                return _factor(spec)
             rule = _FLOAT_RULES.get(layer.op, {}).get(position)
             if rule is not None:
                 drawn = rule(layer, spec)

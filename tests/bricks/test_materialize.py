@@ -89,6 +89,14 @@ def test_functions_get_arguments_from_their_domain(op, domain_check):
     assert np.isfinite(result).all()
 
 
+@pytest.mark.parametrize(("shape", "both_signs"), [((1, 64, 1, 1), False), ((1, 9, 8), True)])
+def test_a_weight_that_multiplies_is_a_scale_or_has_both_signs(shape, both_signs):
+    model = single("Mul", {"x": f(*shape), "w": f(*shape)}, {"y": f(*shape)}, weights=("w",))
+    values = materialize(model).weights["w"]
+    assert (values.min() < 0 < values.max()) == both_signs
+    assert both_signs or np.abs(values - 1).max() < 0.2
+
+
 def test_indices_are_in_range_fed_or_held():
     table = {"table": f(7, 4), "ids": i64(50)}
     out = {"y": f(50, 4)}
