@@ -1,7 +1,10 @@
 """What models consist of and have in common: pure computation, nothing runs."""
 
+from dlbricks_core.analysis.critical import Basis, Costs, critical_path
 from dlbricks_core.analysis.flops import FLOPS, layer_flops
 from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
+from dlbricks_core.analysis.modules import Module, repeated_modules
+from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
 from dlbricks_core.analysis.repetition import Count, Repetition
 from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
 from dlbricks_core.analysis.work import Work, layer_bytes
@@ -9,14 +12,24 @@ from dlbricks_core.analysis.work import Work, layer_bytes
 __all__ = [
     "FLOPS",
     "Analysis",
+    "Basis",
+    "Chain",
+    "Costs",
     "Count",
     "ModelAnalysis",
+    "Module",
+    "Outline",
     "Pair",
+    "Repeated",
     "Repetition",
     "Similarity",
+    "Terminal",
     "Work",
     "analyze",
+    "critical_path",
     "jaccard",
     "layer_bytes",
     "layer_flops",
+    "outline",
+    "repeated_modules",
 ]

@@ -22,6 +22,7 @@ _COMMANDS = {
     "verify": "Check that backends compute the same from the same models.",
     "inspect": "Show a model's layers, bricks and repetition.",
     "analyze": "Show how layers repeat within and across models; runs nothing.",
+    "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
     "models": "List the model collections.",

@@ -88,15 +88,23 @@ _protocol_options = (
                  help="Of weights and inputs."),
 )  # fmt: skip
 
+_backend_settings = click.option(
+    "--backend-option",
+    "backend_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Setting of the backend ('dlbricks plugins' lists them).",
+)
+
 measure_options = _group(
     click.option("--backend", required=True, metavar="NAME", help="Framework to run on."),
-    click.option(
-        "--backend-option",
-        "backend_options",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Setting of the backend ('dlbricks plugins' lists them).",
-    ),
+    _backend_settings,
+    *_protocol_options,
+)
+
+stored_options = _group(
+    click.option("--backend", metavar="NAME", help="Framework whose stored latencies to use."),
+    _backend_settings,
     *_protocol_options,
 )
 
@@ -199,7 +207,7 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
 
 
 def measure_options_of(values: dict[str, Any]) -> MeasureOptions:
-    """What the options of ``measure_options`` and ``timing_options`` say."""
+    """What the options of ``measure_options`` or ``stored_options`` and of others say."""
     chosen = dict(_pairs(values["backend_options"], "--backend-option"))
     return _measure_options(values["backend"], chosen, values)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dlbricks_core import __version__
 from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.report import comparison as words
 from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
 from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
-from dlbricks_core.report.tables import ms
+from dlbricks_core.report.templating import render
 from dlbricks_core.workflows import (
     BrickComparison,
     BrickResult,
@@ -93,21 +90,6 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
     )
 
 
-def render(template: str, **values: Any) -> str:
-    """A template of this package with values; markup in them is escaped."""
-    environment = Environment(
-        loader=PackageLoader("dlbricks_core.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
-    return environment.get_template(template).render(
-        version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
-    )
-
-
 def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
     run = next(iter(runs.values()))
     return render(
@@ -143,14 +125,6 @@ def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> lis
                 "very short"
             )
     return found
-
-
-def _ms(value: float | None) -> str:
-    return "–" if value is None else ms(value)
-
-
-def _interval(ends: Iterable[float] | None) -> str:
-    return "–" if ends is None else "–".join(map(ms, ends))
 
 
 def _weight(each: BrickResult) -> float:

@@ -13,6 +13,7 @@ from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, LeftOut, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import (
@@ -37,6 +38,7 @@ __all__ = [
     "Failure",
     "Folder",
     "Lacking",
+    "LayerLatencies",
     "LeftOut",
     "LoadOptions",
     "MeasureOptions",
@@ -55,6 +57,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "generate",
+    "layer_latencies",
     "load_models",
     "read_folder",
     "run",

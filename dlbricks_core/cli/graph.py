@@ -1,0 +1,77 @@
+"""``dlbricks graph``: a model as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from dlbricks_core.analysis import Basis, Costs
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import Model
+from dlbricks_core.report import write_text
+from dlbricks_core.report.graph import graph_data, graph_svg
+from dlbricks_core.report.picture import Picture
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_models
+
+
+@click.command("graph")
+@click.argument("model")
+@click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
+              required=True, metavar="FILE.svg", help="Where to draw it.")  # fmt: skip
+@options.stored_options
+@options.store_option
+@click.option("--system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
+@options.load_options
+@options.json_option
+@options.quiet_options
+def command(
+    model: str, svg_path: Path, store: str | None, system: str | None, **values: Any
+) -> int:
+    """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
+
+    The critical path is the one with the largest sum of latencies in the store where
+    --backend is given ('dlbricks run' puts them there), and otherwise of floating-point
+    operations. Modules that repeat are drawn once, with their number.
+    """
+    output = Output(values)
+    with output.progress() as progress:
+        (loaded, *others) = load_models([model], options.load_options_of(values), progress)
+    if others:
+        raise ModelError(f"{model} names {1 + len(others)} models", hint="Name one of them.")
+    picture = _picture(loaded, _latencies(loaded, store, system, values))
+    write_text(graph_svg(picture), svg_path)
+    for note in picture.notes:
+        output.console.print(escape(note))
+    output.write_json(graph_data(picture))
+    lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(loaded)
+    return EXIT_PARTIAL if values["backend"] and lacking else 0
+
+
+def _latencies(
+    model: Model, store: str | None, system: str | None, values: dict[str, Any]
+) -> LayerLatencies | None:
+    if not values["backend"]:
+        return None
+    with ResultStore.open(store) as opened:
+        return layer_latencies(model, options.measure_options_of(values), opened, system)
+
+
+def _picture(model: Model, found: LayerLatencies | None) -> Picture:
+    (cut,) = BrickSet.of([model]).models
+    if found is None:
+        return Picture(cut, Costs.of(cut))
+    context = found.context
+    threads = context.settings.threads
+    where = f"{context.backend.name} {context.version}, {threads} thread{'s' * (threads > 1)}"
+    if not found.ms:
+        reason = f"The store has no latencies of its layers on {where}."
+        return Picture(cut, Costs.of(cut), reason)
+    origin = f"Latencies: {where}, system {context.fingerprint}; without the timer's own cost."
+    return Picture(cut, Costs.of(cut, found.ms), origin)

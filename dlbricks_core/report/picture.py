@@ -1,0 +1,110 @@
+"""What is drawn of a model, and how its costs are said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from dlbricks_core.analysis import (
+    Basis,
+    Costs,
+    Module,
+    Outline,
+    critical_path,
+    outline,
+    repeated_modules,
+)
+from dlbricks_core.analysis.outline import OUTSIDE, Pair
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.ir import Model
+from dlbricks_core.report.tables import ms, quantity
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A model with its critical path and repeated modules.
+
+    Attributes:
+        cut: The model.
+        costs: Of its layers.
+        origin: Where the costs are from, or why they are no latencies.
+    """
+
+    cut: CutModel
+    costs: Costs
+    origin: str = ""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.cut.model
+
+    @cached_property
+    def modules(self) -> list[Module]:
+        """What is drawn once and stands for several copies."""
+        return repeated_modules(self.cut)
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The graph that is drawn."""
+        return outline(self.model, self.modules)
+
+    @cached_property
+    def path(self) -> tuple[int, ...]:
+        """Layers of the critical path."""
+        return critical_path(self.model, self.costs)
+
+    @cached_property
+    def on_path(self) -> frozenset[int]:
+        """The same as a set."""
+        return frozenset(self.path)
+
+    @property
+    def path_pairs(self) -> list[Pair]:
+        """Producers and readers on the critical path, from outside to outside."""
+        return list(pairwise((OUTSIDE, *self.path, OUTSIDE)))
+
+    @property
+    def drawn(self) -> int:
+        """Layers that are drawn: of a repeated module, those of one copy."""
+        hidden = sum(each.period * (each.copies - 1) for each in self.modules)
+        return len(self.model.layers) - hidden
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known when looking at it."""
+        count = len(self.model.layers)
+        lines = [
+            f"{count} layers, {len(set(self.cut.layer_signatures))} unique. "
+            + (f"{self.drawn} drawn: dashed frames show one of several equal modules."
+               if self.drawn < count else "No modules repeat in a row.")
+        ]  # fmt: skip
+        whole = self.costs.total()
+        share = f", {self.costs.total(self.path) / whole:.1%} of the sum" if whole else ""
+        lines.append(
+            f"Critical path (bold) by {self.costs.basis.value}: {len(self.path)} layers{share}."
+        )
+        if self.origin:
+            lines.append(self.origin)
+        missing = self.costs.missing(self.model)
+        if missing:
+            listed = ", ".join(f"{op} ({number})" for op, number in missing.items())
+            lines.append(f"Cost not known, missing in the path's (dashed boxes): {listed}.")
+        return lines
+
+    def cost(self, layers: Iterable[int]) -> str:
+        """What layers cost together, in words; empty where there is nothing to say."""
+        chosen = list(layers)
+        if self.costs.basis is Basis.LAYERS:
+            return ""
+        unknown = any(self.costs.values[i] is None for i in chosen)
+        if unknown and all(self.costs.values[i] is None for i in chosen):
+            return "cost not known"
+        return f"{'>' if unknown else ''}{self._write(self.costs.total(chosen))}"
+
+    def _write(self, cost: float) -> str:
+        if self.costs.basis is Basis.LATENCY:
+            return f"{ms(cost)} ms"
+        return f"{quantity(cost)} FLOPs" if cost < 1000 else f"{quantity(cost)}FLOPs"

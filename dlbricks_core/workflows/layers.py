@@ -1,0 +1,37 @@
+"""What the store says about a model's layers, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlbricks_core.ir import Model
+from dlbricks_core.measure.ranking import Cost
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.results import CutOptions
+
+
+@dataclass(frozen=True)
+class LayerLatencies:
+    """Stored latencies of single layers.
+
+    Attributes:
+        context: What they were measured with.
+        ms: By the layer's signature, without the timer's own cost; only of measured ones.
+    """
+
+    context: Context
+    ms: Mapping[str, float]
+
+
+def layer_latencies(
+    model: Model, options: MeasureOptions, store: ResultStore, system: str | None = None
+) -> LayerLatencies:
+    """Looks up every layer of a model; runs nothing. Arguments as for :func:`estimate`."""
+    result = estimate([model], CutOptions(), options, store, system)
+    known = {
+        each.brick.signature: Cost.brick(each.latency).ms for each in result.bricks if each.latency
+    }
+    return LayerLatencies(result.context, known)
