@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dlbricks_mxnet.native import original
 from dlbricks_mxnet.paper import PaperModels
 from dlbricks_mxnet.paper.catalogue import ENTRIES
 from dlbricks_mxnet.timer import MxnetTimer
@@ -17,6 +18,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.cli import main
 from dlbricks_core.importers import ImportOptions
+from dlbricks_core.ir import Network
 from dlbricks_core.passes import normalize
 
 _spec = importlib.util.spec_from_file_location(
@@ -121,6 +123,20 @@ def test_mxnet_itself_computes_the_same():
     timer = MxnetTimer(BackendSettings())
     (ours,), (wanted,) = (_run(timer, load(network)) for load in (timer.load, timer.load_native))
     np.testing.assert_allclose(ours, wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize("number", ["4", "22", "39", "47"])
+def test_mxnet_itself_has_the_same_weights(number, model):
+    """By name: the blocks are built twice, and MXNet counts names up."""
+    ours = {name for name in model(number).weights if name not in model(number).constants}
+    network = Network(model(number), {}, _images(number))
+    _, values = original(network)
+    assert ours <= {*values, *model(number).constants}
+
+
+def _images(number):
+    shapes = ENTRIES[number].inputs
+    return {name: np.zeros((1, *shape), np.float32) for name, shape in shapes.items()}
 
 
 def _run(timer, loaded):

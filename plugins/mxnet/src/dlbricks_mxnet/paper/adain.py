@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, mx, relu
+from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, doubled, mx, relu
 
 nn = mx.gluon.nn
 
@@ -48,7 +48,7 @@ def _decoder() -> Block:
     parts: list[Any] = []
     for stage in ((256,), (256, 256, 256, 128), (128, 64)):
         parts += [part for width in stage for part in _conv_relu(width)]
-        parts.append(lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"))
+        parts.append(doubled)
     return chain(*parts, *_conv_relu(64), *_conv(3))
 
 

@@ -11,6 +11,7 @@ from dlbricks_mxnet.paper.blocks import (
     image_mean,
     nn,
     norm,
+    pixel_softmax,
     preactivated,
     relu,
     softmax,
@@ -50,8 +51,7 @@ def segmentation(classes: int) -> Block:
     for channels, dropout in zip(_BOTTLENECKS, (0.3, 0.5), strict=True):
         parts.append(_bottleneck(channels, dilation=4, dropout=dropout))
     head = (conv(512, 3, 1, 12, dilation=12), relu(), conv(classes, 3, 1, 12, dilation=12))
-    to_last_axis = nn.HybridLambda(lambda F, x: F.transpose(x, axes=(0, 2, 3, 1)))
-    return chain(*parts, *_activation(), *head, to_last_axis, softmax())
+    return chain(*parts, *_activation(), *head, *pixel_softmax())
 
 
 def _conv(channels: int, kernel: int = 1, stride: int = 1, dilation: int = 1) -> Block:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, mx, norm, relu
+from dlbricks_mxnet.paper.blocks import (
+    Block,
+    HybridBlock,
+    chain,
+    conv,
+    doubled,
+    mx,
+    norm,
+    pixel_softmax,
+    relu,
+)
 
 nn = mx.gluon.nn
 
@@ -42,8 +52,7 @@ def colorful() -> Block:
         *_conv_relu(256),
         conv(313),
         lambda F, x: x * 2.606,
-        lambda F, x: F.transpose(x, axes=(0, 2, 3, 1)),
-        lambda F, x: F.softmax(x, axis=-1),
+        *pixel_softmax(),
         lambda F, x: F.transpose(x, axes=(0, 3, 1, 2)),
         conv(2),
         lambda F, x: x * 0.01,
@@ -73,10 +82,10 @@ class _ColorNet(HybridBlock):
         self.colors = chain(
             *_conv_relu(256, fusion),
             *_conv_relu(128),
-            _repeat_pixels,
+            doubled,
             *_conv_relu(64),
             *_conv_relu(64),
-            _repeat_pixels,
+            doubled,
             *_conv_relu(32),
             conv(2, 3, 1, 1),
             nn.Activation("sigmoid"),
@@ -94,7 +103,3 @@ class _ColorNet(HybridBlock):
 def _low_level() -> tuple[Any, ...]:
     widths = ((64, 2), (128, 1), (128, 2), (256, 1), (256, 2), (512, 1))
     return tuple(part for width, stride in widths for part in _conv_relu(width, stride=stride))
-
-
-def _repeat_pixels(F: Any, x: Any) -> Any:
-    return F.UpSampling(x, scale=2, sample_type="nearest")
