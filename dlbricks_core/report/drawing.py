@@ -14,7 +14,7 @@ from dlbricks_core.ir import Layer, TensorSpec
 from dlbricks_core.report.layout import Box, Point, layered
 from dlbricks_core.report.picture import Picture
 
-_LETTER, _LINE = 6.9, 15.0
+_LETTER, _LINE = 7.2, 15.0
 """Width and height that a character of 12 pixels takes at most."""
 
 _PADDING, _LABEL = 9.0, 22.0
@@ -31,7 +31,8 @@ class Shape:
         y: Upper side.
         width: To the right.
         height: Downwards.
-        lines: Text, line by line; the last ``details`` of them are less important.
+        lines: Text, line by line, of which the last ``details`` are less important; of a
+            module, what is written above and below.
         details: Number of such lines.
         critical: Whether it is on the critical path.
         unknown: Whether the cost of something in it is not known.
@@ -204,11 +205,11 @@ def _module(node: Repeated, picture: Picture, tags: dict[Hashable, str]) -> Draw
     module = node.module
     how = "in a row" if module.in_a_row else "side by side"
     every = range(module.start, module.end)
-    label = f"{module.copies} × {how}"
     cost = picture.cost(every)
-    lines = [f"{label} · {cost} in all" if cost else label]
+    lines = [f"{module.copies} × {how}", f"{cost} in all" if cost else ""]
     tag = tags.get(_kind(node, picture), "")
-    room = _LETTER * len(lines[0]) + 2 * _PADDING + (20 if tag else 0)
+    # Left of the line that comes in at the middle.
+    room = 2 * (_LETTER * max(map(len, lines)) + 2 * _PADDING)
     width = max(inside.width + 2 * _PADDING, room)
     height = inside.height + _LABEL + _PADDING
     left = (width - inside.width) / 2
