@@ -78,7 +78,7 @@ def _taken(chosen: Sequence[Module | None]) -> Iterator[Module]:
 
 
 def _candidates(cut: CutModel) -> dict[int, list[Module]]:
-    """By start, the longest run for every period that is no multiple of a shorter one's."""
+    """By start, the longest run for every period; none whose copies are runs themselves."""
     signatures = cut.layer_signatures
     numbers = {signature: i for i, signature in enumerate(dict.fromkeys(signatures))}
     kinds = np.array([numbers[signature] for signature in signatures], dtype=np.int64)
@@ -89,7 +89,8 @@ def _candidates(cut: CutModel) -> dict[int, list[Module]]:
         alike = np.concatenate(([0], np.cumsum(kinds[:-period] == kinds[period:])))
         for start in np.flatnonzero(alike[period:] - alike[:-period] == period):
             shorter = found.get(int(start), [])
-            if any(period % other.period == 0 for other in shorter):
+            inside = start + 2 * period
+            if any(period % each.period == 0 and each.end >= inside for each in shorter):
                 continue
             module = _module(int(start), period, kinds, links)
             if module is not None:
@@ -115,6 +116,8 @@ def _module(
     for i in range(start, start + period):
         if not _follows(links[i], links[i + period], start, period, entered):
             return None
+    if len(set(entered.values())) < len(entered):
+        return None
     outside = {a for i in range(start, start + period) for a in links[i] if a < start}
     in_a_row = any(a != b for a, b in entered.items())
     for copies in count(2):

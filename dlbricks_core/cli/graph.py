@@ -37,7 +37,7 @@ def command(
     """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
 
     The critical path is the one with the largest sum of latencies in the store where
-    --backend is given ('dlbricks run' puts them there), and otherwise of floating-point
+    --backend is given ('dlbricks run -G 1' puts them there), and otherwise of floating-point
     operations. Modules that repeat are drawn once, with their number.
     """
     output = Output(values)
@@ -71,7 +71,7 @@ def _picture(model: Model, found: LayerLatencies | None) -> Picture:
     threads = context.settings.threads
     where = f"{context.backend.name} {context.version}, {threads} thread{'s' * (threads > 1)}"
     if not found.ms:
-        reason = f"The store has no latencies of its layers on {where}."
+        reason = f"The store has no latencies of single layers on {where} (dlbricks run -G 1)."
         return Picture(cut, Costs.of(cut), reason)
     origin = f"Latencies: {where}, system {context.fingerprint}; without the timer's own cost."
     return Picture(cut, Costs.of(cut, found.ms), origin)

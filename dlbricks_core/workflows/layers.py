@@ -30,7 +30,8 @@ def layer_latencies(
     model: Model, options: MeasureOptions, store: ResultStore, system: str | None = None
 ) -> LayerLatencies:
     """Looks up every layer of a model; runs nothing. Arguments as for :func:`estimate`."""
-    result = estimate([model], CutOptions(), options, store, system)
+    single = CutOptions(granularity=1, strategy="chain", composer="sequential")
+    result = estimate([model], single, options, store, system)
     known = {
         each.brick.signature: Cost.brick(each.latency).ms for each in result.bricks if each.latency
     }

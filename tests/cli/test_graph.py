@@ -1,0 +1,108 @@
+"""``dlbricks graph``."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(path):
+    """The picture's texts, and its rectangles and lines by class."""
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    texts = [element.text for element in root.iter(f"{SVG}text") if element.text]
+    parts = [*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}path")]
+    width, height = float(root.get("width")), float(root.get("height"))
+    for rect in root.iter(f"{SVG}rect"):
+        if "x" in rect.attrib:
+            assert 0 <= float(rect.get("x")) <= width - float(rect.get("width"))
+            assert 0 <= float(rect.get("y")) <= height - float(rect.get("height"))
+    return texts, [part.get("class").split() for part in parts]
+
+
+def test_a_real_network(dlbricks, tmp_path, read):
+    done = dlbricks("graph", "onnx:resnet50", "-o", "out.svg", "--json", "out.json")
+    assert done.status == 0
+    assert "by floating-point operations" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    texts, classes = drawn(tmp_path / "out.svg")
+    text = " ".join(texts).replace("\N{NO-BREAK SPACE}", " ")
+    for word in (
+        "light_resnet50",
+        "5 × in a row",
+        "Conv 7×7 /2",
+        "1×2048×7×7",
+        "gpu_0/data_0: float32[1x3x224x224]",
+        "Critical path (bold) by floating-point",
+    ):
+        assert word in text
+    assert sum(each[0] == "module" for each in classes) == 4
+    shortcuts = [each for each in classes if each == ["layer"]]
+    assert len(shortcuts) == 4
+    assert ["line", "path"] in classes
+    data = read("out.json")
+    assert (data["drawn_layers"], len(data["layers"])) == (96, 176)
+    path = data["critical_path"]
+    assert len(path["layers"]) == 168
+    assert path["cost"] == sum(data["layers"][i]["cost"] for i in path["layers"])
+
+
+def test_latencies_from_the_store(dlbricks, tmp_path, read):
+    pytest.importorskip("onnxruntime")
+    how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
+    empty = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", *how)
+    assert empty.status == 3
+    assert "The store has no latencies of single layers" in empty.out
+    assert "by floating-point operations" in " ".join(drawn(tmp_path / "out.svg")[0])
+
+    run = ("onnx:squeezenet", *how, "-G", "1", "--no-end-to-end", "--json", "run.json")
+    assert dlbricks("run", *run).status == 0
+    done = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", "--json", "out.json", *how)
+    assert done.status == 0
+    text = " ".join(drawn(tmp_path / "out.svg")[0])
+    assert "by measured latencies" in text
+    assert re.search(r"onnxruntime \S+, 1 thread, system", text)
+    (model,) = read("run.json")["models"]
+    calls = {b["signature"]: b["latency_ms"] for b in read("run.json")["bricks"]}
+    path = read("out.json")["critical_path"]
+    # The parallel estimate is the path and the timer's cost once.
+    assert 0 <= model["parallel_estimate_ms"] - path["cost"] < min(calls.values()) + 0.1
+    assert path["missing"] == {}
+
+
+def test_layers_that_are_not_measured_are_named(dlbricks, save, tmp_path):
+    pytest.importorskip("onnxruntime")
+    how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
+    save("a", "Relu")
+    save("b", "Relu", "Tanh")
+    assert dlbricks("run", "a.onnx", *how, "-G", "1", "--no-end-to-end").status == 0
+    done = dlbricks("graph", "b.onnx", "-o", "out.svg", *how)
+    assert done.status == 3
+    assert "Cost not known, missing in the path's (dashed boxes): Tanh (1)." in done.out
+    _, classes = drawn(tmp_path / "out.svg")
+    assert any("unknown" in each for each in classes)
+
+
+def test_names_are_shown_as_they_are(dlbricks, tmp_path):
+    from onnx import TensorProto, helper, save_model
+
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4)) for n in ("<x&", "y")]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["<x&"], ["y"])], "g", *[[v] for v in values]
+    )
+    imports = [helper.make_opsetid("", 17)]
+    save_model(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "<b>.onnx")
+    assert dlbricks("graph", "<b>.onnx", "-o", "out.svg").status == 0
+    texts, _ = drawn(tmp_path / "out.svg")
+    assert "<b>" in texts
+    assert "<x&: float32[1x4]" in texts
+
+
+def test_what_cannot_be_drawn(dlbricks, save):
+    assert "names 9 models" in dlbricks("graph", "onnx:", "-o", "out.svg").err
+    save("a", "Relu")
+    done = dlbricks("graph", "a.onnx", "-o", "absent/out.svg")
+    assert done.status == 2
+    assert "cannot be written" in done.err
+    assert dlbricks("graph", "a.onnx").status == 2

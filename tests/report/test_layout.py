@@ -1,0 +1,69 @@
+"""Boxes do not overlap, and edges lead down around them."""
+
+import itertools
+import random
+
+import pytest
+
+from dlbricks_core.report.layout import Box, layered
+
+
+def overlap(a, at, b, bt):
+    (ax, ay), (bx, by) = at, bt
+    return (
+        ax < bx + b.width - 1e-6
+        and bx < ax + a.width - 1e-6
+        and ay < by + b.height - 1e-6
+        and by < ay + a.height - 1e-6
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_graphs(seed):
+    chance = random.Random(seed)
+    count = chance.randrange(1, 30)
+    boxes = [Box(chance.uniform(20, 200), chance.uniform(10, 60)) for _ in range(count)]
+    edges = {
+        (a, b) for a in range(count) for b in range(a + 1, count) if chance.random() < 2 / count
+    }
+    layout = layered(boxes, edges)
+    for (a, at), (b, bt) in itertools.combinations(zip(boxes, layout.places, strict=True), 2):
+        assert not overlap(a, at, b, bt)
+    for box, (x, y) in zip(boxes, layout.places, strict=True):
+        assert -1e-6 <= x <= layout.width - box.width + 1e-6
+        assert -1e-6 <= y <= layout.height - box.height + 1e-6
+    assert set(layout.routes) == edges
+    for (a, b), points in layout.routes.items():
+        (x, y), (to_x, to_y) = points[0], points[-1]
+        assert x == pytest.approx(layout.places[a][0] + boxes[a].width / 2)
+        assert y == pytest.approx(layout.places[a][1] + boxes[a].height)
+        assert to_x == pytest.approx(layout.places[b][0] + boxes[b].width / 2)
+        assert to_y == pytest.approx(layout.places[b][1])
+        assert all(one[1] <= two[1] + 1e-6 for one, two in itertools.pairwise(points))
+        # Where an edge passes a row, it passes between the boxes.
+        for (x, top), (_, bottom) in zip(points[::2], points[1::2], strict=True):
+            for v, (left, upper) in enumerate(layout.places):
+                if v not in (a, b) and upper < bottom - 1e-6 and upper + boxes[v].height > top:
+                    assert not left + 1e-6 < x < left + boxes[v].width - 1e-6
+
+
+def test_what_can_be_drawn_without_crossings_is():
+    # Two long paths side by side, given in the order that crosses.
+    edges = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 5), (4, 6), (5, 7), (6, 7)]
+    layout = layered([Box(50, 20)] * 8, edges)
+    left = [layout.places[v][0] < layout.places[w][0] for v, w in ((1, 2), (4, 3), (6, 5))]
+    assert len(set(left)) == 1
+
+
+def test_edges_enter_and_leave_where_the_box_says():
+    boxes = [Box(40, 10), Box(200, 50, enter=60, leave=-30), Box(40, 10)]
+    layout = layered(boxes, [(0, 1), (1, 2)])
+    middle = layout.places[1][0] + 100
+    assert layout.routes[0, 1][-1][0] == pytest.approx(middle + 60)
+    assert layout.routes[1, 2][0][0] == pytest.approx(middle - 30)
+    for points in layout.routes.values():
+        assert len({round(x, 3) for x, _ in points}) == 1
+
+
+def test_nothing_to_lay_out():
+    assert layered([], []).places == []
