@@ -103,9 +103,9 @@ def estimate(
     models: Sources,
     *,
     backend: str,
-    granularity: int = 1,
-    split: str = "chain",
-    composer: str = "sequential",
+    granularity: int | None = None,
+    split: str | None = None,
+    composer: str | None = None,
     end_to_end: bool = False,
     stored: bool = False,
     store: Store = None,
@@ -118,9 +118,10 @@ def estimate(
     Args:
         models: One or several, as :func:`load` takes them.
         backend: Name of the framework's plugin.
-        granularity: The most layers that a brick may hold.
-        split: Name of the split strategy.
-        composer: How brick latencies are joined.
+        granularity: The most layers that a brick may hold; ``None`` for the composer's own.
+        split: Name of the split strategy; ``None`` for the composer's own.
+        composer: How models are cut and latencies joined; ``None`` for the one that
+            estimates best, or for the paper's where a granularity or strategy is given.
         end_to_end: Whether to time the whole models too, to compare.
         stored: Whether to take everything from the store and run nothing.
         store: As for :func:`time`.
@@ -129,7 +130,7 @@ def estimate(
         **more: As for :func:`time`.
     """
     options = _measure_options(backend, runs, threads, more)
-    cut_options = CutOptions(granularity, split, composer)
+    cut_options = CutOptions.chosen(granularity, split, composer)
     with _opened(store) as opened:
         if stored:
             return Estimates(workflows.estimate(_models(models), cut_options, options, opened))

@@ -87,7 +87,17 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
     @abstractmethod
     def touch(self, loaded: LoadedT) -> None:
-        """Brings the inputs into the cache, as the layer before would have left them."""
+        """Leaves the caches as the layer before would have left them.
+
+        First the memory that results will go to, which in a model held something else a
+        moment ago, then the inputs.
+        """
+
+    def release(self, loaded: LoadedT) -> None:
+        """Drops the results of the last ``run``, as a model does when nobody needs them.
+
+        Called between timed runs; for frameworks that allocate results anew in every run.
+        """
 
     @abstractmethod
     def outputs(self, loaded: LoadedT) -> Mapping[str, Array]:
@@ -141,6 +151,25 @@ class Backend(ABC):
         lowering it changed.
         """
         return False
+
+    #: Whether the framework executes another graph than it is given.
+    rewrites: bool = False
+
+    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """What the framework makes of a whole model before it runs it.
+
+        Only called in a worker, and where ``rewrites`` says so. Bricks cut from the result
+        carry ``executed``: the timer has to run them just as they stand.
+
+        Args:
+            model: In canonical form, without opaque layers.
+            settings: Threads and options.
+            seed: Of the weights, where values are needed.
+
+        Raises:
+            UnsupportedError: If the framework cannot run the model.
+        """
+        return model
 
     @abstractmethod
     def check(self, model: Model) -> Mapping[int, str]:

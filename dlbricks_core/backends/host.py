@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from dlbricks_core.backends.base import BackendSettings, CpuTimer
+from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Layer, Model, TensorSpec
@@ -122,10 +122,13 @@ class TimerHost:
                 # middle of a model; next to nothing of the caches is taken for it.
                 run(self._wake)
                 synchronize(self._wake)
+                timer.release(self._wake)
             begin = perf_counter_ns()
             run(loaded)
             synchronize(loaded)
             samples.append((perf_counter_ns() - begin) / 1e6)
+            if touch:
+                timer.release(loaded)
         return samples
 
     def outputs(self, key: str) -> dict[str, Array]:
@@ -136,6 +139,11 @@ class TimerHost:
         """Frees one network."""
         self.timer.unload(self._loaded.pop(key))
         gc.collect()
+
+    def executed(self, backend: str, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """What the backend makes of a whole model."""
+        instance: Backend = load_object(backend)()
+        return instance.executed(model, settings, seed)
 
     def check(self, backend: str, models: Mapping[str, Model]) -> dict[str, str]:
         """Which of the models the backend cannot run: key and reason."""

@@ -46,15 +46,23 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class CutModel:
-    """A model and the bricks that it consists of, in order."""
+    """A model and the bricks that it consists of, in order.
+
+    Attributes:
+        model: In canonical form.
+        occurrences: Of the bricks, in the order in which they run.
+        executed: What was cut: the model itself, or what a backend makes of it.
+    """
 
     model: Model
     occurrences: tuple[Occurrence, ...]
+    executed: Model
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
         """Signature of every layer on its own: the paper's unit for counting repetition."""
-        single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1}
+        same = self.executed is self.model
+        single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1 and same}
         return tuple(
             single.get(i) or signature(self.model, (i,)) for i in range(len(self.model.layers))
         )
@@ -67,7 +75,7 @@ class CutModel:
     def operators(self, signature: str) -> tuple[str, ...]:
         """Operator types of one of the model's bricks."""
         occurrence = next(each for each in self.occurrences if each.signature == signature)
-        return tuple(self.model.layers[index].qualified_op for index in occurrence.layers)
+        return tuple(self.executed.layers[index].qualified_op for index in occurrence.layers)
 
     @cached_property
     def whole(self) -> Brick:
@@ -94,26 +102,44 @@ class BrickSet:
     models: list[CutModel] = field(default_factory=list)
 
     @classmethod
-    def of(cls, models: Iterable[Model], granularity: int = 1, strategy: str = "chain") -> BrickSet:
+    def of(
+        cls,
+        models: Iterable[Model],
+        granularity: int = 1,
+        strategy: str = "chain",
+        executed: Mapping[int, Model] | None = None,
+    ) -> BrickSet:
         """Cuts and deduplicates models.
+
+        Args:
+            models: In canonical form.
+            granularity: The most layers that a brick may hold.
+            strategy: Name of the split strategy.
+            executed: What a backend makes of models, by their position, to be cut in their place.
 
         Example:
             >>> BrickSet.of([model], granularity=3).bricks
         """
         bricks = cls(granularity, strategy)
-        for model in models:
-            bricks.add(model)
+        for position, model in enumerate(models):
+            bricks.add(model, (executed or {}).get(position))
         return bricks
 
-    def add(self, model: Model) -> CutModel:
-        """Cuts one more model and keeps those of its bricks that are new."""
+    def add(self, model: Model, executed: Model | None = None) -> CutModel:
+        """Cuts one more model and keeps those of its bricks that are new.
+
+        Args:
+            model: In canonical form.
+            executed: What a backend makes of it, to be cut in its place.
+        """
+        layers = executed or model
         occurrences = []
-        for sequence in split(model, self.granularity, self.strategy):
-            identity = signature(model, sequence)
+        for sequence in split(layers, self.granularity, self.strategy):
+            identity = signature(layers, sequence)
             if identity not in self.bricks:
-                self.bricks[identity] = Brick(identity, extract(model, sequence, identity))
+                self.bricks[identity] = Brick(identity, extract(layers, sequence, identity))
             occurrences.append(Occurrence(identity, sequence))
-        cut = CutModel(model, tuple(occurrences))
+        cut = CutModel(model, tuple(occurrences), layers)
         self.models.append(cut)
         return cut
 

@@ -64,6 +64,7 @@ def extract(model: Model, indices: Sequence[int], name: str) -> Model:
         weights=frozenset(new for new in renamed.values() if new.startswith("w")),
         constants=constants,
         opsets=model.opsets,
+        executed=model.executed,
     )
 
 

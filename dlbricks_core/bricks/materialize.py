@@ -124,6 +124,10 @@ _FLOAT_RULES: dict[str, dict[int, _Rule]] = {
 #: Weighted sums: their weights also make up for the power of what is summed.
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
+#: What nearly always reads the result of a rectifier, and takes as long as its data say:
+#: PyTorch's pooling branches on every comparison, which half a map of zeros makes easy.
+_RECTIFIED = frozenset({"MaxPool"})
+
 #: Layers that only move elements: an index that passes through one is still an index.
 _CARRIERS = frozenset(
     {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split",
@@ -182,20 +186,37 @@ class _Drawer:
         if spec.dtype.startswith("complex"):
             parts = [_floats(_UNIT, spec.sizes, rng) for _ in range(2)]
             return np.asarray(parts[0] + 1j * parts[1], dtype=dtype)
-        draw = _floats if name in model.weights else _activations
-        return np.asarray(draw(self._interval(name, spec), spec.sizes, rng), dtype=dtype)
+        interval = self._interval(name, spec)
+        if name in model.weights:
+            return np.asarray(_floats(interval, spec.sizes, rng), dtype=dtype)
+        values = _activations(interval, spec.sizes, rng)
+        if any(layer.op in _RECTIFIED for layer, _ in self._uses(name)):
+            np.maximum(values, 0, out=values)
+        return np.asarray(values, dtype=dtype)
 
     def _interval(self, name: str, spec: TensorSpec) -> _Range:
         for layer, position in self._uses(name):
             if layer.op == "Mul" and name in self._model.weights:
                 return _factor(spec)
             rule = _FLOAT_RULES.get(layer.op, {}).get(position)
-            if rule is not None:
+            if rule is not None and not self._is_scaled_input(name, layer):
                 drawn = rule(layer, spec)
                 if layer.op in _WEIGHTED and position == 1 and name in self._model.weights:
                     drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
                 return drawn
         return _SMALL if name in self._model.weights else _UNIT
+
+    def _is_scaled_input(self, name: str, layer: Layer) -> bool:
+        """Whether the layer multiplies what the user feeds by a known number.
+
+        Close to one, an image would be nearly even, and normalizing it would magnify rounding.
+        """
+        constants = self._model.constants
+        return (
+            layer.op == "Mul"
+            and name not in self._model.weights
+            and any(other in constants for other in layer.inputs)
+        )
 
     def _uses(self, name: str) -> Iterator[tuple[Layer, int]]:
         for index in self._model.consumers.get(name, ()):

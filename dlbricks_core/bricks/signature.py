@@ -35,7 +35,7 @@ def signature(model: Model, sequence: Iterable[int]) -> str:
     indices = tuple(sequence)
     live = live_outputs(model, indices)
     seen: dict[str, str] = {}
-    words = [_VERSION]
+    words = [_VERSION, model.executed] if model.executed else [_VERSION]
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))

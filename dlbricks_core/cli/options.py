@@ -12,7 +12,7 @@ import click
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.importers import parse_shape
 from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions
+from dlbricks_core.workflows import DEFAULT_COMPOSER, CutOptions, LoadOptions, MeasureOptions
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -52,22 +52,21 @@ cut_options = _group(
         "-G",
         "--granularity",
         type=_POSITIVE,
-        default=1,
-        show_default=True,
-        help="The most layers that a brick may hold.",
+        help="The most layers that a brick may hold; asks for the paper's sum of chains "
+        "unless a composer is named.",
     ),
     click.option(
         "--split",
         "strategy",
         type=click.Choice(list(STRATEGIES)),
-        default="chain",
-        show_default=True,
         help="How models are cut.",
     ),
 )
 
 composer_option = click.option(
-    "--composer", default="sequential", show_default=True, help="How brick latencies are joined."
+    "--composer",
+    help=f"How models are cut and latencies joined.  [default: {DEFAULT_COMPOSER}; with -G or "
+    "--split the paper's, sequential]",
 )
 
 _protocol_options = (
@@ -200,10 +199,12 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
 
 
 def cut_options_of(values: dict[str, Any]) -> CutOptions:
-    """What the options of ``cut_options`` and ``composer_option`` say."""
-    return CutOptions(
-        values["granularity"], values["strategy"], values.get("composer", "sequential")
-    )
+    """What the options of ``cut_options`` and ``composer_option`` say.
+
+    Commands without the option for a composer work on the paper's layer sequences.
+    """
+    composer = values.get("composer") if "composer" in values else "sequential"
+    return CutOptions.chosen(values["granularity"], values["strategy"], composer)
 
 
 def measure_options_of(values: dict[str, Any]) -> MeasureOptions:

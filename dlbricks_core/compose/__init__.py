@@ -2,6 +2,7 @@
 
 from dlbricks_core.compose.base import Composer, Estimate
 from dlbricks_core.compose.parallel import Parallel, brick_graph
+from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.compose.sequential import Sequential
 
-__all__ = ["Composer", "Estimate", "Parallel", "Sequential", "brick_graph"]
+__all__ = ["Composer", "Estimate", "Parallel", "Segmented", "Sequential", "brick_graph"]

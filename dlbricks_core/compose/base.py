@@ -42,6 +42,11 @@ class Composer(ABC):
 
     #: Name that ``--composer`` takes, equal to the entry point's name.
     name: str
+    #: Whether bricks are cut from what the backend makes of a model, or from the model.
+    executed: bool = False
+    #: How models are cut unless the user says otherwise: strategy and granularity.
+    strategy: str = "chain"
+    granularity: int = 1
 
     @abstractmethod
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:

@@ -83,6 +83,7 @@ class Model:
             and the like are read from here; a large weight never has an entry.
         opsets: Operator set version by domain.
         source: Where the model came from.
+        executed: Backend that runs these layers just as they stand; empty in canonical form.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Model:
     constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
+    executed: str = ""
 
     @cached_property
     def producers(self) -> Mapping[str, int]:

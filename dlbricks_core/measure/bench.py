@@ -113,6 +113,12 @@ class Bench:
             self._in_worker.remove(key)
             self._call("unload", key)
 
+    def executed(self, model: Model) -> Model:
+        """What the backend makes of a whole model before it runs it."""
+        settings = self._settings
+        made: Model = self._call("executed", self._target, model, settings.backend, settings.seed)
+        return made
+
     def unsupported(self, models: Mapping[str, Model]) -> dict[str, str]:
         """Which networks the backend has no counterpart for: key and reason."""
         reasons: dict[str, str] = {}

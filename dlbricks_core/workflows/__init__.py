@@ -17,6 +17,7 @@ from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import (
+    DEFAULT_COMPOSER,
     Benchmarking,
     BrickResult,
     CutOptions,
@@ -28,6 +29,7 @@ from dlbricks_core.workflows.run import run
 from dlbricks_core.workflows.verify import Lacking, Verdict, VerifyOptions, verify
 
 __all__ = [
+    "DEFAULT_COMPOSER",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
 from dlbricks_core.workflows.run import run_targets
 
@@ -34,7 +35,7 @@ def estimate(
     context = Context.of(options)
     if system is not None:
         context = context.on(_fingerprint(store, system))
-    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
+    brickset = cut_models(models, cut_options, context, options, Observer())
     keys = [
         context.key(target.brick.signature, target.kind)
         for target in run_targets(brickset, end_to_end=True, backend=context.backend)

@@ -13,9 +13,10 @@ from dlbricks_core.ir import Model
 from dlbricks_core.store import Measurement, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups, relative_half_width
+from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
-from dlbricks_core.workflows.run import run, run_targets
+from dlbricks_core.workflows.run import run_bricks, run_targets
 
 PRECISION = 0.01
 """Relative half-width of the intervals at which costs are compared."""
@@ -43,18 +44,17 @@ def evaluate(
         observer: Told of progress.
         precision: At which the costs of both ways of benchmarking are compared.
     """
-    if not options.force and not _timed_together(models, cut_options, options, store):
+    context = Context.of(options)
+    brickset = cut_models(models, cut_options, context, options, observer)
+    if not options.force and not _timed_together(brickset, context, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
         options = replace(options, force=True)
-    return Evaluation.of(run(models, cut_options, options, store, observer), precision)
+    result = run_bricks(brickset, cut_options, context, options, store, observer)
+    return Evaluation.of(result, precision)
 
 
-def _timed_together(
-    models: Sequence[Model], cut_options: CutOptions, options: MeasureOptions, store: ResultStore
-) -> bool:
+def _timed_together(brickset: BrickSet, context: Context, store: ResultStore) -> bool:
     """Whether one session took part in all that is wanted, or nothing was timed yet."""
-    context = Context.of(options)
-    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
     targets = run_targets(brickset, end_to_end=True, backend=context.backend)
     keys = {context.key(target.brick.signature, target.kind) for target in targets}
     found = store.get(keys)

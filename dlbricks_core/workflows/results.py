@@ -33,6 +33,27 @@ class CutOptions:
     strategy: str = "chain"
     composer: str = "sequential"
 
+    @classmethod
+    def chosen(
+        cls, granularity: int | None, strategy: str | None, composer: str | None
+    ) -> CutOptions:
+        """What is meant where the user left something open.
+
+        Whoever asks for a granularity or a strategy and for no composer gets the paper's
+        sum; whoever asks for nothing gets the composer that estimates best.
+
+        Raises:
+            PluginError: If there is no such composer, or it is broken.
+        """
+        if composer is None:
+            asked = granularity is not None or strategy is not None
+            composer = "sequential" if asked else DEFAULT_COMPOSER
+        found = find_composer(composer)
+        return cls(granularity or found.granularity, strategy or found.strategy, composer)
+
+
+DEFAULT_COMPOSER = "segmented"
+
 
 @dataclass(frozen=True)
 class ModelResult:

@@ -9,9 +9,10 @@ from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.ir import Model
 from dlbricks_core.store import Kind, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, RunResult, assemble, find_composer
+from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
 
 
 def run(
@@ -34,9 +35,23 @@ def run(
         end_to_end: Whether to time the whole models as well, to compare.
     """
     context = Context.of(options)
-    find_composer(cut_options.composer)  # a wrong name is better found before an hour of timing
-    observer.stage("Cutting models into bricks")
-    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
+    brickset = cut_models(models, cut_options, context, options, observer)
+    return run_bricks(
+        brickset, cut_options, context, options, store, observer, end_to_end=end_to_end
+    )
+
+
+def run_bricks(
+    brickset: BrickSet,
+    cut_options: CutOptions,
+    context: Context,
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool = True,
+) -> RunResult:
+    """The same for models that are cut already."""
     targets = run_targets(brickset, end_to_end=end_to_end, backend=context.backend)
     outcome = measure(targets, context, options, store, observer)
     return assemble(context, options, cut_options, brickset, outcome)

@@ -55,8 +55,19 @@ class OnnxruntimeBackend(Backend):
 
         return OnnxruntimeTimer(settings)
 
+    #: It fuses layers and keeps feature maps in a blocked layout.
+    rewrites = True
+
+    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """The graph after ONNX Runtime's optimizations."""
+        from dlbricks_onnxruntime.executed import executed
+
+        return executed(model, settings, seed)
+
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that ONNX Runtime has no CPU kernel for."""
         from dlbricks_onnxruntime.check import unsupported
 
+        if model.executed:  # ONNX Runtime made these layers
+            return {}
         return unsupported(model)

@@ -1,0 +1,19 @@
+"""The sum over segments of what the backend really executes."""
+
+from __future__ import annotations
+
+from dlbricks_core.compose.sequential import Sequential
+
+
+class Segmented(Sequential):
+    """Sequential total latency over segments, cut from the graph that the backend executes.
+
+    A segment holds what a framework fuses, and the layouts and buffers that its layers
+    share: what crosses between two of them is one tensor, in the form in which the backend
+    hands it on.
+    """
+
+    name = "segmented"
+    executed = True
+    strategy = "segments"
+    granularity = 64

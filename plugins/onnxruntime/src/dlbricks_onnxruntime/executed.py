@@ -1,0 +1,64 @@
+"""The graph that ONNX Runtime really executes: fused, and in its blocked layout."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import onnxruntime as ort
+from onnx import ModelProto, helper
+
+from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.bricks import materialize
+from dlbricks_core.ir import Model, dtype_name, read_model, to_onnx
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_onnxruntime.timer import create_session, session_options, without_optimizations
+
+
+def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
+    """What is left of a model after ONNX Runtime's optimizations, to be run without them.
+
+    ONNX Runtime saves its optimized graph. The layers' shapes are not all in there: one
+    run of it, with every tensor for an output, tells them.
+
+    Args:
+        model: In canonical form, without opaque layers.
+        settings: Whose ``optimizations`` are applied.
+        seed: Of the weights, whose values decide nothing but what is folded.
+    """
+    network = materialize(model, seed)
+    with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
+        path = Path(folder) / "executed.onnx"
+        options = session_options(settings)
+        options.optimized_model_filepath = str(path)
+        options.add_session_config_entry(_WEIGHTS_FILE, "weights")
+        create_session(to_onnx(model, network.weights), options)
+        proto = onnx.load(path, load_external_data=False)
+        _complete(proto, path, network, settings)
+        made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
+    return replace(made, executed="onnxruntime")
+
+
+_WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
+
+
+def _complete(proto: ModelProto, path: Path, network: Network, settings: BackendSettings) -> None:
+    """Writes type and shape of every tensor into the graph, from one run."""
+    graph = proto.graph
+    names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
+    outputs = list(graph.output)
+    del graph.output[:]
+    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    onnx.save(proto, path)
+    options = session_options(without_optimizations(settings))
+    session = ort.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+    values = session.run(names, dict(network.inputs))
+    del graph.output[:]
+    graph.output.extend(outputs)
+    del graph.value_info[:]
+    graph.value_info.extend(
+        helper.make_tensor_value_info(name, DTYPE_NUMBERS[dtype_name(value.dtype)], value.shape)
+        for name, value in zip(names, values, strict=True)
+    )
