@@ -17,11 +17,16 @@ from dlbricks_core.worker import WorkerProcess
 _TIMEOUT_S = 300.0
 
 _DESCRIBE = """
-import json, sys
+import dataclasses, json, sys
 from dlbricks_core.plugins import load_object
 target, *modules = sys.argv[1:]
-names = list(load_object(target)().names())
-print(json.dumps({"names": names, "imported": [m for m in modules if m in sys.modules]}))
+collection = load_object(target)()
+notes = {name: collection.describe(name) for name in collection.names()}
+print(json.dumps({
+    "names": list(collection.names()),
+    "notes": {name: dataclasses.asdict(each) for name, each in notes.items() if each},
+    "imported": [m for m in modules if m in sys.modules],
+}))
 """
 
 
@@ -59,6 +64,8 @@ class CollectionConformance(Suite):
     def test_names_need_no_framework(self) -> None:
         """A list of names is quick; every name is there once and can be typed.
 
+        So is what the collection says about its models, if it does.
+
         Where the names are the user's own, there is no list, but a pattern of what to type.
         """
         found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
@@ -71,6 +78,10 @@ class CollectionConformance(Suite):
         assert len(set(names)) == len(names)
         assert all(name and not set(name) & set(" \n\t:") for name in names)
         assert self.sample in names
+        for notes in found["notes"].values():
+            assert notes["title"]
+            sizes = [size for shape in notes["inputs"].values() for size in shape]
+            assert all(isinstance(size, int) and size > 0 for size in sizes)
 
     def test_the_sample_becomes_canonical(self, worker: WorkerProcess) -> None:
         """Layers with static shapes."""
@@ -78,6 +89,15 @@ class CollectionConformance(Suite):
         assert len(model.layers) > 1
         assert not [layer.opaque for layer in model.layers if layer.opaque]
         assert all(spec.is_static for spec in model.tensors.values())
+
+    def test_the_inputs_are_those_that_it_tells(self, worker: WorkerProcess) -> None:
+        """Names and shapes, where the collection says anything about the sample."""
+        notes = self.plugin().describe(self.sample)
+        if notes is None or not notes.inputs:
+            return
+        model = normalize(self.build(worker, self.sample), batch=self.options.batch)
+        found = {name: model.tensors[name].sizes[1:] for name in model.inputs}
+        assert found == dict(notes.inputs)
 
     def test_the_model_says_where_it_came_from(self, worker: WorkerProcess) -> None:
         """The source is what the user types."""
