@@ -23,6 +23,7 @@ _VARIABLES = {
     _RULE: "var(--rule)",
     **{colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)},
 }
+_PARTS = (*_SERIES[:5], _RULE)
 #: Told apart by shape as well: colours may not be seen.
 _MARKERS = "osD^vP"
 _STYLE: dict[Any, Any] = {
@@ -104,12 +105,15 @@ def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
 def stacked(
     name: str, rows: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, title: str
 ) -> Markup:
-    """One bar for each label, of parts one after another; arguments as for :func:`dots`."""
+    """One bar for each label, of parts one after another; arguments as for :func:`dots`.
+
+    A sixth part is taken for the rest, and grey.
+    """
     figure, axes = _rows(rows, height=0.26)
     start = [0.0] * len(rows)
     for i, (label, parts) in enumerate(series.items()):
         axes.barh(range(len(rows)), parts, left=start, height=0.72,
-                  color=_SERIES[i % len(_SERIES)], label=label)  # fmt: skip
+                  color=_PARTS[i % len(_PARTS)], label=label)  # fmt: skip
         start = [before + part for before, part in zip(start, parts, strict=True)]
     axes.set_xlim(0, max(start))
     return _finished(figure, axes, name, unit, title, legend=True)
