@@ -30,7 +30,7 @@ _spec.loader.exec_module(paper_table)
 
 with_tables = pytest.mark.skipif(
     not paper_table.TABLES.is_dir(),
-    reason=f"the paper's tables are not here ({paper_table.TABLES.name} beside the repository)",
+    reason="the paper's tables, shared/table1 beside the repository, are not here",
 )
 NUMBERS = [str(number) for number in range(1, 51)]
 
