@@ -59,10 +59,13 @@ class TensorSpec:
         dtype: ONNX element type in lower case, ``"float32"`` for ``FLOAT``;
             ``"undefined"`` where it is unknown.
         shape: One entry per axis, or ``None`` where not even the rank is known.
+        layout: How a backend holds it, where that changes what its readers cost; empty in
+            canonical form.
     """
 
     dtype: str
     shape: tuple[Dim, ...] | None
+    layout: str = ""
 
     @property
     def is_static(self) -> bool:
@@ -102,4 +105,4 @@ class TensorSpec:
 
     def __str__(self) -> str:
         dims = "?" if self.shape is None else "x".join(str(d or "?") for d in self.shape)
-        return f"{self.dtype}[{dims}]"
+        return f"{self.dtype}[{dims}]{self.layout}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
 from dlbricks_core.errors import BackendError, PluginError
 from dlbricks_core.ir import Model
+from dlbricks_mxnet.layouts import with_layouts
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import MxnetTimer
@@ -99,6 +100,15 @@ class MxnetBackend(Backend):
     def native(self, source: str) -> bool:
         """Whether it is a network of the Gluon zoo or a model file of MXNet's."""
         return source.startswith("mxnet:") or source.endswith("-symbol.json")
+
+    #: Its layers stay as they are; feature maps between them do not all have one layout.
+    rewrites = True
+
+    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """The model with the layouts in which feature maps reach their readers."""
+        if settings.options.get("inputs", "blocked") == "plain":
+            return model
+        return with_layouts(model)
 
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from dlbricks_core.backends import BackendSettings, CpuTimer, Network
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import Model, TensorSpec
 from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.layouts import PLAIN, may_be_blocked
 from dlbricks_mxnet.lowering import Lowered, lower
 from dlbricks_mxnet.native import original
 
@@ -55,9 +56,12 @@ class MxnetTimer(CpuTimer[Loaded]):
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
         lowered = lower(network)
+        specs = network.model.specs(network.model.inputs)
         fed = {
-            name: self._lay_out(_place(value))
-            for name, value in lowered.feed(network.inputs, network.model).items()
+            name: self._lay_out(_place(value), spec)
+            for (name, value), spec in zip(
+                lowered.feed(network.inputs, network.model).items(), specs, strict=True
+            )
         }
         held = {name: _place(value) for name, value in lowered.arrays.items()}
         start = self._prepare(lowered, {**held, **fed})
@@ -148,14 +152,14 @@ _EXECUTORS: dict[str, Callable[[Lowered, Mapping[str, NDArray]], Start]] = {
 }
 
 
-def _blocked(array: NDArray) -> NDArray:
+def _blocked(array: NDArray, spec: TensorSpec) -> NDArray:
     """The input as a convolution would leave it: in oneDNN's blocked layout.
 
     A feature map in the middle of a network nearly always comes from a convolution or
     from what keeps its layout, and stays blocked until something needs it otherwise. Fed
     in plain layout, every brick would pay for a conversion that the model pays for once.
     """
-    if array.ndim != 4 or array.dtype != np.float32 or array.shape[1] % _BLOCK:
+    if not may_be_blocked(spec) or spec.layout == PLAIN:
         return array
     channels = array.shape[1]
     ones = mx.nd.ones((channels, 1, 1, 1))
@@ -164,12 +168,14 @@ def _blocked(array: NDArray) -> NDArray:
     )
 
 
-def _plain(array: NDArray) -> NDArray:
+def _plain(array: NDArray, spec: TensorSpec) -> NDArray:
     return array
 
 
-_BLOCK = 8
-_LAYOUTS: dict[str, Callable[[NDArray], NDArray]] = {"blocked": _blocked, "plain": _plain}
+_LAYOUTS: dict[str, Callable[[NDArray, TensorSpec], NDArray]] = {
+    "blocked": _blocked,
+    "plain": _plain,
+}
 
 
 def _place(value: np.ndarray[Any, Any]) -> NDArray:
