@@ -7,6 +7,17 @@ from dlbricks_core.backends.base import (
     BackendSettings,
     CpuTimer,
     Network,
+    Profile,
+    ProfiledLayer,
 )
 
-__all__ = ["Array", "Backend", "BackendOption", "BackendSettings", "CpuTimer", "Network"]
+__all__ = [
+    "Array",
+    "Backend",
+    "BackendOption",
+    "BackendSettings",
+    "CpuTimer",
+    "Network",
+    "Profile",
+    "ProfiledLayer",
+]

@@ -17,6 +17,8 @@ __all__ = [
     "BackendSettings",
     "CpuTimer",
     "Network",
+    "Profile",
+    "ProfiledLayer",
 ]
 
 LoadedT = TypeVar("LoadedT")
@@ -48,6 +50,43 @@ class BackendSettings:
 
     threads: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProfiledLayer:
+    """A layer that the framework executed, and its share of a run.
+
+    Attributes:
+        name: As the framework calls it, only for people to read.
+        operator: Its type.
+        outputs: Names of the tensors that it computes: those of the model where it is a
+            layer of the model, those of :meth:`Backend.executed` otherwise.
+        ms: Median over the profiled runs, in milliseconds.
+    """
+
+    name: str
+    operator: str
+    outputs: tuple[str, ...]
+    ms: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a whole model goes, as its framework sees it.
+
+    Attributes:
+        layers: In the order in which they ran.
+        run_ms: Median latency of a profiled run, in milliseconds. Profiling itself takes
+            time: a run that nobody looks into is faster.
+    """
+
+    layers: Sequence[ProfiledLayer]
+    run_ms: float
+
+    @property
+    def sum_ms(self) -> float:
+        """What all layers took, in milliseconds."""
+        return sum(layer.ms for layer in self.layers)
 
 
 class CpuTimer(ABC, Generic[LoadedT]):
@@ -102,6 +141,21 @@ class CpuTimer(ABC, Generic[LoadedT]):
     @abstractmethod
     def outputs(self, loaded: LoadedT) -> Mapping[str, Array]:
         """Results of the last ``run`` by tensor name, as numpy arrays."""
+
+    def profile(self, network: Network, runs: int) -> Profile:
+        """Where the time of a whole model goes, layer by layer.
+
+        The network is loaded as ``load`` does, but so that it can be looked into, and
+        unloaded again.
+
+        Args:
+            network: With the names of tensors that ``Backend.executed`` is given.
+            runs: How many count; a few more warm it up.
+
+        Raises:
+            UnsupportedError: If the framework does not tell.
+        """
+        raise UnsupportedError("its framework has no profile of single layers")
 
     @abstractmethod
     def unload(self, loaded: LoadedT) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer
+from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer, Profile
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Layer, Model, TensorSpec
@@ -144,6 +144,10 @@ class TimerHost:
         """What the backend makes of a whole model."""
         instance: Backend = load_object(backend)()
         return instance.executed(model, settings, seed)
+
+    def profile(self, model: Model, seed: int, runs: int) -> Profile:
+        """Where the time of a whole model goes, as the framework itself sees it."""
+        return self.timer.profile(materialize(model, seed), runs)
 
     def check(self, backend: str, models: Mapping[str, Model]) -> dict[str, str]:
         """Which of the models the backend cannot run: key and reason."""

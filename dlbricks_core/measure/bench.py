@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.backends import Backend, BackendSettings, Profile
 from dlbricks_core.backends.host import CALLS
 from dlbricks_core.ir import Array, Model
 from dlbricks_core.worker import WorkerError, WorkerProcess
@@ -118,6 +118,21 @@ class Bench:
         settings = self._settings
         made: Model = self._call("executed", self._target, model, settings.backend, settings.seed)
         return made
+
+    def profile(self, model: Model, runs: int, latency_ms: float) -> Profile:
+        """Where the time of a whole model goes, as the framework itself sees it.
+
+        Args:
+            model: In canonical form, with the names that ``executed`` is given.
+            runs: How many count.
+            latency_ms: What a run takes about; profiled, it may take much longer.
+
+        Raises:
+            UnsupportedError: If the framework does not tell.
+        """
+        loop_s = 20 * runs * latency_ms / 1e3
+        found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)
+        return found
 
     def unsupported(self, models: Mapping[str, Model]) -> dict[str, str]:
         """Which networks the backend has no counterpart for: key and reason."""

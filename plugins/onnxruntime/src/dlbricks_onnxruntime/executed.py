@@ -30,15 +30,34 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
     """
     network = materialize(model, seed)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-        path = Path(folder) / "executed.onnx"
         options = session_options(settings)
-        options.optimized_model_filepath = str(path)
-        options.add_session_config_entry(_WEIGHTS_FILE, "weights")
-        create_session(to_onnx(model, network.weights), options)
+        path = saving(options, Path(folder))
+        create_session(to_onnx(named(model), network.weights), options)
         proto = onnx.load(path, load_external_data=False)
         _complete(proto, path, network, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
     return replace(made, executed="onnxruntime")
+
+
+def named(model: Model) -> Model:
+    """The model with a name of its own for every layer.
+
+    ONNX Runtime derives names of what it makes from those of what it finds, and tells
+    layers apart by them when it profiles.
+    """
+    names = {layer.name for layer in model.layers}
+    if "" not in names and len(names) == len(model.layers):
+        return model
+    layers = (replace(layer, name=f"{layer.op}_{i}") for i, layer in enumerate(model.layers))
+    return replace(model, layers=tuple(layers))
+
+
+def saving(options: ort.SessionOptions, folder: Path) -> Path:
+    """Where a session with these options will write the graph that it executes."""
+    path = folder / "executed.onnx"
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry(_WEIGHTS_FILE, "weights")
+    return path
 
 
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype, save_onnx, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
@@ -60,20 +60,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         # Layers that ONNX Runtime itself made are not to be rewritten again.
         settings = without_optimizations(self._settings) if model.executed else self._settings
         session = create_session(to_onnx(model, network.weights), session_options(settings))
-        binding = session.io_binding()
-        specs = model.tensors
-        inputs = {name: np.array(network.inputs[name], order="C") for name in model.inputs}
-        outputs = {
-            name: inputs[name]
-            if name in inputs
-            else np.zeros(specs[name].sizes, dtype=numpy_dtype(specs[name].dtype))
-            for name in model.outputs
-        }
-        for name, array in inputs.items():
-            binding.bind_ortvalue_input(name, _value(specs[name], array))
-        for name, array in outputs.items():
-            binding.bind_ortvalue_output(name, _value(specs[name], array))
-        return Loaded(session, binding, inputs, outputs)
+        return bind(session, network)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -94,6 +81,12 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Results of the last run by name."""
         return {name: array.copy() for name, array in loaded.outputs.items()}
 
+    def profile(self, network: Network, runs: int) -> Profile:
+        """What ONNX Runtime's profiler says of every node that it executes."""
+        from dlbricks_onnxruntime.profile import profile
+
+        return profile(network, self._settings, runs)
+
     def unload(self, loaded: Loaded) -> None:
         """Drops the session with all that it holds."""
         loaded.binding.clear_binding_inputs()
@@ -104,6 +97,24 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def close(self) -> None:
         """Sessions own everything; nothing is left to free."""
+
+
+def bind(session: ort.InferenceSession, network: Network) -> Loaded:
+    """Binds memory for every input and output of a network to its session."""
+    model, binding = network.model, session.io_binding()
+    specs = model.tensors
+    inputs = {name: np.array(network.inputs[name], order="C") for name in model.inputs}
+    outputs = {
+        name: inputs[name]
+        if name in inputs
+        else np.zeros(specs[name].sizes, dtype=numpy_dtype(specs[name].dtype))
+        for name in model.outputs
+    }
+    for name, array in inputs.items():
+        binding.bind_ortvalue_input(name, _value(specs[name], array))
+    for name, array in outputs.items():
+        binding.bind_ortvalue_output(name, _value(specs[name], array))
+    return Loaded(session, binding, inputs, outputs)
 
 
 def without_optimizations(settings: BackendSettings) -> BackendSettings:

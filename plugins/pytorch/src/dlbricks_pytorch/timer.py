@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import fx
 
-from dlbricks_core.backends import BackendSettings, CpuTimer, Network
-from dlbricks_core.errors import BackendError
+from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.tensors import from_numpy, to_numpy
 
@@ -57,13 +58,7 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles where asked."""
-        module = lower(network.model, network.weights)
-        if self._channels_last:
-            for name, buffer in list(module.named_buffers()):
-                module.register_buffer(name, _channels_last(buffer))
-        inputs = [from_numpy(network.inputs[name]) for name in network.model.inputs]
-        if self._channels_last:
-            inputs = [_channels_last(tensor) for tensor in inputs]
+        module, inputs = self._lowered(network)
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
@@ -98,6 +93,14 @@ class PytorchTimer(CpuTimer[Loaded]):
             for name, tensor in zip(loaded.outputs, loaded.results, strict=True)
         }
 
+    def profile(self, network: Network, runs: int) -> Profile:
+        """Time of every layer, taken around its torch calls."""
+        if self._compile != "off":
+            raise UnsupportedError("what torch.compile makes of a model has no layers left")
+        from dlbricks_pytorch.profile import profile
+
+        return profile(network.model, *self._lowered(network), runs)
+
     def unload(self, loaded: Loaded) -> None:
         """Drops weights, inputs and results, and what was compiled for them."""
         loaded.results = loaded.inputs = ()
@@ -108,6 +111,15 @@ class PytorchTimer(CpuTimer[Loaded]):
         if self._compile != "off":
             torch.compiler.reset()
         self._mode.__exit__(None, None, None)
+
+    def _lowered(self, network: Network) -> tuple[fx.GraphModule, list[torch.Tensor]]:
+        module = lower(network.model, network.weights)
+        inputs = [from_numpy(network.inputs[name]) for name in network.model.inputs]
+        if self._channels_last:
+            for name, buffer in list(module.named_buffers()):
+                module.register_buffer(name, _channels_last(buffer))
+            inputs = [_channels_last(tensor) for tensor in inputs]
+        return module, inputs
 
     def _compiled(
         self, forward: Callable[..., Any], inputs: list[torch.Tensor]

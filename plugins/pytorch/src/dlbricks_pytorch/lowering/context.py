@@ -213,8 +213,10 @@ class LayerContext:
         return self._builder.constant(tensor.contiguous())
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
-        """A call of a torch function."""
-        return self._builder.graph.call_function(function, args, kwargs)
+        """A call of a torch function, which knows the layer that it is part of."""
+        node = self._builder.graph.call_function(function, args, kwargs)
+        node.meta["layer"] = self.layer
+        return node
 
     def item(self, node: fx.Node, index: int) -> fx.Node:
         """One of the results of a call that returns several."""
