@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ class Module:
         entries: Tensors that the first copy reads of the rest of the model.
         in_a_row: Whether a copy reads what the one before it makes; copies that do not are
             side by side.
+        inside: Modules within the first copy, and so within each.
     """
 
     start: int
@@ -33,108 +33,199 @@ class Module:
     copies: int
     entries: int
     in_a_row: bool
+    inside: tuple[Module, ...] = ()
 
     @property
     def end(self) -> int:
         """The layer after the last copy."""
         return self.start + self.period * self.copies
 
-    def __contains__(self, layer: int) -> bool:
-        return self.start <= layer < self.end
+    @property
+    def drawn(self) -> int:
+        """Layers of one copy when modules inside count once."""
+        return self.period - sum(each.end - each.start - each.drawn for each in self.inside)
 
 
 def repeated_modules(cut: CutModel) -> list[Module]:
-    """The runs of equal copies that leave the fewest layers when each copy counts once.
+    """The runs of equal copies that leave the fewest layers when one copy stands for all.
 
     Copies are equal when their layers have the same signatures one by one and each reads
     the corresponding tensors: of its own copy, of the copy before, or the same tensor from
-    outside. What copies read of the copy before, the first one reads from outside. Runs do
-    not overlap. Of runs that leave equally many layers, the one with fewer tensors that enter
-    it is taken, and of those the last.
+    outside. What copies read of the copy before, the first one reads from outside. Of copies
+    in a row, only the last is read by others. Runs do not overlap. Of runs that leave equally
+    many layers, the one with fewer tensors that enter it is taken, and of those the last.
+    Within a copy, there are modules in the same way.
     """
-    candidates = _candidates(cut)
-    size = len(cut.model.layers)
-    # From the back: layers that are left, tensors that enter modules, and starts (negative).
-    best: list[tuple[int, int, int]] = [(0, 0, 0)] * (size + 1)
-    chosen: list[Module | None] = [None] * size
-    for start in reversed(range(size)):
-        left, entries, starts = best[start + 1]
-        best[start] = (left + 1, entries, starts)
-        for each in candidates.get(start, ()):
-            left, entries, starts = best[each.end]
-            value = (left + each.period, entries + each.entries, starts - each.start)
-            if value < best[start]:
-                best[start], chosen[start] = value, each
-    return list(_taken(chosen))
+    candidates = _Wiring.of(cut).candidates()
+    return list(_Search(candidates).best(0, len(cut.model.layers)).modules)
 
 
-def _taken(chosen: Sequence[Module | None]) -> Iterator[Module]:
-    start = 0
-    while start < len(chosen):
-        module = chosen[start]
-        if module is not None:
-            yield module
-        start = module.end if module is not None else start + 1
+@dataclass(frozen=True, order=True)
+class _Choice:
+    """Modules of a range of layers, the better the less.
+
+    Attributes:
+        left: Layers that are left.
+        entries: Tensors that enter modules.
+        starts: Sum of the modules' starts, negative.
+        modules: One after another.
+    """
+
+    left: int = 0
+    entries: int = 0
+    starts: int = 0
+    modules: tuple[Module, ...] = field(default=(), compare=False)
 
 
-def _candidates(cut: CutModel) -> dict[int, list[Module]]:
-    """By start, the longest run for every period; none whose copies are runs themselves."""
-    signatures = cut.layer_signatures
-    numbers = {signature: i for i, signature in enumerate(dict.fromkeys(signatures))}
-    kinds = np.array([numbers[signature] for signature in signatures], dtype=np.int64)
-    links = _links(cut.model)
-    found: dict[int, list[Module]] = {}
-    for period in range(1, len(kinds) // 2 + 1):
-        # A run of two copies has as many pairs of equal layers as a copy has layers.
-        alike = np.concatenate(([0], np.cumsum(kinds[:-period] == kinds[period:])))
-        for start in np.flatnonzero(alike[period:] - alike[:-period] == period):
-            shorter = found.get(int(start), [])
-            inside = start + 2 * period
-            if any(period % each.period == 0 and each.end >= inside for each in shorter):
-                continue
-            module = _module(int(start), period, kinds, links)
-            if module is not None:
-                found.setdefault(module.start, []).append(module)
-    return found
+class _Search:
+    """Finds the best modules of ranges.
+
+    Args:
+        candidates: By start, the longest runs of the whole model.
+    """
+
+    def __init__(self, candidates: Mapping[int, Sequence[Module]]) -> None:
+        self._candidates = candidates
+        self._copies: dict[tuple[int, int], _Choice] = {}
+
+    def best(self, begin: int, end: int) -> _Choice:
+        """The best modules within a range, from the back of it."""
+        best = {end: _Choice()}
+        for start in reversed(range(begin, end)):
+            after = best[start + 1]
+            best[start] = replace(after, left=after.left + 1)
+            for each in self._candidates.get(start, ()):
+                copies = min(each.copies, (end - start) // each.period)
+                if copies > 1:
+                    # Others may read more of the last copy than of those before.
+                    ahead = (copies - 1) * each.period
+                    inside = self._copy(start + ahead, each.period)
+                    modules = tuple(_moved(m, -ahead) for m in inside.modules)
+                    module = replace(each, copies=copies, inside=modules)
+                    after = best[module.end]
+                    choice = _Choice(
+                        after.left + inside.left,
+                        after.entries + each.entries,
+                        after.starts - start,
+                        (module, *after.modules),
+                    )
+                    best[start] = min(best[start], choice)
+        return best[begin]
+
+    def _copy(self, start: int, period: int) -> _Choice:
+        """The best modules within a copy of a run."""
+        if (start, period) not in self._copies:
+            self._copies[start, period] = self.best(start, start + period)
+        return self._copies[start, period]
 
 
-def _links(model: Model) -> list[tuple[int, ...]]:
-    """For each layer, the producers of what it reads; below zero for the model's inputs."""
-    inputs = {name: -1 - i for i, name in enumerate(model.inputs)}
-    places = {**inputs, **model.producers}
-    return [
-        tuple(places[name] for name in model.activations(layer) if name in places)
-        for layer in model.layers
-    ]
+def _moved(module: Module, by: int) -> Module:
+    inside = tuple(_moved(each, by) for each in module.inside)
+    return replace(module, start=module.start + by, inside=inside)
 
 
-def _module(
-    start: int, period: int, kinds: npt.NDArray[np.int64], links: Sequence[tuple[int, ...]]
-) -> Module | None:
-    """The longest run of equal copies from a layer on."""
-    entered: dict[int, int] = {}
-    for i in range(start, start + period):
-        if not _follows(links[i], links[i + period], start, period, entered):
+@dataclass(frozen=True)
+class _Wiring:
+    """What tells layers from each other, by position.
+
+    Attributes:
+        kinds: A number for each signature.
+        links: Producers of what a layer reads; below zero for the model's inputs.
+        last_readers: Position of the last layer that reads a layer's results; after all
+            layers for those that the model puts out.
+    """
+
+    kinds: npt.NDArray[np.int64]
+    links: Sequence[tuple[int, ...]]
+    last_readers: Sequence[int]
+
+    @classmethod
+    def of(cls, cut: CutModel) -> _Wiring:
+        model = cut.model
+        numbers = {signature: i for i, signature in enumerate(dict.fromkeys(cut.layer_signatures))}
+        places = {name: -1 - i for i, name in enumerate(model.inputs)} | dict(model.producers)
+        return cls(
+            kinds=np.array([numbers[s] for s in cut.layer_signatures], dtype=np.int64),
+            links=[
+                tuple(places[name] for name in model.activations(layer) if name in places)
+                for layer in model.layers
+            ],
+            last_readers=[_last_reader(model, i) for i in range(len(model.layers))],
+        )
+
+    def candidates(self) -> dict[int, list[Module]]:
+        """By start, the longest run for every period; none whose copies are runs themselves."""
+        kinds = self.kinds
+        found: dict[int, list[Module]] = {}
+        for period in range(1, len(kinds) // 2 + 1):
+            # Two equal copies have as many pairs of equal layers as a copy has layers.
+            alike = np.concatenate(([0], np.cumsum(kinds[:-period] == kinds[period:])))
+            for start in np.flatnonzero(alike[period:] - alike[:-period] == period):
+                shorter = found.get(int(start), [])
+                inside = start + 2 * period
+                if any(period % each.period == 0 and each.end >= inside for each in shorter):
+                    continue
+                module = self.module(int(start), period)
+                if module is not None:
+                    found.setdefault(module.start, []).append(module)
+        return found
+
+    def module(self, start: int, period: int) -> Module | None:
+        """The longest run of equal copies from a layer on."""
+        first = range(start, start + period)
+        entered: dict[int, int] = {}
+        for i in first:
+            if not _follows(self.links[i], self.links[i + period], start, period, entered):
+                return None
+        if len(set(entered.values())) < len(entered):
             return None
-    if len(set(entered.values())) < len(entered):
-        return None
-    outside = {a for i in range(start, start + period) for a in links[i] if a < start}
-    in_a_row = any(a != b for a, b in entered.items())
-    for copies in count(2):
-        first = start + (copies - 1) * period
-        last = first + 2 * period > len(kinds)
-        if last or not all(
-            kinds[i] == kinds[i + period] and _continues(links[i], links[i + period], start, period)
-            for i in range(first, first + period)
-        ):
-            return Module(start, period, copies, len(outside), in_a_row)
-    raise AssertionError
+        entries = len({a for i in first for a in self.links[i] if a < start})
+        in_a_row = any(a != b for a, b in entered.items())
+        copies = 1
+        while self.goes_on(start, period, copies, closed=in_a_row):
+            copies += 1
+        return Module(start, period, copies, entries, in_a_row) if copies > 1 else None
+
+    def goes_on(self, start: int, period: int, copies: int, *, closed: bool) -> bool:
+        """Whether another equal copy comes after so many.
+
+        Args:
+            start: Of the first copy.
+            period: Layers of a copy.
+            copies: That are known to be equal; of a single one, also the next is.
+            closed: Whether nothing but the next copy may read of the last of them.
+        """
+        last = range(start + (copies - 1) * period, start + copies * period)
+        after = last.stop + period
+        if after > len(self.kinds) or (closed and any(self.last_readers[i] >= after for i in last)):
+            return False
+        return copies == 1 or all(
+            self.kinds[i] == self.kinds[i + period]
+            and _continues(self.links[i], self.links[i + period], start, period)
+            for i in last
+        )
+
+
+def _last_reader(model: Model, layer: int) -> int:
+    names = [name for name in model.layers[layer].outputs if name]
+    if not model.output_names.isdisjoint(names):
+        return len(model.layers)
+    return max((i for name in names for i in model.consumers.get(name, ())), default=layer)
 
 
 def _follows(
     one: Sequence[int], two: Sequence[int], start: int, period: int, entered: dict[int, int]
 ) -> bool:
-    """Whether a layer of the second copy reads what corresponds to the first copy's."""
+    """Whether a layer of the second copy reads what corresponds to the first copy's.
+
+    Args:
+        one: Producers of what a layer of the first copy reads.
+        two: Those of its counterpart.
+        start: Of the first copy.
+        period: Layers of a copy.
+        entered: For producers before the first copy, their counterparts for the second;
+            filled here.
+    """
     if len(one) != len(two):
         return False
     for a, b in zip(one, two, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlbricks_core.analysis.modules import Module
@@ -32,17 +32,32 @@ class Terminal:
 
     Attributes:
         tensor: An input or output of the model; empty for the edge of a module.
+        entry: Whether they come in.
     """
 
     tensor: str
+    entry: bool
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A module that occurs several times, with the inside of one copy."""
+    """A module that occurs several times, with the inside of one copy.
+
+    Attributes:
+        module: The module.
+        starts: First layers of all of its copies: also of those in other copies of a module
+            that it is inside of.
+        inside: One copy; its edges are those of all copies.
+    """
 
     module: Module
+    starts: tuple[int, ...]
     inside: Outline
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers of all copies."""
+        return [start + i for start in self.starts for i in range(self.module.period)]
 
 
 Node = Chain | Terminal | Repeated
@@ -61,7 +76,10 @@ class Outline:
     edges: Mapping[tuple[int, int], Collection[Pair]]
 
 
-_Edges = dict[tuple[Hashable, Hashable], set[Pair]]
+_Key = int | Module | Terminal
+"""What becomes a node: the first counterpart of a layer, a module, or a terminal."""
+
+_Edges = dict[tuple[_Key, _Key], set[Pair]]
 
 
 def outline(model: Model, modules: Sequence[Module] = ()) -> Outline:
@@ -71,102 +89,100 @@ def outline(model: Model, modules: Sequence[Module] = ()) -> Outline:
         model: In canonical form.
         modules: To be shown once each; they do not overlap.
     """
-    pairs = list(layer_graph(model).edges)
-    owners = {i: each for each in modules for i in range(each.start, each.end)}
+    size = len(model.layers)
+    pairs: list[Pair] = list(layer_graph(model).edges)
     edges: _Edges = {}
-
-    def place(layer: int) -> Hashable:
-        return owners.get(layer, layer)
-
-    for a, b in pairs:
-        if place(a) != place(b):
-            edges.setdefault((place(a), place(b)), set()).add((a, b))
-    entering = [(name, i) for name in model.inputs for i in model.consumers.get(name, ())]
-    for name, i in entering:
-        edges.setdefault((("in", name), place(i)), set()).add((OUTSIDE, i))
-    leaving = [(name, model.producers[name]) for name in model.outputs if name in model.producers]
-    for name, i in leaving:
-        edges.setdefault((place(i), ("out", name)), set()).add((i, OUTSIDE))
-    pairs += [*((OUTSIDE, i) for _, i in entering), *((i, OUTSIDE) for _, i in leaving)]
-    keys = dict.fromkeys(
-        (
-            *(("in", name) for name, _ in entering),
-            *(place(i) for i in range(len(model.layers))),
-            *(("out", name) for name, _ in leaving),
-        )
-    )
-
-    def node(key: Hashable) -> Node:
-        if isinstance(key, Module):
-            return Repeated(key, _inside(key, pairs))
-        assert isinstance(key, tuple)
-        return Terminal(key[1])
-
-    return _assembled(keys, edges, lambda layer: (layer,), node)
+    place = _places((0,), size, modules)
+    for name in model.inputs:
+        for i in model.consumers.get(name, ()):
+            pairs.append((OUTSIDE, i))
+            edges.setdefault((Terminal(name, True), place[i]), set()).add((OUTSIDE, i))
+    for name in model.outputs:
+        if name in model.producers:
+            i = model.producers[name]
+            pairs.append((i, OUTSIDE))
+            edges.setdefault((place[i], Terminal(name, False)), set()).add((i, OUTSIDE))
+    return _region((0,), size, modules, pairs, edges)
 
 
-def _inside(module: Module, pairs: Iterable[Pair]) -> Outline:
-    """One copy; its edges are those of all copies."""
-    start, period = module.start, module.period
-    edges: _Edges = {}
-    for a, b in pairs:
-        within = a in module and b in module and (a - start) // period == (b - start) // period
-        if within:
-            edges.setdefault(((a - start) % period, (b - start) % period), set()).add((a, b))
+def _places(starts: Sequence[int], size: int, modules: Sequence[Module]) -> dict[int, _Key]:
+    """For every layer of all copies, what stands for it in the first copy."""
+    place: dict[int, _Key] = {starts[0] + i: starts[0] + i for i in range(size)}
+    place.update((i, each) for each in modules for i in range(each.start, each.end))
+    return {start + i: place[starts[0] + i] for start in starts for i in range(size)}
+
+
+def _region(
+    starts: tuple[int, ...],
+    size: int,
+    modules: Sequence[Module],
+    pairs: Iterable[Pair],
+    edges: _Edges,
+) -> Outline:
+    """The model, or a module.
+
+    Args:
+        starts: First layers of the copies.
+        size: Layers of a copy.
+        modules: Within the first copy.
+        pairs: Of the region at least.
+        edges: Those that are there already: to and from terminals.
+    """
+    place = _places(starts, size, modules)
+    copies = {start + i: copy for copy, start in enumerate(starts) for i in range(size)}
+    concerning = [(a, b) for a, b in pairs if a in copies or b in copies]
+    for a, b in concerning:
+        if copies.get(a) == copies.get(b):
+            if place[a] != place[b]:
+                edges.setdefault((place[a], place[b]), set()).add((a, b))
             continue
-        if b in module:
-            edges.setdefault(("in", (b - start) % period), set()).add((a, b))
-        if a in module:
-            edges.setdefault(((a - start) % period, "out"), set()).add((a, b))
-    keys = ["in", *range(period), "out"]
-    used = {key for edge in edges for key in edge}
-    return _assembled(
-        [key for key in keys if key in used or isinstance(key, int)],
-        edges,
-        lambda i: tuple(range(start + i, module.end, period)),
-        lambda key: Terminal(""),
-    )
+        # Of the model itself, what goes out has a name, and is in ``edges`` already.
+        if b in copies and len(starts) > 1:
+            edges.setdefault((Terminal("", True), place[b]), set()).add((a, b))
+        if a in copies and len(starts) > 1:
+            edges.setdefault((place[a], Terminal("", False)), set()).add((a, b))
+    return _assembled(starts, place, concerning, edges)
 
 
 def _assembled(
-    keys: Iterable[Hashable],
-    edges: _Edges,
-    step: Callable[[int], tuple[int, ...]],
-    node: Callable[[Hashable], Node],
+    starts: Sequence[int], place: Mapping[int, _Key], pairs: Sequence[Pair], edges: _Edges
 ) -> Outline:
-    """Joins the keys that are layers to chains.
-
-    Args:
-        keys: In topological order; those that are layers are integers.
-        edges: Between keys.
-        step: What a layer's key stands for.
-        node: What another key stands for.
-    """
-    after: dict[Hashable, list[Hashable]] = {}
-    before: dict[Hashable, list[Hashable]] = {}
+    """Joins layers to chains."""
+    after: dict[_Key, list[_Key]] = {}
+    before: dict[_Key, list[_Key]] = {}
     for a, b in edges:
         after.setdefault(a, []).append(b)
         before.setdefault(b, []).append(a)
+    terminals = [key for edge in edges for key in edge if isinstance(key, Terminal)]
+    keys: dict[_Key, None] = dict.fromkeys(t for t in terminals if t.entry)
+    keys.update(dict.fromkeys(place.values()))
+    keys.update(dict.fromkeys(t for t in terminals if not t.entry))
     nodes: list[Node] = []
-    positions: dict[Hashable, int] = {}
+    positions: dict[_Key, int] = {}
+    offsets = [start - starts[0] for start in starts]
     for key in keys:
         if key in positions:
             continue
         positions[key] = len(nodes)
-        if not isinstance(key, int):
-            nodes.append(node(key))
-            continue
-        steps, last = [step(key)], key
-        while len(after.get(last, ())) == 1:
-            (following,) = after[last]
-            if not isinstance(following, int) or len(before[following]) > 1:
-                break
-            positions[following] = len(nodes)
-            steps.append(step(following))
-            last = following
-        nodes.append(Chain(tuple(steps)))
+        if isinstance(key, Terminal):
+            nodes.append(key)
+        elif isinstance(key, Module):
+            own = [key.start + i * key.period for i in range(key.copies)]
+            everywhere = tuple(offset + start for offset in offsets for start in own)
+            inside = _region(everywhere, key.period, key.inside, pairs, {})
+            nodes.append(Repeated(key, everywhere, inside))
+        else:
+            steps, last = [key], key
+            while len(after.get(last, ())) == 1:
+                (following,) = after[last]
+                if not isinstance(following, int) or len(before[following]) > 1:
+                    break
+                positions[following] = len(nodes)
+                steps.append(following)
+                last = following
+            nodes.append(Chain(tuple(tuple(o + step for o in offsets) for step in steps)))
     joined: dict[tuple[int, int], set[Pair]] = {}
-    for (a, b), pairs in edges.items():
+    for (a, b), held in edges.items():
         if positions[a] != positions[b]:
-            joined.setdefault((positions[a], positions[b]), set()).update(pairs)
+            joined.setdefault((positions[a], positions[b]), set()).update(held)
     return Outline(tuple(nodes), joined)

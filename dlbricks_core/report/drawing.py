@@ -134,9 +134,9 @@ def _draw(part: Outline, picture: Picture, tags: dict[Hashable, str]) -> Drawing
     for edge, points in layout.routes.items():
         whole.lines.append(Line(list(points), edge in critical))
     for i, node in enumerate(part.nodes):
-        if node == Terminal(""):
-            x, y = layout.places[i]
-            _open(whole, x, y, is_entry=i == 0, critical=any(i in edge for edge in critical))
+        if isinstance(node, Terminal) and not node.tensor:
+            on_way = any(i in edge for edge in critical)
+            _open(whole, *layout.places[i], is_entry=node.entry, critical=on_way)
     return whole
 
 
@@ -204,8 +204,8 @@ def _module(node: Repeated, picture: Picture, tags: dict[Hashable, str]) -> Draw
     inside = _draw(node.inside, picture, tags)
     module = node.module
     how = "in a row" if module.in_a_row else "side by side"
-    every = range(module.start, module.end)
-    cost = picture.cost(every)
+    every = node.layers
+    cost = picture.cost(range(module.start, module.end))
     lines = [f"{module.copies} × {how}", f"{cost} in all" if cost else ""]
     tag = tags.get(_kind(node, picture), "")
     # Left of the line that comes in at the middle.

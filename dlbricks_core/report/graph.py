@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from dlbricks_core.analysis import Module
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.drawing import draw
 from dlbricks_core.report.picture import Picture
@@ -57,15 +58,7 @@ def graph_data(picture: Picture) -> dict[str, Any]:
             )
         ],
         "drawn_layers": picture.drawn,
-        "modules": [
-            {
-                "start": each.start,
-                "layers": each.period,
-                "copies": each.copies,
-                "in_a_row": each.in_a_row,
-            }
-            for each in picture.modules
-        ],
+        "modules": [_module(each) for each in picture.modules],
         "critical_path": {
             "basis": picture.costs.basis.value,
             "origin": picture.origin or None,
@@ -74,4 +67,14 @@ def graph_data(picture: Picture) -> dict[str, Any]:
             "total": picture.costs.total(),
             "missing": dict(picture.costs.missing(picture.model)),
         },
+    }
+
+
+def _module(module: Module) -> dict[str, Any]:
+    return {
+        "start": module.start,
+        "layers": module.period,
+        "copies": module.copies,
+        "in_a_row": module.in_a_row,
+        "inside": [_module(each) for each in module.inside],
     }

@@ -69,7 +69,7 @@ class Picture:
     @property
     def drawn(self) -> int:
         """Layers that are drawn: of a repeated module, those of one copy."""
-        hidden = sum(each.period * (each.copies - 1) for each in self.modules)
+        hidden = sum(each.end - each.start - each.drawn for each in self.modules)
         return len(self.model.layers) - hidden
 
     @property

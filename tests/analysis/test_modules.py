@@ -51,7 +51,7 @@ def test_blocks_in_a_row_after_one_that_differs(builder):
     assert modules(b.model()) == [(2, 5, 4, True)]
 
 
-@pytest.mark.parametrize(("skip", "periods"), [("before", [5]), ("input", [2, 2])])
+@pytest.mark.parametrize(("skip", "periods"), [("before", [5]), ("input", [2])])
 def test_wiring_counts_and_not_only_the_operators(builder, skip, periods):
     b = builder()
     first = block(b, b.add("Sigmoid", b.input))
@@ -76,6 +76,40 @@ def test_copies_side_by_side(builder):
     branches = [b.relu(b.conv(x)) for _ in range(3)]
     b.add("Sum", *branches)
     assert modules(b.model()) == [(1, 2, 3, False)]
+
+
+def test_what_others_read_ends_a_run(builder):
+    b = builder()
+    x = b.input
+    read = []
+    for _ in range(6):
+        x = b.relu(b.conv(x))
+        read.append(x)
+    b.add("Sum", read[2], read[5])
+    # The third copy is read from outside: the run ends there and the next one begins.
+    assert modules(b.model()) == [(0, 2, 3, True), (6, 2, 3, True)]
+    assert modules(b.model(read[3], "sum12")) != modules(b.model())
+
+
+def test_modules_in_modules(builder):
+    b = builder()
+    x = b.input
+    for _ in range(2):
+        for _ in range(3):
+            x = b.relu(b.conv(x))
+        x = b.add("Tanh", x)
+    model = b.model()
+    (outer,) = repeated_modules(cut(model))
+    assert (outer.start, outer.period, outer.copies, outer.drawn) == (0, 7, 2, 3)
+    (inner,) = outer.inside
+    assert (inner.start, inner.period, inner.copies) == (0, 2, 3)
+    whole = outline(model, [outer])
+    (node,) = [each for each in whole.nodes if isinstance(each, Repeated)]
+    (nested,) = [each for each in node.inside.nodes if isinstance(each, Repeated)]
+    assert node.starts == (0, 7)
+    assert nested.starts == (0, 2, 4, 7, 9, 11)
+    (chain,) = [each for each in nested.inside.nodes if isinstance(each, Chain)]
+    assert chain.steps == ((0, 2, 4, 7, 9, 11), (1, 3, 5, 8, 10, 12))
 
 
 def test_the_runs_that_leave_the_fewest_layers_are_taken(builder):

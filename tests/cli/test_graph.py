@@ -100,6 +100,48 @@ def test_names_are_shown_as_they_are(dlbricks, tmp_path):
     assert "<x&: float32[1x4]" in texts
 
 
+def test_odd_models_are_drawn(dlbricks, tmp_path):
+    """A subgraph that nobody looks into, a module in a module, and no layer at all."""
+    from onnx import TensorProto, helper, save_model
+
+    def value(name):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, (4,))
+
+    def save(name, nodes, inputs, outputs):
+        graph = helper.make_graph(nodes, name, inputs, outputs)
+        imports = [helper.make_opsetid("", 17)]
+        proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        save_model(proto, tmp_path / f"{name}.onnx")
+
+    flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, ())
+    arms = [
+        helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [value(op)])
+        for op in ("Relu", "Tanh")
+    ]
+    branch = helper.make_node("If", ["flag"], ["y"], then_branch=arms[0], else_branch=arms[1])
+    save("branch", [branch], [flag, value("x")], [value("y")])
+    assert dlbricks("graph", "branch.onnx", "-o", "out.svg").status == 0
+    texts, classes = drawn(tmp_path / "out.svg")
+    assert "If" in texts
+
+    names = iter(range(100))
+    nodes, x = [], "x"
+    for op in [*["Relu", "Sin"] * 3, "Tanh"] * 2:
+        y = f"t{next(names)}"
+        nodes.append(helper.make_node(op, [x], [y]))
+        x = y
+    save("nested", nodes, [value("x")], [value(x)])
+    assert dlbricks("graph", "nested.onnx", "-o", "out.svg").status == 0
+    texts, classes = drawn(tmp_path / "out.svg")
+    assert [each[0] for each in classes].count("module") == 2
+    # 2 operations on 4 elements, three times; that and 4 more, twice.
+    for text in ("2 × in a row", "3 × in a row", "24 FLOPs in all", "56 FLOPs in all"):
+        assert text in texts
+
+    save("nothing", [helper.make_node("Identity", ["x"], ["y"])], [value("x")], [value("y")])
+    assert dlbricks("graph", "nothing.onnx", "-o", "out.svg").status == 0
+
+
 def test_what_cannot_be_drawn(dlbricks, save):
     assert "names 9 models" in dlbricks("graph", "onnx:", "-o", "out.svg").err
     save("a", "Relu")
