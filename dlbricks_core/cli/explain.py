@@ -1,0 +1,60 @@
+"""``dlbricks explain``: where an estimate deviates and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.errors import ModelError
+from dlbricks_core.report.explanation import (
+    SHOWN,
+    explanation_data,
+    explanation_page,
+    print_explanation,
+)
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import load_models
+from dlbricks_core.workflows.explain import explain
+
+
+@click.command("explain")
+@click.argument("model")
+@options.measure_options
+@options.cut_options
+@options.composer_option
+@options.load_options
+@options.timing_options
+@click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
+              help="How many groups to print; files have all of them.")  # fmt: skip
+@options.store_option
+@options.json_option
+@options.html_option
+@options.quiet_options
+def command(model: str, top: int, store: str | None, **values: Any) -> int:
+    """Tell where the estimate of MODEL deviates and why.
+
+    Times the whole model and its bricks in the same rounds, as 'evaluate' does, and shows what
+    the estimate counts for each group of layers beside the backend's own profile of the whole
+    model, if its framework offers one; the groups that deviate most come first. Exit status 3:
+    something could not be timed or profiled; it is named.
+    """
+    output = Output(values)
+    load = options.load_options_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        (loaded, *others) = load_models([model], load, progress)
+        if others:
+            raise ModelError(f"{model} names {1 + len(others)} models", hint="Name one of them.")
+        explanation = explain(
+            loaded,
+            options.cut_options_of(values),
+            options.measure_options_of(values),
+            opened,
+            progress,
+        )
+    print_explanation(output.console, explanation, top)
+    output.write_json(explanation_data(explanation, load.batch))
+    output.write_html(lambda: explanation_page(explanation, load.batch))
+    return 0 if explanation.complete else EXIT_PARTIAL

@@ -1,0 +1,296 @@
+"""Where a model's estimate deviates from its latency: beside the framework's own profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dlbricks_core.backends import Profile, ProfiledLayer
+from dlbricks_core.bricks import CutModel, Occurrence
+from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
+from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.latency import Latency
+from dlbricks_core.measure.ranking import Cost
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.context import MeasureOptions
+from dlbricks_core.workflows.evaluate import evaluate
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
+
+_MOST_RUNS = 50
+"""A trace grows with every run, and the median of so many is steady."""
+
+
+@dataclass(frozen=True)
+class Profiling:
+    """What came of asking a framework for a profile.
+
+    Attributes:
+        profile: What it said.
+        reason: Why there is none, otherwise.
+        failed: Whether it should have been there: a framework that has none did not fail.
+    """
+
+    profile: Profile | None = None
+    reason: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """One occurrence of a brick in the model.
+
+    Attributes:
+        position: Among the model's occurrences, from 0.
+        signature: Of the brick.
+        operators: Of its layers, in the order in which they run.
+        inputs: What it reads, weights apart.
+        outputs: What others read of it.
+        occurrences: How often the brick stands in the model.
+        cost: What the composer counts for it, without the timer's own cost; ``None`` if
+            the brick has no measurement.
+        profiled_ms: What its layers took in the profile; ``None`` if that knows none of them.
+        scaled_ms: The same, scaled to the measured latency.
+        remarks: What stands out.
+    """
+
+    position: int
+    signature: str
+    operators: tuple[str, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    occurrences: int
+    cost: Cost | None
+    profiled_ms: float | None
+    scaled_ms: float | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def deviation_ms(self) -> float | None:
+        """By how much the composed cost is above the profiled; ``None`` if one is missing."""
+        if self.cost is None or self.scaled_ms is None:
+            return None
+        return self.cost.ms - self.scaled_ms
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What an estimate consists of, group by group, beside what the framework reports.
+
+    Attributes:
+        result: The run that it rests on; it has one model.
+        profiling: What the framework reported.
+        scale: Factor that brings the profile's sum to the measured latency, less the
+            timer's own cost, which no profile sees.
+        groups: Those that deviate most first, then those without a deviation by their cost.
+        outside: Layers of the profile that belong to no group.
+    """
+
+    result: RunResult
+    profiling: Profiling
+    scale: float | None
+    groups: Sequence[Group]
+    outside: Sequence[ProfiledLayer]
+
+    @classmethod
+    def of(cls, result: RunResult, profiling: Profiling) -> Explanation:
+        """Puts a run of one model and a profile side by side; measures nothing itself."""
+        (model,) = result.models
+        profile = profiling.profile
+        scale = None
+        if profile is not None and model.measured is not None and profile.sum_ms > 0:
+            scale = max(model.measured.ms - _call_ms(result), 0.0) / profile.sum_ms
+        inside, outside = _assigned(model.cut, profile)
+        latencies = {each.brick.signature: each.latency for each in result.bricks}
+        groups = [
+            _group(model, position, latencies, inside.get(position, {}), profile, scale)
+            for position in range(len(model.cut.occurrences))
+        ]
+        return cls(result, profiling, scale, sorted(groups, key=_rank), outside)
+
+    @property
+    def model(self) -> ModelResult:
+        """The model."""
+        return self.result.models[0]
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the framework reported, if it did."""
+        return self.profiling.profile
+
+    @property
+    def composed_ms(self) -> float | None:
+        """The estimate."""
+        return self.model.estimate.ms
+
+    @property
+    def measured_ms(self) -> float | None:
+        """Latency of the whole model."""
+        return self.model.measured.ms if self.model.measured else None
+
+    @property
+    def call_ms(self) -> float:
+        """The timer's own cost, which an estimate has in it once."""
+        return _call_ms(self.result)
+
+    @property
+    def deviation_ms(self) -> float | None:
+        """Estimate less measured latency; ``None`` if one is missing or partial."""
+        if self.model.normalized is None or self.composed_ms is None or self.measured_ms is None:
+            return None
+        return self.composed_ms - self.measured_ms
+
+    @cached_property
+    def groups_ms(self) -> float | None:
+        """Sum of the groups' deviations; ``None`` where no group has one."""
+        found = [each.deviation_ms for each in self.groups if each.deviation_ms is not None]
+        return sum(found) if found else None
+
+    @property
+    def rest_ms(self) -> float | None:
+        """What of the deviation is in no group's.
+
+        Layers of the profile outside of all groups, groups without a profile, and whatever
+        a composer does other than adding costs up.
+        """
+        if self.deviation_ms is None or self.groups_ms is None:
+            return None
+        return self.deviation_ms - self.groups_ms
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed."""
+        return not (self.result.failures or self.profiling.failed)
+
+
+def explain(
+    model: Model,
+    cut_options: CutOptions,
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+) -> Explanation:
+    """Estimates a model, times it in the same rounds, and asks the backend for a profile.
+
+    Args:
+        model: In canonical form.
+        cut_options: How to cut and compose.
+        options: How to measure.
+        store: Where measurements are kept; a profile is not.
+        observer: Told of progress.
+    """
+    result = evaluate([model], cut_options, options, store, observer).result
+    return Explanation.of(result, _profiling(result, observer))
+
+
+def _profiling(result: RunResult, observer: Observer) -> Profiling:
+    (found,) = result.models
+    context, options = result.context, result.options
+    if found.measured is None:
+        return Profiling(reason="the whole model has no latency that it could be compared with")
+    observer.stage(f"Asking {context.backend.name} for its profile")
+    settings = BenchSettings(context.settings, options.seed, options.timeout_s)
+    try:
+        with Bench(context.plugin.target, context.backend, settings) as bench:
+            runs = min(context.runs, _MOST_RUNS)
+            return Profiling(bench.profile(found.cut.model, runs, found.measured.ms))
+    except UnsupportedError as error:
+        return Profiling(reason=error.message)
+    except DLBricksError as error:
+        return Profiling(reason=error.message, failed=True)
+
+
+def _call_ms(result: RunResult) -> float:
+    """As composers put it back into an estimate."""
+    return max((each.latency.call_ms for each in result.bricks if each.latency), default=0.0)
+
+
+def _assigned(
+    cut: CutModel, profile: Profile | None
+) -> tuple[dict[int, dict[int, float]], list[ProfiledLayer]]:
+    """By position of the group and index of the layer: its time; and layers of no group.
+
+    A layer is known by the tensors that it computes.
+    """
+    owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
+    producers = cut.executed.producers
+    inside: dict[int, dict[int, float]] = {}
+    outside = []
+    for each in profile.layers if profile else ():
+        index = next((producers[name] for name in each.outputs if name in producers), None)
+        if index is None:
+            outside.append(each)
+        else:
+            times = inside.setdefault(owner[index], {})
+            times[index] = times.get(index, 0.0) + each.ms
+    return inside, outside
+
+
+def _group(
+    model: ModelResult,
+    position: int,
+    latencies: Mapping[str, Latency | None],
+    times: Mapping[int, float],
+    profile: Profile | None,
+    scale: float | None,
+) -> Group:
+    cut = model.cut
+    occurrence = cut.occurrences[position]
+    executed, layers = cut.executed, occurrence.layers
+    latency = latencies[occurrence.signature]
+    profiled = sum(times.values()) if times else None
+    scaled = None if profiled is None or scale is None else profiled * scale
+    cost = Cost.brick(latency) if latency else None
+    remarks = _cost_remarks(model, occurrence, latency, cost, scaled)
+    if profile is not None:
+        remarks += _profile_remarks(executed, occurrence, times)
+    return Group(
+        position=position,
+        signature=occurrence.signature,
+        operators=tuple(executed.layers[i].qualified_op for i in layers),
+        inputs=tuple(executed.tensors[name] for name in outer_inputs(executed, layers)),
+        outputs=tuple(executed.tensors[name] for name in live_outputs(executed, layers)),
+        occurrences=cut.counts[occurrence.signature],
+        cost=cost,
+        profiled_ms=profiled,
+        scaled_ms=scaled,
+        remarks=tuple(remarks),
+    )
+
+
+def _cost_remarks(
+    model: ModelResult,
+    occurrence: Occurrence,
+    latency: Latency | None,
+    cost: Cost | None,
+    scaled: float | None,
+) -> list[str]:
+    if latency is None or cost is None:
+        reason = model.missing.get(occurrence.signature, "not measured")
+        return [f"no measurement: {reason}"]
+    if cost.ms <= latency.call_ms:
+        return ["cost within the timer's own"]
+    low, high = cost.interval_ms
+    if scaled is not None and low <= scaled <= high:
+        return ["difference within the samples' scatter"]
+    return []
+
+
+def _profile_remarks(
+    executed: Model, occurrence: Occurrence, times: Mapping[int, float]
+) -> list[str]:
+    lacking = [executed.layers[i].op for i in occurrence.layers if i not in times]
+    if not lacking:
+        return []
+    if not times:
+        return ["not in the profile: fused into another group, or dropped"]
+    return [f"not in the profile, fused or dropped: {', '.join(dict.fromkeys(lacking))}"]
+
+
+def _rank(group: Group) -> tuple[bool, float]:
+    if group.deviation_ms is not None:
+        return False, -abs(group.deviation_ms)
+    return True, -(group.cost.ms if group.cost else 0.0)
