@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import BackendSettings, CpuTimer, Network
+from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Model, TensorSpec
 from dlbricks_mxnet.framework import import_mxnet
@@ -23,6 +23,8 @@ mx = import_mxnet()
 NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 #: Starts one inference and returns its results, which are not there yet.
 Start = Callable[[], Sequence[NDArray]]
+#: Builds an executor for a network with its arrays.
+Prepare = Callable[[Lowered, Mapping[str, NDArray]], Start]
 
 
 @dataclass
@@ -50,12 +52,15 @@ class MxnetTimer(CpuTimer[Loaded]):
     """
 
     def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
         self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
         self._lay_out = _LAYOUTS[settings.options.get("inputs", "blocked")]
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
-        lowered = lower(network)
+        return self._placed(network, lower(network), self._prepare)
+
+    def _placed(self, network: Network, lowered: Lowered, prepare: Prepare) -> Loaded:
         specs = network.model.specs(network.model.inputs)
         fed = {
             name: self._lay_out(_place(value), spec)
@@ -64,7 +69,7 @@ class MxnetTimer(CpuTimer[Loaded]):
             )
         }
         held = {name: _place(value) for name, value in lowered.arrays.items()}
-        start = self._prepare(lowered, {**held, **fed})
+        start = prepare(lowered, {**held, **fed})
         # The values now live in MXNet's own arrays.
         lowered = Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
         return Loaded(network.model, lowered, start, tuple(fed.values()))
@@ -98,6 +103,17 @@ class MxnetTimer(CpuTimer[Loaded]):
     def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
         """Results of the last run by name."""
         return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
+
+    def profile(self, network: Network, runs: int) -> Profile:
+        """What MXNet's profiler says of every operator."""
+        from dlbricks_mxnet.profile import one_by_one, profile
+
+        with one_by_one(self._settings):
+            loaded = self._placed(network, lower(network, marked=True), _bound)
+            try:
+                return profile(self, loaded, runs)
+            finally:
+                self.unload(loaded)
 
     def unload(self, loaded: Loaded) -> None:
         """Drops the graph, its weights, inputs and results, once its work is done."""
@@ -146,7 +162,7 @@ def _bound(lowered: Lowered, arrays: Mapping[str, NDArray]) -> Start:
     return start
 
 
-_EXECUTORS: dict[str, Callable[[Lowered, Mapping[str, NDArray]], Start]] = {
+_EXECUTORS: dict[str, Prepare] = {
     "cachedop": _cached_op,
     "symbol": _bound,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -58,8 +58,16 @@ class Lowered:
         }
 
 
-def lower(network: Network) -> Lowered:
+LAYER = "__layer__"
+"""Attribute of an operator with the index of the layer that it is part of."""
+
+
+def lower(network: Network, *, marked: bool = False) -> Lowered:
     """Lowers a network to an MXNet symbol with its parameters.
+
+    Args:
+        network: In canonical form.
+        marked: Whether every operator gets the attribute ``LAYER``.
 
     Raises:
         UnsupportedError: If MXNet has no counterpart for a layer.
@@ -69,7 +77,8 @@ def lower(network: Network) -> Lowered:
     computed = {name: variables.variable(name, model.tensors[name]) for name in model.inputs}
     for index, layer in enumerate(model.layers):
         try:
-            results = _lower_layer(model, layer, computed, variables, network.weights)
+            with mx.AttrScope(**{LAYER: str(index)}) if marked else nullcontext():
+                results = _lower_layer(model, layer, computed, variables, network.weights)
         except UnsupportedError as error:
             raise UnsupportedError(
                 f"layer {index} ({layer.qualified_op} {layer.name!r}): {error}", error.hint

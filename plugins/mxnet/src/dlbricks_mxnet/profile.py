@@ -1,0 +1,152 @@
+"""What MXNet's own profiler says of a whole model."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
+from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_core.ir import Model
+from dlbricks_core.measure.statistics import trimmed_mean
+from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.lowering.graph import LAYER
+
+if TYPE_CHECKING:
+    from dlbricks_mxnet.timer import Loaded, MxnetTimer
+
+mx = import_mxnet()
+
+_WARMUP_RUNS = 3
+#: MXNet reads both whenever an executor is bound.
+_ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
+
+
+@contextmanager
+def one_by_one(settings: BackendSettings) -> Iterator[None]:
+    """Executors that are bound meanwhile run, and report, every operator on its own.
+
+    Otherwise many operators are one piece of work to MXNet's engine, and to its profiler.
+
+    Raises:
+        UnsupportedError: If operators could not be told apart all the same.
+    """
+    if settings.options.get("executor", "cachedop") != "cachedop":
+        raise UnsupportedError("what oneDNN fuses for Symbol.bind is not told operator by operator")
+    if settings.options.get("engine", "naive") != "naive":
+        raise UnsupportedError("the threaded engine does not tell which operator of a kind ran")
+    before = {name: os.environ.get(name) for name in _ONE_BY_ONE}
+    os.environ.update(_ONE_BY_ONE)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def profile(timer: MxnetTimer, loaded: Loaded, runs: int) -> Profile:
+    """Time of every operator, summed up for each layer.
+
+    Args:
+        timer: Runs the network.
+        loaded: Bound within :func:`one_by_one`, its operators marked with their layers.
+        runs: How many count.
+    """
+
+    def run() -> float:
+        begin = perf_counter_ns()
+        timer.run(loaded)
+        timer.synchronize(loaded)
+        return (perf_counter_ns() - begin) / 1e6
+
+    for _ in range(_WARMUP_RUNS):
+        run()
+    trace = _Trace.of_process()
+    known = len(trace.events())
+    mx.profiler.set_state("run")
+    latencies = [run() for _ in range(runs)]
+    mx.profiler.set_state("stop")
+    mx.profiler.dump(finished=False)
+    events = trace.events()[known:]
+    nodes = [n for n in json.loads(loaded.lowered.symbol.tojson())["nodes"] if n["op"] != "null"]
+    times = _times([node["op"] for node in nodes], events, runs)
+    return Profile(_layers(loaded.model, nodes, times), float(np.median(latencies)))
+
+
+class _Trace:
+    """The file that MXNet's profiler writes to: one a process, and it only grows."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="dlbricks-")
+        self._path = Path(self._folder.name) / "profile.json"
+        mx.profiler.set_config(profile_symbolic=True, filename=str(self._path))
+
+    @classmethod
+    @cache
+    def of_process(cls) -> _Trace:
+        """The one of this process."""
+        return cls()
+
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        """All that is in it so far; MXNet closes the brackets when it ends."""
+        if not self._path.exists():
+            return []
+        text = self._path.read_text(encoding="utf-8") + "]}"
+        events: Sequence[Mapping[str, Any]] = json.loads(text)["traceEvents"]
+        return events
+
+
+def _times(
+    operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
+) -> Sequence[float]:
+    """Milliseconds of each operator. The engine runs them in the graph's order.
+
+    Raises:
+        BackendError: If the events are not of these operators.
+    """
+    # What else the engine does is part of an operator's run, or happens between two.
+    kinds = frozenset(operators)
+    ours = [e for e in events if e.get("cat") == "operator" and e["name"] in kinds]
+    begins = [event for event in ours if event["ph"] == "B"]
+    ends = [event for event in ours if event["ph"] == "E"]
+    if len(begins) == 2 * runs * len(operators):
+        # What the naive engine runs at once, it reports as run and then as pushed.
+        begins, ends = begins[1::2], ends[1::2]
+    if [event["name"] for event in begins] != list(operators) * runs:
+        raise BackendError("MXNet's trace does not have the model's operators in their order")
+    spans = [end["ts"] - begin["ts"] for begin, end in zip(begins, ends, strict=True)]
+    taken = np.array(spans).reshape(runs, len(operators)) / 1e3
+    # Whole microseconds: a mean over the runs' middle resolves more than their median.
+    times: Sequence[float] = trimmed_mean(taken.T, 0.25).tolist()
+    return times
+
+
+def _layers(
+    model: Model, nodes: Sequence[Mapping[str, Any]], times: Sequence[float]
+) -> list[ProfiledLayer]:
+    """Times of the layers, and of operators that are part of none."""
+    sums = [0.0] * len(model.layers)
+    others = []
+    for node, ms in zip(nodes, times, strict=True):
+        marked = node.get("attrs", {}).get(LAYER)
+        if marked is None:
+            others.append(ProfiledLayer(node["name"], node["op"], (), ms))
+        else:
+            sums[int(marked)] += ms
+    layers = [
+        ProfiledLayer(layer.name, layer.qualified_op, layer.outputs, ms)
+        for layer, ms in zip(model.layers, sums, strict=True)
+    ]
+    return layers + others
