@@ -84,10 +84,11 @@ def time(
         granularity: The most layers that a brick may hold.
         split: Name of the split strategy.
         store: Where results are kept: a path, an open store, or ``None`` for the user's own.
-        runs: Runs of each brick; ``None`` for the protocol's number.
+        runs: Runs of each brick; ``None`` for as many as ``precision`` needs.
         threads: For one operator; ``None`` for the physical cores available.
         **more: Further fields of :class:`dlbricks_core.workflows.MeasureOptions`:
-            ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``.
+            ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``,
+            ``precision`` (0.01 is 1%), ``budget_s``.
     """
     options = _measure_options(backend, runs, threads, more)
     with _opened(store) as opened:
@@ -164,7 +165,7 @@ def compare(
         runs: As for :func:`time`.
         threads: As for :func:`time`.
         backend_options: For each backend that needs some.
-        **more: ``protocol``, ``seed``, ``timeout_s``, ``force``.
+        **more: ``protocol``, ``seed``, ``timeout_s``, ``force``, ``precision``, ``budget_s``.
     """
     chosen = backend_options or {}
     options = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +12,36 @@ import click
 
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.importers import parse_shape
+from dlbricks_core.measure.precision import FEWEST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.workflows import DEFAULT_COMPOSER, CutOptions, LoadOptions, MeasureOptions
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 _POSITIVE = click.IntRange(min=1)
+
+
+def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[str], float]:
+    """Reads a number with a unit behind it.
+
+    Args:
+        name: What it is, for error messages.
+        units: What each unit is worth; the empty one is for a number alone.
+        examples: For error messages.
+    """
+
+    def read(text: str) -> float:
+        number = text.rstrip("%" + string.ascii_letters)
+        try:
+            return float(number) * units[text[len(number) :]]
+        except (KeyError, ValueError) as error:
+            raise click.BadParameter(f"{text!r} is no {name}: write {examples}") from error
+
+    return read
+
+
+_SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
+_TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
 
 
 def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
@@ -82,10 +107,30 @@ _protocol_options = (
         show_default=True,
         help="How networks are timed.",
     ),
-    click.option("--runs", type=_POSITIVE, help="Runs of each network.  [default: the protocol's]"),
+    click.option("--runs", type=_POSITIVE,
+                 help="Runs of each network.  [default: 100 in the protocol paper, otherwise as "
+                 "many as --precision needs]"),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                  help="Of weights and inputs."),
 )  # fmt: skip
+
+_precision_options = (
+    click.option(
+        "--precision",
+        type=_SHARE,
+        metavar="SHARE",
+        help="Run networks until the 90% intervals of all estimates and measured latencies are "
+        f"within plus or minus so much.  [default: {PRECISION:.0%}, unless --runs is given]",
+    ),
+    click.option(
+        "--budget",
+        "budget_s",
+        type=_TIME,
+        metavar="TIME",
+        help="Begin no more rounds after so much time (60s, 5m), precise or not; "
+        f"{FEWEST} there are in any case.",
+    ),
+)
 
 _backend_settings = click.option(
     "--backend-option",
@@ -99,6 +144,7 @@ measure_options = _group(
     click.option("--backend", required=True, metavar="NAME", help="Framework to run on."),
     _backend_settings,
     *_protocol_options,
+    *_precision_options,
 )
 
 stored_options = _group(
@@ -123,7 +169,7 @@ _each_backend_options = (
     ),
 )
 
-measure_each_options = _group(*_each_backend_options, *_protocol_options)
+measure_each_options = _group(*_each_backend_options, *_protocol_options, *_precision_options)
 
 verify_options = _group(
     *_each_backend_options,
@@ -246,6 +292,8 @@ def _measure_options(
         seed=values["seed"],
         timeout_s=values.get("timeout_s", 120.0),
         force=values.get("force", False),
+        precision=values.get("precision"),
+        budget_s=values.get("budget_s"),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from zlib import crc32
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from dlbricks_core.store import Measurement
 RESAMPLES = 1000
 """Bootstrap replicates that an interval rests on."""
 
+Round = tuple[str, int]
+"""Of a session: its identifier, and a number."""
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -24,16 +28,21 @@ class Latency:
         samples_ms: Raw latencies, in the order in which they were taken.
         protocol: How they were taken.
         call_ms: What the timer itself cost a call.
+        rounds: The session and the round in it in which each sample was taken; if left
+            out, they are the first rounds of one session.
     """
 
     samples_ms: tuple[float, ...]
     protocol: Protocol
     call_ms: float = 0.0
+    rounds: tuple[Round, ...] = ()
 
     @classmethod
     def of(cls, measurement: Measurement, protocol: Protocol) -> Latency:
         """Latency of a measurement that has samples."""
-        return cls(measurement.samples_ms, protocol, measurement.call_ms or 0.0)
+        rounds = ((taken.session, taken.round) for taken in measurement.samples for _ in
+                  taken.samples_ms)  # fmt: skip
+        return cls(measurement.samples_ms, protocol, measurement.call_ms or 0.0, tuple(rounds))
 
     @cached_property
     def ms(self) -> float:
@@ -44,13 +53,31 @@ class Latency:
     def replicates(self) -> FloatArray:
         """The same number for ``RESAMPLES`` bootstrap samples.
 
-        Latencies with equally many samples are resampled alike, round by round: drift
-        of the machine that all of them saw in a round then stays common to them.
+        In interleaved rounds each replicate gives each round a weight, drawn from an
+        exponential distribution, and takes the weighted median of the samples (the
+        Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round weighs the
+        same for every network that ran in it, however many other rounds each of them
+        ran in: drift of the machine that all of them saw stays common to them.
+
+        Samples of loops are drawn with replacement; rounds mean nothing there.
         """
         samples = np.asarray(self.samples_ms)
         count = len(samples)
-        chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
-        return self.protocol.statistic(samples[chosen])
+        if not self.protocol.interleaved:
+            chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
+            return self.protocol.statistic(samples[chosen])
+        rounds = self.rounds or tuple(("", i) for i in range(count))
+        order = np.argsort(samples, kind="stable")
+        passed = np.cumsum([_weights(*rounds[i]) for i in order], axis=0)
+        middle = (passed < passed[-1] / 2).sum(axis=0)
+        return np.asarray(samples[order][middle])
+
+
+@lru_cache(maxsize=4096)
+def _weights(session: str, number: int) -> FloatArray:
+    """What a round weighs in each replicate; always the same for the same round."""
+    drawn = np.random.default_rng((crc32(session.encode()), number))
+    return drawn.exponential(size=RESAMPLES)
 
 
 def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:

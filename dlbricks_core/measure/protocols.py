@@ -18,7 +18,8 @@ class Protocol:
 
     Attributes:
         name: What users call it; part of the identity of every measurement.
-        runs: How many samples a network gets unless the user says otherwise.
+        runs: How many samples a network gets unless the user says otherwise; ``None``
+            for as many as make the figures precise.
         interleaved: Whether all networks run once a round, in turn (True), or one
             after the other, each in a loop of its own (False).
         touch: Whether the inputs are brought into the cache before each run.
@@ -27,7 +28,7 @@ class Protocol:
     """
 
     name: str
-    runs: int
+    runs: int | None
     interleaved: bool
     touch: bool
     statistic: Statistic
@@ -40,7 +41,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="interleaved",
-            runs=30,
+            runs=None,
             interleaved=True,
             touch=True,
             statistic=median,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench
 from dlbricks_core.measure.protocols import Protocol
+from dlbricks_core.measure.schedule import FixedRuns, Schedule
 from dlbricks_core.store import Kind, MeasurementKey, ResultStore, SampleSet
 
 _CALL_RUNS = 100
@@ -31,7 +33,7 @@ class Job:
     Attributes:
         key: Where its samples belong.
         model: A brick or a whole model, cut out.
-        missing: How many samples the store lacks.
+        missing: How many samples the store lacks, at the least.
     """
 
     key: MeasurementKey
@@ -56,12 +58,27 @@ class Job:
 
 @dataclass
 class Effort:
-    """What a session spent: seconds, runs and networks by kind."""
+    """What a session spent, by kind of network.
+
+    Attributes:
+        seconds: In all.
+        runs: Timed ones.
+        networks: Loaded ones.
+        loading: Those of the seconds that went into loading and the like, however many
+            runs followed.
+        groups: How many groups the networks were loaded in.
+    """
 
     seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
     runs: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     networks: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     groups: int = 0
+    loading: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
+
+    def add_loading(self, kind: Kind, seconds: float) -> None:
+        """Counts seconds that went into no run."""
+        self.seconds[kind] += seconds
+        self.loading[kind] += seconds
 
 
 Advance = Callable[[str], None]
@@ -80,6 +97,14 @@ class Session:
         store: Where samples go, committed one by one.
         protocol: How to measure.
         advance: Told of every step.
+        schedule: Which networks run in a round; ``None`` for as many runs of each as its
+            job says. One of another kind is for interleaved protocols.
+        budget_s: Seconds, loading included, after which no round begins but those that
+            are indispensable; ``None`` for no end.
+
+    Attributes:
+        effort: What was spent so far.
+        late: Whether the budget ended before the schedule did.
     """
 
     def __init__(
@@ -88,6 +113,8 @@ class Session:
         store: ResultStore,
         protocol: Protocol,
         advance: Advance = lambda done: None,
+        schedule: Schedule | None = None,
+        budget_s: float | None = None,
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
@@ -95,12 +122,15 @@ class Session:
         self._store = store
         self._protocol = protocol
         self._advance = advance
+        self._schedule = schedule
+        self._budget_s = math.inf if budget_s is None else budget_s
         self._round = 0
+        self.late = False
 
     def steps(self, jobs: Sequence[Job]) -> int:
-        """How often ``advance`` will be called if nothing fails."""
+        """How often ``advance`` will be called if nothing fails and nothing more is due."""
         if self._protocol.interleaved:
-            return sum(1 + job.missing for job in jobs)
+            return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
 
     def run(self, jobs: Sequence[Job]) -> dict[MeasurementKey, str]:
@@ -109,10 +139,16 @@ class Session:
         Returns:
             The jobs that failed and why; also committed to the store.
         """
+        schedule = self._schedule or FixedRuns({job.key: job.missing for job in jobs})
         failures: dict[MeasurementKey, str] = {}
+        begin, ahead = perf_counter(), len(jobs)
         for group in self._groups(jobs):
             self.effort.groups += 1
-            failures |= self._run_group(group)
+            # What is left of the budget is shared with the groups to come.
+            now = perf_counter()
+            end = now + (begin + self._budget_s - now) * len(group) / ahead
+            failures |= self._run_group(group, schedule, end)
+            ahead -= len(group)
         return failures
 
     def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -141,26 +177,41 @@ class Session:
         benches = self._benches
         return benches if isinstance(benches, Bench) else benches[job.key.backend]
 
-    def _run_group(self, jobs: Sequence[Job]) -> dict[MeasurementKey, str]:
+    def _run_group(
+        self, jobs: Sequence[Job], schedule: Schedule, end: float
+    ) -> dict[MeasurementKey, str]:
         failures: dict[MeasurementKey, str] = {}
-        missing = {job.key: job.missing for job in jobs}
         for job in jobs:
+            begin = perf_counter()
             self._attempt(job, failures, self._load)
+            self.effort.loading[job.key.kind] += perf_counter() - begin
             self.effort.networks[job.key.kind] += 1
-        alive = [job for job in jobs if job.key not in failures]
-        while alive:
-            self._measure_calls(alive)
-            for job in alive:
+        while due := self._due(jobs, failures, schedule, end):
+            self._measure_calls(due)
+            for job in due:
                 runs = 1 if self._protocol.interleaved else job.missing
                 samples = self._attempt(job, failures, self._sampler(runs))
                 if samples:
-                    self._keep(job, samples)
-                    missing[job.key] -= len(samples)
+                    self._keep(job, samples, schedule)
             self._round += 1
-            alive = [job for job in alive if job.key not in failures and missing[job.key] > 0]
         for job in jobs:
             self._bench(job).unload(job.handle)
         return failures
+
+    def _due(
+        self,
+        jobs: Sequence[Job],
+        failures: Mapping[MeasurementKey, str],
+        schedule: Schedule,
+        end: float,
+    ) -> list[Job]:
+        """What runs in the next round."""
+        keys = [job.key for job in jobs if job.key not in failures]
+        due = schedule.due(keys)
+        if due and perf_counter() >= end:
+            self.late = True
+            due = schedule.due(keys, late=True)
+        return [job for job in jobs if job.key in due]
 
     def _load(self, job: Job) -> float:
         native = job.key.kind == "native"
@@ -176,10 +227,11 @@ class Session:
         touch = self._protocol.touch
         return lambda job: self._bench(job).sample(job.handle, runs, touch=touch)
 
-    def _keep(self, job: Job, samples: Sequence[float]) -> None:
+    def _keep(self, job: Job, samples: Sequence[float], schedule: Schedule) -> None:
         call_ms = self._bench(job).call_ms
         taken = SampleSet(self.identifier, self._round, tuple(samples), call_ms=call_ms)
         self._store.add_samples(job.key, taken, job.operators)
+        schedule.take(job.key, samples, call_ms)
         self.effort.runs[job.key.kind] += len(samples)
 
     def _attempt(

@@ -82,7 +82,7 @@ def _print_head(console: Console, result: Comparison) -> None:
     console.print(
         f"threads: {context.settings.threads}, G={result.brickset.granularity}, "
         f"{context.protocol.name} protocol ({context.protocol.statistic_name}, "
-        f"{context.runs} runs)"
+        f"{context.extent})"
     )
     console.print(f"[dim]{escape(context.system.describe())}[/]")
 
@@ -201,6 +201,7 @@ def notes(result: Comparison) -> list[str]:
     """What to keep in mind when reading the figures."""
     return [
         *result.notes,
+        *(f"{name}: {note}" for name, run in result.runs.items() for note in run.outcome.notes),
         *(
             f"{model.cut.model.name} on {backend}: {note}"
             for model in result.models

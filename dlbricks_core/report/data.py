@@ -24,6 +24,8 @@ def settings_data(result: RunResult, batch: int | None) -> dict[str, Any]:
         "protocol": context.protocol.name,
         "statistic": context.protocol.statistic_name,
         "runs": context.runs,
+        "precision": context.precision,
+        "budget_s": context.budget_s,
         "threads": context.settings.threads,
         "batch": batch or 1,
         "seed": result.options.seed,
@@ -54,6 +56,7 @@ def run_data(result: RunResult, batch: int | None = None) -> dict[str, Any]:
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
         "warnings": list(result.outcome.warnings),
+        "notes": list(result.outcome.notes),
         "failures": [{"where": f.where, "reason": f.reason} for f in result.failures],
     }
 
@@ -140,6 +143,8 @@ def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[
             "speedup": seconds["model"] / seconds["brick"] if both else None,
             "models_runs": effort.runs["model"],
             "bricks_runs": effort.runs["brick"],
+            "models_loading_s": effort.loading["model"],
+            "bricks_loading_s": effort.loading["brick"],
         },
         "measured_networks": result.outcome.measured,
         "reused_networks": result.outcome.reused,

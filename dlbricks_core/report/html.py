@@ -46,7 +46,7 @@ def run_page(result: RunResult, batch: int | None = None) -> str:
         normalized_plot=_normalized_plot(result),
         share_plot=_share_plot(shares),
         warnings=_warnings(result.outcome.warnings, {"": result}),
-        notes=[f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes],
+        notes=_notes(result),
         failures=_alike((f.model, f) for f in result.failures),
     )
 
@@ -85,7 +85,7 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
         normalized_plot=_evaluation_plot(evaluation),
         errors_plot=_errors_plot(evaluation),
         warnings=_warnings(result.outcome.warnings, {"": result}),
-        notes=[f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes],
+        notes=_notes(result),
         failures=_alike((f.model, f) for f in result.failures),
     )
 
@@ -125,6 +125,11 @@ def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> lis
                 "very short"
             )
     return found
+
+
+def _notes(result: RunResult) -> list[str]:
+    of_models = [f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes]
+    return [*result.outcome.notes, *of_models]
 
 
 def _weight(each: BrickResult) -> float:

@@ -61,7 +61,7 @@ def print_head(console: Console, result: RunResult) -> None:
         f"[bold]{context.backend.name} {context.version}[/]"
         f"{f' ({escape(options)})' if options else ''}, {threads}, "
         f"G={result.cut_options.granularity}, {context.protocol.name} protocol "
-        f"({context.protocol.statistic_name}, {context.runs} runs)"
+        f"({context.protocol.statistic_name}, {context.extent})"
     )
     where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
     console.print(f"[dim]{escape(context.system.describe())}{where}[/]")
@@ -142,6 +142,8 @@ def print_remarks(console: Console, result: RunResult) -> None:
     """What to keep in mind when reading the figures, and what is missing."""
     for text in result.outcome.warnings:
         console.print(f"[yellow]Warning:[/] {escape(text)} while measuring")
+    for text in result.outcome.notes:
+        console.print(f"[yellow]Note:[/] {escape(text)}")
     doubts = Counter(kind for brick in result.bricks for kind in map(_kind, brick.warnings))
     for kind, number in doubts.items():
         console.print(f"[yellow]Warning:[/] {number} of {len(result.bricks)} bricks: {kind}")

@@ -185,7 +185,7 @@ def compare(
     observer.stage("Cutting models into bricks")
     brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
     sweeps = sweeps_of(brickset, end_to_end=True)
-    outcomes = measure_side_by_side(sweeps, contexts, options[0], store, observer)
+    outcomes = measure_side_by_side(sweeps, contexts, options[0], store, observer, brickset.models)
     runs = {
         context.backend.name: assemble(context, each, cut_options, brickset, outcome)
         for context, each, outcome in zip(contexts, options, outcomes, strict=True)

@@ -8,6 +8,7 @@ from functools import partial
 
 from dlbricks_core.backends import Backend, BackendSettings
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.measure.precision import FEWEST, MOST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.measure.system import System, current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
@@ -23,11 +24,18 @@ class MeasureOptions:
         threads: Threads that compute one operator; ``None`` for all physical cores
             that the process may use.
         protocol: Name of the protocol.
-        runs: Samples a network; ``None`` for the protocol's own number.
+        runs: Samples a network; ``None`` for the protocol's own number, or for as many
+            as the precision needs.
+        precision: Half-width of the 90% intervals to reach, relative to the latency;
+            ``None`` for 1%, where the number of runs is open.
+        budget_s: Seconds after which measuring ends, precise or not; ``None`` for no end.
         backend_options: Values for options that the backend declares.
         seed: Of weights and inputs.
         timeout_s: Longest time that a network may take to load or to run once.
         force: Whether to measure again what the store holds.
+
+    Raises:
+        DLBricksError: If some of it is out of range, or contradicts another part.
     """
 
     backend: str
@@ -38,6 +46,34 @@ class MeasureOptions:
     seed: int = 0
     timeout_s: float = 120.0
     force: bool = False
+    precision: float | None = None
+    budget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("threads", self.threads), ("runs", self.runs)):
+            if value is not None and value < 1:
+                raise DLBricksError(f"--{name} {value} is too small", hint="Use 1 or more.")
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise DLBricksError(
+                f"--precision {self.precision:g} is out of range",
+                hint="Write a share of the latency, such as 1% or 0.01.",
+            )
+        if self.budget_s is not None and not self.budget_s > 0:
+            raise DLBricksError(
+                f"--budget {self.budget_s:g} is out of range", hint="Write a time, such as 60s."
+            )
+        open_ended = protocol_named(self.protocol).runs is None
+        for name, setting in (("precision", self.precision), ("budget", self.budget_s)):
+            if setting is not None and not open_ended:
+                raise DLBricksError(
+                    f"--{name} is not for the protocol {self.protocol!r}",
+                    hint="Its number of runs is fixed; --runs sets it.",
+                )
+            if setting is not None and self.runs is not None:
+                raise DLBricksError(
+                    f"--runs and --{name} contradict each other",
+                    hint=f"--{name} decides how many runs there are. Leave one of them out.",
+                )
 
 
 @dataclass(frozen=True)
@@ -53,6 +89,9 @@ class Context:
         runs: Samples that a complete measurement has at least.
         system: The one that this process runs on.
         elsewhere: Fingerprint of another system, if the measurements are from there.
+        precision: To reach beyond those samples, as in :class:`MeasureOptions`; ``None``
+            where the number of runs is fixed.
+        budget_s: As in :class:`MeasureOptions`.
     """
 
     plugin: Plugin
@@ -63,6 +102,8 @@ class Context:
     runs: int
     system: System
     elsewhere: str = ""
+    precision: float | None = None
+    budget_s: float | None = None
 
     @classmethod
     def of(cls, options: MeasureOptions) -> Context:
@@ -70,7 +111,7 @@ class Context:
 
         Raises:
             PluginError: If the backend is unknown, broken, or lacks its framework.
-            DLBricksError: If another option is out of range.
+            DLBricksError: If an option of the backend is none that it has.
         """
         plugin = find("backend", options.backend, Backend)
         backend: Backend = use(plugin, plugin.loaded)
@@ -78,9 +119,7 @@ class Context:
         cores = physical_cores_available()
         threads = cores if options.threads is None else options.threads
         runs = protocol.runs if options.runs is None else options.runs
-        for name, value in (("threads", threads), ("runs", runs)):
-            if value < 1:
-                raise DLBricksError(f"--{name} {value} is too small", hint="Use 1 or more.")
+        precision = PRECISION if options.precision is None else options.precision
         return cls(
             plugin=plugin,
             backend=backend,
@@ -89,9 +128,18 @@ class Context:
                 threads, use(plugin, partial(_chosen, backend, options.backend_options))
             ),
             protocol=protocol,
-            runs=runs,
+            runs=FEWEST if runs is None else runs,
             system=current_system(),
+            precision=precision if runs is None else None,
+            budget_s=options.budget_s,
         )
+
+    @property
+    def extent(self) -> str:
+        """How many runs there are, for people."""
+        if self.precision is None:
+            return f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        return f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
 
     @property
     def fingerprint(self) -> str:

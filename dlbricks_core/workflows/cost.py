@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.store import Kind, Measurement
 from dlbricks_core.workflows.results import Benchmarking, ModelResult, RunResult
-
-FEWEST_RUNS = 6
-"""With fewer samples no interval of the median reaches a level of 95%."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,12 @@ def at_precision(
 
     The half-width of an interval shrinks with the root of the number of runs. A model
     whose measured latency has the relative half-width ``h`` after ``n`` runs therefore
-    needs ``n * (h / precision)**2`` runs, but never fewer than :data:`FEWEST_RUNS`. The
+    needs ``n * (h / precision)**2`` runs, but never fewer than :data:`FEWEST`. The
     half-width of its estimate says in the same way by how much the runs of all of its
     bricks have to be multiplied; a brick of several models takes the largest of their
-    factors. Each run counts with the mean of its network's samples. All else that was
-    spent on a side (loading, warming up, waking threads) counts once, as it was spent.
+    factors. Each run counts with the mean of its network's samples, and with what a run of
+    that side costs besides (touching inputs, waking threads). What was spent on loading
+    and warming up, and on asking the backend what it executes, counts once.
 
     Args:
         result: Of a run that took all of its samples itself.
@@ -83,16 +82,18 @@ def at_precision(
         for signature in model.cut.counts:
             factors[signature] = max(factors.get(signature, 0.0), factor)
     largest = max(factors.values(), default=0.0)
-    models_s = _overhead_s(result, "model") + sum(
-        _sampling_s(whole, _factor(relative_half_width(interval(whole.replicates)), precision))
+    whole_runs = [
+        (whole, _factor(relative_half_width(interval(whole.replicates)), precision))
         for whole in wholes.values()
-    )
-    bricks_s = _overhead_s(result, "brick") + sum(
-        _sampling_s(each.latency, factors.get(each.brick.signature, largest))
+    ]
+    brick_runs = [
+        (each.latency, factors.get(each.brick.signature, largest))
         for each in result.bricks
         if each.latency
+    ]
+    return Benchmarking(
+        _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)
     )
-    return Benchmarking(models_s, bricks_s)
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:
@@ -108,9 +109,14 @@ def _factor(half_width: float, precision: float) -> float:
     return (half_width / precision) ** 2
 
 
-def _sampling_s(latency: Latency, factor: float) -> float:
-    runs = max(math.ceil(len(latency.samples_ms) * factor), FEWEST_RUNS)
-    return runs * float(np.mean(latency.samples_ms)) / 1e3
+def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Latency, float]]) -> float:
+    """Seconds for loading, and for so many times the runs of each network."""
+    besides_s = _besides_s(result, kind)
+    seconds = result.effort.loading[kind]
+    for latency, factor in runs:
+        number = max(math.ceil(len(latency.samples_ms) * factor), FEWEST)
+        seconds += number * (float(np.mean(latency.samples_ms)) / 1e3 + besides_s)
+    return seconds
 
 
 def _measured(result: RunResult, kind: Kind) -> list[Measurement]:
@@ -123,7 +129,9 @@ def _taken_now(result: RunResult, kind: Kind) -> bool:
     return 0 < samples <= result.effort.runs[kind]
 
 
-def _overhead_s(result: RunResult, kind: Kind) -> float:
-    """Seconds that did not go into the timed runs themselves."""
-    runs_s = sum(sum(measurement.samples_ms) for measurement in _measured(result, kind)) / 1e3
-    return max(result.effort.seconds[kind] - runs_s, 0.0)
+def _besides_s(result: RunResult, kind: Kind) -> float:
+    """What a run of the kind cost on average beside the latency that it was to measure."""
+    effort = result.effort
+    timed_s = sum(sum(measurement.samples_ms) for measurement in _measured(result, kind)) / 1e3
+    spent_s = effort.seconds[kind] - effort.loading[kind]
+    return max(spent_s - timed_s, 0.0) / max(effort.runs[kind], 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
@@ -19,17 +20,23 @@ def cut_models(
     context: Context,
     options: MeasureOptions,
     observer: Observer,
-) -> BrickSet:
+) -> tuple[BrickSet, float]:
     """The bricks of models, and how the models consist of them.
 
     Where the backend cannot run a model, the model itself is cut: its bricks then say
     which layers are to blame.
+
+    Returns:
+        The bricks, and the seconds that it took to ask the backend: a cost of
+        benchmarking by bricks.
     """
-    executed = {}
+    executed, asking_s = {}, 0.0
     if find_composer(cut_options.composer).executed and context.backend.rewrites:
+        begin = perf_counter()
         executed = _executed(models, context, options, observer)
+        asking_s = perf_counter() - begin
     observer.stage("Cutting models into bricks")
-    return BrickSet.of(models, cut_options.granularity, cut_options.strategy, executed)
+    return BrickSet.of(models, cut_options.granularity, cut_options.strategy, executed), asking_s
 
 
 def _executed(

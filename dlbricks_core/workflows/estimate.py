@@ -9,6 +9,7 @@ from dlbricks_core.ir import Model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.figures import shortfalls
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
@@ -35,7 +36,7 @@ def estimate(
     context = Context.of(options)
     if system is not None:
         context = context.on(_fingerprint(store, system))
-    brickset = cut_models(models, cut_options, context, options, Observer())
+    brickset, _ = cut_models(models, cut_options, context, options, Observer())
     keys = [
         context.key(target.brick.signature, target.kind)
         for target in run_targets(brickset, end_to_end=True, backend=context.backend)
@@ -49,6 +50,9 @@ def estimate(
         else:
             outcome.failures[key] = f"only {len(found.samples_ms)} of {context.runs} samples yet"
     outcome.reused = len(outcome.measurements)
+    outcome.notes = shortfalls(
+        context, brickset.models, outcome.measurements.values(), "as far as the store goes"
+    )
     return assemble(context, options, cut_options, brickset, outcome)
 
 

@@ -45,11 +45,13 @@ def evaluate(
         precision: At which the costs of both ways of benchmarking are compared.
     """
     context = Context.of(options)
-    brickset = cut_models(models, cut_options, context, options, observer)
+    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
     if not options.force and not _timed_together(brickset, context, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
         options = replace(options, force=True)
-    result = run_bricks(brickset, cut_options, context, options, store, observer)
+    result = run_bricks(
+        brickset, cut_options, context, options, store, observer, cutting_s=cutting_s
+    )
     return Evaluation.of(result, precision)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 
-from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.measure.bench import Bench, BenchSettings, memory_to_use
 from dlbricks_core.measure.load import LoadSampler
+from dlbricks_core.measure.precision import MOST
+from dlbricks_core.measure.schedule import Family, UntilPrecise
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.figures import families, shortfalls
 from dlbricks_core.workflows.observer import Observer
 
 
@@ -35,6 +39,7 @@ class Outcome:
         measured: How many were measured (further) now.
         effort: What the session cost, if anything was measured.
         warnings: What disturbed the machine meanwhile.
+        notes: Which figures are less precise than was asked for, and why.
     """
 
     measurements: dict[MeasurementKey, Measurement] = field(default_factory=dict)
@@ -44,6 +49,7 @@ class Outcome:
     measured: int = 0
     effort: Effort = field(default_factory=Effort)
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def measure(
@@ -52,13 +58,20 @@ def measure(
     options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
+    models: Sequence[CutModel] = (),
 ) -> Outcome:
     """Times every target that the store has no complete measurement of.
+
+    A measurement is complete if it has as many samples as the context asks for, and if
+    each figure that rests on it is as precise as asked for (or every network in it has
+    the most samples that are taken for it). The figures are the sums over the bricks of
+    each of the models, and latencies of whole models; without models, of each target.
 
     A target whose measurement failed before is reported, not tried again, unless
     ``options.force`` says so.
     """
-    return measure_side_by_side([list(targets)], [context], options, store, observer)[0]
+    sweeps = [list(targets)]
+    return measure_side_by_side(sweeps, [context], options, store, observer, models)[0]
 
 
 def measure_side_by_side(
@@ -67,6 +80,7 @@ def measure_side_by_side(
     options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
+    models: Sequence[CutModel] = (),
 ) -> list[Outcome]:
     """Times the same targets on several backends, in rounds that go through all of them.
 
@@ -77,16 +91,20 @@ def measure_side_by_side(
         options: Seed, time limit and whether to measure again; the same for all.
         store: Where samples go.
         observer: Told of progress.
+        models: Whose figures are to be precise, as for :func:`measure`.
 
     Returns:
         An outcome for each context. They share the session's effort.
     """
-    plans = [_plan(sweeps, context, options, store) for context in contexts]
+    plans = [_plan(sweeps, context, options, store, models) for context in contexts]
+    reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
-        _measure(sweeps, plans, options, store, observer)
+        late = _measure(sweeps, plans, options, store, observer, models)
+        reason = f"the budget of {options.budget_s:g} s ended first" if late else reason
     for plan in plans:
-        keys = (key for key in plan.wanted if key not in plan.outcome.failures)
-        plan.outcome.measurements = store.get(keys)
+        found = store.get(plan.able())
+        plan.outcome.measurements = found
+        plan.outcome.notes = shortfalls(plan.context, models, found.values(), reason)
     return [plan.outcome for plan in plans]
 
 
@@ -106,9 +124,28 @@ class _Plan:
         return [self._job(key) for key in keys if key in self.lacking]
 
     def _job(self, key: MeasurementKey) -> Job:
+        return Job(key, self.lacking[key].brick.model, self._missing(key))
+
+    def able(self) -> list[MeasurementKey]:
+        """What can be measured as far as is known."""
+        return [key for key in self.wanted if key not in self.outcome.failures]
+
+    def families(self, models: Sequence[CutModel]) -> list[Family]:
+        """Figures that are to be precise, those of a model together."""
+        return families(self.context, models, self.able())
+
+    def too_few(self, models: Sequence[CutModel]) -> set[MeasurementKey]:
+        """What the store has too few samples of."""
+        if self.context.precision is not None:
+            schedule = UntilPrecise(
+                self.families(models), self.context.precision, self.known.values()
+            )
+            return schedule.lacking(self.able())
+        return {key for key in self.able() if self._missing(key) > 0}
+
+    def _missing(self, key: MeasurementKey) -> int:
         known = self.known.get(key)
-        taken = len(known.samples_ms) if known else 0
-        return Job(key, self.lacking[key].brick.model, self.context.runs - taken)
+        return self.context.runs - (len(known.samples_ms) if known else 0)
 
 
 def _plan(
@@ -116,6 +153,7 @@ def _plan(
     context: Context,
     options: MeasureOptions,
     store: ResultStore,
+    models: Sequence[CutModel],
 ) -> _Plan:
     wanted = {context.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
     if options.force:
@@ -128,10 +166,9 @@ def _plan(
             plan.outcome.failures[key] = target.brick.opaque
         elif found is not None and found.failure:
             plan.outcome.failures[key] = f"{found.failure} (earlier; --force tries again)"
-        elif found is not None and len(found.samples_ms) >= context.runs:
-            plan.outcome.reused += 1
-        else:
-            plan.lacking[key] = target
+    too_few = plan.too_few(models)
+    plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
+    plan.outcome.reused = len(plan.able()) - len(plan.lacking)
     return plan
 
 
@@ -141,7 +178,9 @@ def _measure(
     options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
-) -> None:
+    models: Sequence[CutModel],
+) -> bool:
+    """Measures what is lacking; tells whether the budget ended first."""
     with ExitStack() as opened:
         benches = {
             plan.context.backend.name: opened.enter_context(_bench(plan.context, options, plans))
@@ -152,7 +191,14 @@ def _measure(
             if plan.lacking:
                 _check(plan, benches[plan.context.backend.name], observer)
         jobs = [job for targets in sweeps for plan in plans for job in plan.jobs(targets)]
-        session = Session(benches, store, plans[0].context.protocol, observer.advance)
+        session = Session(
+            benches,
+            store,
+            plans[0].context.protocol,
+            observer.advance,
+            _schedule(plans, models),
+            plans[0].context.budget_s,
+        )
         reused = sum(plan.outcome.reused for plan in plans)
         observer.stage(
             f"Timing {len(jobs)} networks ({reused} more are in the store)", session.steps(jobs)
@@ -166,6 +212,19 @@ def _measure(
             outcome.measured = len(plan.lacking)
             outcome.effort = session.effort
             outcome.warnings = warnings
+        return session.late
+
+
+def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel]) -> UntilPrecise | None:
+    """Until the figures are precise, if that is asked for."""
+    precision = plans[0].context.precision
+    if precision is None:
+        return None
+    each = [plan.families(models) for plan in plans]
+    # What is compared is timed in the same rounds: a model's figures on all backends.
+    together = [list(chain(*same)) for same in zip(*each, strict=True)] if models else chain(*each)
+    known = [measurement for plan in plans for measurement in plan.known.values()]
+    return UntilPrecise(list(together), precision, known)
 
 
 def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) -> Bench:

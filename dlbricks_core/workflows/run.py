@@ -35,9 +35,16 @@ def run(
         end_to_end: Whether to time the whole models as well, to compare.
     """
     context = Context.of(options)
-    brickset = cut_models(models, cut_options, context, options, observer)
+    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
     return run_bricks(
-        brickset, cut_options, context, options, store, observer, end_to_end=end_to_end
+        brickset,
+        cut_options,
+        context,
+        options,
+        store,
+        observer,
+        end_to_end=end_to_end,
+        cutting_s=cutting_s,
     )
 
 
@@ -50,10 +57,12 @@ def run_bricks(
     observer: Observer,
     *,
     end_to_end: bool = True,
+    cutting_s: float = 0.0,
 ) -> RunResult:
-    """The same for models that are cut already."""
+    """The same for models that are cut already, which took the backend so many seconds."""
     targets = run_targets(brickset, end_to_end=end_to_end, backend=context.backend)
-    outcome = measure(targets, context, options, store, observer)
+    outcome = measure(targets, context, options, store, observer, brickset.models)
+    outcome.effort.add_loading("brick", cutting_s)
     return assemble(context, options, cut_options, brickset, outcome)
 
 

@@ -1,0 +1,156 @@
+"""Which networks run in the next round: a fixed number of times, or until it suffices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from dlbricks_core.measure.precision import FEWEST, Demand, Spread
+from dlbricks_core.store import Measurement, MeasurementKey
+
+_REVIEW_ROUNDS = 5
+"""Rounds between two looks at all samples: with many bricks a look takes as long as some
+of their runs."""
+
+Keys = set[MeasurementKey]
+
+
+class Schedule(ABC):
+    """Decides from round to round."""
+
+    @abstractmethod
+    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+        """Which of the networks run in the next round.
+
+        Args:
+            keys: Those that are loaded and work.
+            late: Whether the time is used up: then only what is indispensable.
+        """
+
+    @abstractmethod
+    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
+        """Hears of samples, and of what the timer itself cost."""
+
+
+class FixedRuns(Schedule):
+    """Every network so often.
+
+    Args:
+        missing: Samples that each lacks.
+    """
+
+    def __init__(self, missing: Mapping[MeasurementKey, int]) -> None:
+        self._missing = dict(missing)
+
+    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+        """Those that lack samples, late or not."""
+        return {key for key in keys if self._missing.get(key, 0) > 0}
+
+    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
+        """Counts them."""
+        self._missing[key] -= len(samples_ms)
+
+
+Family = Sequence[Demand]
+"""Figures that are compared with each other: a model's sum of bricks, the whole model."""
+
+
+class UntilPrecise(Schedule):
+    """Every network until the figures that it is part of are precise.
+
+    A network runs while one of its demands asks for it. While one demand of a family is
+    open, the others of the family run along as a whole, precise or not: what is compared
+    is timed in the same rounds, so that drift of the machine meets both sides.
+
+    Args:
+        families: Of demands; a network without any needs :data:`FEWEST` samples.
+        precision: Relative half-width of 90% intervals to reach.
+        known: Measurements from before.
+    """
+
+    def __init__(
+        self,
+        families: Sequence[Family],
+        precision: float,
+        known: Iterable[Measurement] = (),
+    ) -> None:
+        self._families = families
+        self._precision = precision
+        self._samples: dict[MeasurementKey, list[float]] = {}
+        self._calls: dict[MeasurementKey, list[float]] = {}
+        for measurement in known:
+            for taken in measurement.samples:
+                self.take(measurement.key, taken.samples_ms, taken.call_ms)
+        self._rounds = 0
+        self._review()
+
+    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
+        """Keeps them."""
+        self._samples.setdefault(key, []).extend(samples_ms)
+        if call_ms is not None:
+            self._calls.setdefault(key, []).append(call_ms)
+
+    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+        """Those that an open demand needs, and those that run along with it."""
+        among = set(keys)
+        few = {key for key in among if self._taken(key) < FEWEST}
+        if late:
+            return few
+        self._rounds += 1
+        found = self._along(among) | few
+        if not found or self._rounds % _REVIEW_ROUNDS == 0:
+            self._review()
+            found = self._along(among) | few
+        return found
+
+    def lacking(self, keys: Iterable[MeasurementKey]) -> Keys:
+        """Those that have too few samples themselves; nothing that would run along."""
+        among = set(keys)
+        asked = [self._open(demand, among) for family in self._families for demand in family]
+        return {key for key in among if self._taken(key) < FEWEST}.union(*asked)
+
+    def shortfalls(self) -> list[tuple[Demand, float]]:
+        """Demands that are not precise enough, and how far they got."""
+        spreads = self._spreads()
+        reached = [(d, d.half_width(spreads)) for family in self._families for d in family]
+        return [(demand, half) for demand, half in reached if half > self._precision]
+
+    def _taken(self, key: MeasurementKey) -> int:
+        return len(self._samples.get(key, ()))
+
+    def _open(self, demand: Demand, among: Keys) -> Keys:
+        """What the demand itself lacks."""
+        targets = self._targets[id(demand)]
+        return {
+            key
+            for key in demand.counts
+            if key in among and self._taken(key) < targets.get(key, FEWEST)
+        }
+
+    def _along(self, among: Keys) -> Keys:
+        found: Keys = set()
+        for family in self._families:
+            asked = [self._open(demand, among) for demand in family]
+            for demand, own in zip(family, asked, strict=True):
+                company = any(other for other in asked if other is not own)
+                found |= among.intersection(demand.counts) if company else own
+        return found
+
+    def _spreads(self) -> dict[MeasurementKey, Spread]:
+        """Of every network that has enough samples to tell."""
+        return {
+            key: Spread.of(samples, float(np.median(self._calls.get(key, [0.0]))))
+            for key, samples in self._samples.items()
+            if len(samples) >= FEWEST
+        }
+
+    def _review(self) -> None:
+        """Computes anew how many samples each demand asks for."""
+        spreads = self._spreads()
+        self._targets = {
+            id(demand): demand.needs(spreads, self._precision)
+            for family in self._families
+            for demand in family
+        }

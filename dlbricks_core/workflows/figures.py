@@ -1,0 +1,68 @@
+"""Which figures are to be precise, and which of them are not (yet)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.measure.precision import Demand
+from dlbricks_core.measure.schedule import Family, UntilPrecise
+from dlbricks_core.store import Kind, Measurement, MeasurementKey
+from dlbricks_core.workflows.context import Context
+
+_NAMES: dict[Kind, str] = {
+    "brick": "{}",
+    "model": "{} end to end",
+    "native": "{} in its framework's own form",
+}
+
+
+def families(
+    context: Context, models: Sequence[CutModel], keys: Iterable[MeasurementKey]
+) -> list[Family]:
+    """Of each model: the sum of its bricks, and the latency of the whole.
+
+    Args:
+        context: What measurements are identified by.
+        models: Cut; where there are none, each key is a figure of its own.
+        keys: Of what can be measured; a sum with other bricks in it is partial.
+    """
+    if not models:
+        return [[Demand(key.signature[:8], {key: 1})] for key in keys]
+    able = set(keys)
+    return [_family(context, cut, able) for cut in models]
+
+
+def _family(context: Context, cut: CutModel, able: set[MeasurementKey]) -> list[Demand]:
+    whole = cut.whole.signature
+    counts: dict[Kind, Mapping[str, int]] = {
+        "brick": cut.counts,
+        "model": {whole: 1},
+        "native": {whole: 1},
+    }
+    demands = []
+    for kind, numbers in counts.items():
+        keyed = {context.key(signature, kind): n for signature, n in numbers.items()}
+        wanted = {key: n for key, n in keyed.items() if key in able}
+        if wanted:
+            demands.append(Demand(_NAMES[kind].format(cut.model.name), wanted))
+    return demands
+
+
+def shortfalls(
+    context: Context,
+    models: Sequence[CutModel],
+    measurements: Collection[Measurement],
+    reason: str,
+) -> tuple[str, ...]:
+    """A sentence on the figures that are less precise than was asked for, if any are."""
+    if context.precision is None:
+        return ()
+    keys = [measurement.key for measurement in measurements]
+    rest = UntilPrecise(
+        families(context, models, keys), context.precision, measurements
+    ).shortfalls()
+    if not rest:
+        return ()
+    reached = dict.fromkeys(f"{demand.name} ±{half:.1%}" for demand, half in rest)
+    return (f"not within ±{context.precision * 100:.3g}% ({reason}): {', '.join(reached)}",)
