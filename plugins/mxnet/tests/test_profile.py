@@ -1,0 +1,67 @@
+"""MXNet's profile of a whole model."""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+
+import numpy as np
+import pytest
+from dlbricks_mxnet.backend import MxnetBackend
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes import normalize
+
+
+def timer(**options):
+    return MxnetBackend().timer(BackendSettings(1, options))
+
+
+def plain_ms(timer, network):
+    loaded = timer.load(network)
+    latencies = []
+    for _ in range(8):
+        begin = perf_counter()
+        timer.run(loaded)
+        timer.synchronize(loaded)
+        latencies.append((perf_counter() - begin) * 1e3)
+    timer.unload(loaded)
+    return np.median(latencies[2:])
+
+
+def test_every_layer_has_a_profile_and_their_sum_is_a_run():
+    model = normalize(LightModels().load("light_squeezenet"))
+    network, before = materialize(model, 0), dict(os.environ)
+    profile = timer().profile(network, 6)
+    assert [each.outputs for each in profile.layers] == [each.outputs for each in model.layers]
+    assert all(each.ms > 0 for each in profile.layers)
+    assert profile.run_ms / 2 < profile.sum_ms < profile.run_ms
+    assert 0.5 < profile.sum_ms / plain_ms(timer(), network) < 2
+    assert dict(os.environ) == before
+
+
+def test_the_time_is_where_the_work_is_each_time_anew():
+    big, small = TensorSpec("float32", (256, 1024)), TensorSpec("float32", (1024, 1024))
+    layers = (
+        Layer("Sigmoid", ("x",), ("a",)),
+        Layer("MatMul", ("a", "w"), ("b",)),
+        Layer("Relu", ("b",), ("y",)),
+    )
+    specs = {"w": small, **dict.fromkeys(("x", "a", "b", "y"), big)}
+    model = Model("work", layers, ("x",), ("y",), specs, frozenset({"w"}))
+    for runs in (4, 7):
+        profile = timer().profile(materialize(model, 0), runs)
+        taken = {each.outputs[0]: each.ms for each in profile.layers}
+        assert taken["b"] > 3 * max(taken["a"], taken["y"])
+        assert min(taken.values()) > 0
+
+
+@pytest.mark.parametrize("option", [{"executor": "symbol"}, {"engine": "threaded"}])
+def test_what_cannot_be_told_apart_is_refused(option):
+    model = normalize(LightModels().load("light_squeezenet"))
+    with pytest.raises(UnsupportedError):
+        timer(**option).profile(materialize(model, 0), 2)

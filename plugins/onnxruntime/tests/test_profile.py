@@ -1,0 +1,70 @@
+"""ONNX Runtime's profile of a whole model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+import pytest
+from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes import normalize
+
+SETTINGS = BackendSettings(1, {"optimizations": "all"})
+
+
+@pytest.fixture(scope="module")
+def squeezenet() -> Model:
+    return normalize(LightModels().load("light_squeezenet"))
+
+
+def plain_ms(timer, network):
+    loaded = timer.load(network)
+    latencies = []
+    for _ in range(8):
+        begin = perf_counter()
+        timer.run(loaded)
+        latencies.append((perf_counter() - begin) * 1e3)
+    timer.unload(loaded)
+    return np.median(latencies[2:])
+
+
+@pytest.mark.parametrize("names", ["own", "none", "one for all"])
+def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
+    model = squeezenet
+    if names != "own":
+        name = "" if names == "none" else "layer"
+        model = replace(model, layers=tuple(replace(each, name=name) for each in model.layers))
+    backend = OnnxruntimeBackend()
+    timer, executed = backend.timer(SETTINGS), backend.executed(model, SETTINGS, 0)
+    profile = timer.profile(materialize(model, 0), 6)
+    assert len(executed.layers) < len(model.layers)
+    assert [each.outputs for each in profile.layers] == [each.outputs for each in executed.layers]
+    assert [p.operator for p in profile.layers] == [each.qualified_op for each in executed.layers]
+    assert profile.run_ms / 2 < profile.sum_ms < profile.run_ms
+    assert 0.5 < profile.sum_ms / plain_ms(timer, materialize(squeezenet, 0)) < 2
+
+
+def test_the_time_is_where_the_work_is():
+    big, small = TensorSpec("float32", (256, 1024)), TensorSpec("float32", (1024, 1024))
+    model = Model(
+        "work",
+        (
+            Layer("Sigmoid", ("x",), ("a",)),
+            Layer("MatMul", ("a", "w"), ("b",)),
+            Layer("Relu", ("b",), ("y",)),
+        ),
+        ("x",),
+        ("y",),
+        {"x": big, "w": small, "a": big, "b": big, "y": big},
+        frozenset({"w"}),
+    )
+    profile = OnnxruntimeBackend().timer(SETTINGS).profile(materialize(model, 0), 6)
+    taken = {each.outputs[0]: each.ms for each in profile.layers}
+    assert taken["b"] > 5 * max(taken["a"], taken["y"])
+    assert min(taken.values()) > 0

@@ -1,0 +1,72 @@
+"""Torch's layers, timed while all of them run."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from dlbricks_pytorch.backend import PytorchBackend
+from dlbricks_pytorch.timer import PytorchTimer
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.importers.light import LightModels
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes import normalize
+
+
+@pytest.fixture(params=["contiguous", "channels_last"])
+def timer(request):
+    opened = PytorchBackend().timer(BackendSettings(1, {"memory_format": request.param}))
+    yield opened
+    opened.close()
+
+
+def plain_ms(timer, network):
+    loaded = timer.load(network)
+    latencies = []
+    for _ in range(8):
+        begin = perf_counter()
+        timer.run(loaded)
+        latencies.append((perf_counter() - begin) * 1e3)
+    timer.unload(loaded)
+    return np.median(latencies[2:])
+
+
+def test_every_layer_has_a_profile_and_their_sum_is_a_run(timer):
+    model = normalize(LightModels().load("light_squeezenet"))
+    network = materialize(model, 0)
+    profile = timer.profile(network, 6)
+    assert [each.outputs for each in profile.layers] == [each.outputs for each in model.layers]
+    assert all(each.ms > 0 for each in profile.layers)
+    assert profile.run_ms / 2 < profile.sum_ms < 1.1 * profile.run_ms
+    assert 0.5 < profile.sum_ms / plain_ms(timer, network) < 2
+
+
+def test_the_time_is_where_the_work_is(timer):
+    big, small = TensorSpec("float32", (256, 1024)), TensorSpec("float32", (1024, 1024))
+    layers = (
+        Layer("Sigmoid", ("x",), ("a",)),
+        Layer("Identity", ("a",), ("same",)),  # no call of torch's
+        Layer("MatMul", ("same", "w"), ("b",)),
+        Layer("Relu", ("b",), ("y",)),
+        Layer("Tanh", ("a",), ("z",)),  # a is read again, late
+    )
+    specs = {"w": small, **dict.fromkeys(("x", "a", "same", "b", "y", "z"), big)}
+    model = Model("work", layers, ("x",), ("y", "b", "z"), specs, frozenset({"w"}))
+    profile = timer.profile(materialize(model, 0), 6)
+    taken = {each.outputs[0]: each.ms for each in profile.layers}
+    assert taken["b"] > 3 * max(taken["a"], taken["y"])
+    assert all(taken[name] > 0 for name in ("a", "b", "y", "z"))
+
+
+def test_what_is_compiled_has_no_layers_left():
+    timer = PytorchTimer(BackendSettings(1, {"compile": "default"}))
+    model = normalize(LightModels().load("light_squeezenet"))
+    try:
+        with pytest.raises(UnsupportedError, match="compile"):
+            timer.profile(materialize(model, 0), 2)
+    finally:
+        timer.close()
