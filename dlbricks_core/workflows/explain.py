@@ -195,7 +195,7 @@ def _profiling(result: RunResult, observer: Observer) -> Profiling:
     settings = BenchSettings(context.settings, options.seed, options.timeout_s)
     try:
         with Bench(context.plugin.target, context.backend, settings) as bench:
-            runs = min(context.runs, _MOST_RUNS)
+            runs = min(len(found.measured.samples_ms), _MOST_RUNS)
             return Profiling(bench.profile(found.cut.model, runs, found.measured.ms))
     except UnsupportedError as error:
         return Profiling(reason=error.message)

@@ -122,3 +122,15 @@ class WrongBackend(FaultyBackend):
 
     def timer(self, settings):
         return WrongTimer()
+
+
+class BreakingTimer(FaultyTimer):
+    def profile(self, network, runs):
+        crash()
+
+
+class BreakingBackend(FaultyBackend):
+    """Crashes when it is asked for a profile."""
+
+    def timer(self, settings):
+        return BreakingTimer()

@@ -10,9 +10,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
+from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.report import evaluation_page
+from dlbricks_core.report.explanation import explanation_page
 from dlbricks_core.workflows import Evaluation
+from dlbricks_core.workflows.explain import Explanation, Profiling
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
@@ -137,6 +140,25 @@ def test_an_evaluations_page(models, tmp_path):
     checker, drawings = check(evaluation_page(Evaluation.of(replace(run, models=run.models[2:]))))
     assert "No model has both" in "".join(checker.text)
     assert drawings == []
+
+
+def test_an_explanations_page(models, tmp_path):
+    run = dlbricks.estimate(
+        models[0], backend="onnxruntime", end_to_end=True, runs=3, threads=1,
+        store=tmp_path / "s.db",
+    ).result  # fmt: skip
+    (cut,) = run.brickset.models
+    layers = [ProfiledLayer("<a>", "Some", each.outputs, 1.0) for each in cut.executed.layers]
+    stranger = ProfiledLayer("<stranger>", "Reorder", ("<elsewhere>",), 0.5)
+    told = Explanation.of(run, Profiling(Profile([*layers, stranger], 2.0)))
+    checker, drawings = check(explanation_page(told))
+    text = "".join(checker.text)
+    for word in (NAME, "Profile of onnxruntime", "<stranger>", "Difference"):
+        assert word in text
+    assert len(drawings) == 1
+    checker, drawings = check(explanation_page(Explanation.of(run, Profiling(reason="<none>"))))
+    assert "No profile of onnxruntime: <none>" in "".join(checker.text)
+    assert len(drawings) == 1
 
 
 def test_a_page_of_what_is_missing(models, tmp_path):

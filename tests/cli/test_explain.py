@@ -1,0 +1,127 @@
+"""``dlbricks explain`` on a real network and real backends, and with wrong input."""
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--threads", "1", "--store", "results.sqlite", "--runs", "4", "--json", "e.json")
+ORT = ("--backend", "onnxruntime", *QUICK)
+
+
+def check_sums(found):
+    groups = [g["deviation_ms"] for g in found["groups"]]
+    known = [g for g in groups if g is not None]
+    assert [abs(g) for g in known] == sorted(map(abs, known), reverse=True)
+    assert groups == known + [None] * (len(groups) - len(known))
+    assert found["groups_deviation_ms"] == pytest.approx(sum(known))
+    assert found["deviation_ms"] == pytest.approx(found["composed_ms"] - found["measured_ms"])
+    both = found["groups_deviation_ms"] + found["rest_deviation_ms"]
+    assert both == pytest.approx(found["deviation_ms"])
+    scale = found["profile"]["scale"]
+    assert scale * found["profile"]["sum_ms"] == pytest.approx(
+        found["measured_ms"] - found["call_ms"]
+    )
+    for group in found["groups"]:
+        if group["profiled_ms"] is not None:
+            assert group["scaled_ms"] == pytest.approx(scale * group["profiled_ms"])
+
+
+def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_path):
+    done = dlbricks("explain", "onnx:squeezenet", *ORT, "--top", "3", "--html", "e.html")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    for word in ("Composed", "measured", "Profile of onnxruntime", "Scaled by", "more groups"):
+        assert word in done.out
+    data = read("e.json")
+    found = data["explanation"]
+    assert data["schema_version"] == 1
+    assert data["settings"]["composer"] == "segmented"
+    assert found["composed_ms"] == data["models"][0]["estimate_ms"]
+    assert found["measured_ms"] == data["models"][0]["measured_ms"]
+    check_sums(found)
+    assert sorted(g["position"] for g in found["groups"]) == list(range(len(found["groups"])))
+    assert all(g["profiled_ms"] > 0 for g in found["groups"])
+    assert found["profile"]["outside_groups"] == []
+    # All that is composed and all that is profiled adds up.
+    assert found["rest_deviation_ms"] == pytest.approx(0, abs=1e-9)
+    assert found["groups"][0]["outputs"]
+    page = (tmp_path / "e.html").read_text(encoding="utf-8")
+    assert "light_squeezenet" in page
+    assert page.count("<tr>") == 1 + len(found["groups"])
+
+
+def test_what_the_framework_fuses_is_not_in_the_profile_of_single_layers(dlbricks, read):
+    done = dlbricks("explain", "onnx:squeezenet", *ORT, "-G", "1")
+    assert done.status == 0, done.err
+    found = read("e.json")["explanation"]
+    check_sums(found)
+    lacking = [g for g in found["groups"] if g["profiled_ms"] is None]
+    assert {"Conv"} <= {g["layers"][0] for g in lacking}
+    assert all("fused" in " ".join(g["remarks"]) for g in lacking)
+    assert "groups that the profile does not know" in " ".join(done.out.split())
+
+
+def test_pytorch_has_a_profile_of_every_layer(dlbricks, read):
+    pytest.importorskip("torch")
+    done = dlbricks("explain", "onnx:squeezenet", "--backend", "pytorch", *QUICK, "-G", "1")
+    assert done.status == 0, done.err
+    found = read("e.json")["explanation"]
+    check_sums(found)
+    assert len(found["groups"]) == 65
+    assert all(g["profiled_ms"] > 0 for g in found["groups"])
+
+
+def test_a_backend_that_cannot_profile_is_named(dlbricks, save, read):
+    pytest.importorskip("dlbricks_mxnet")
+    model = save("good", "Relu", "Sigmoid")
+    done = dlbricks("explain", model, "--backend", "mxnet", *QUICK,
+                    "--backend-option", "executor=symbol")  # fmt: skip
+    assert done.status == 0, done.err
+    assert "No profile of mxnet" in done.out
+    found = read("e.json")["explanation"]
+    assert "oneDNN" in found["profile"]["missing"]
+    assert found["measured_ms"] > 0
+    assert all(g["composed_ms"] is not None for g in found["groups"])
+
+
+def test_wrong_input(dlbricks, save):
+    model = save("good", "Relu")
+    assert dlbricks("explain", *ORT).status == 2
+    assert dlbricks("explain", model, model, *ORT).status == 2
+    assert dlbricks("explain", model, *QUICK).status == 2
+    assert dlbricks("explain", model, *ORT, "--top", "0").status == 2
+    for arguments, message in (
+        (("absent.onnx", *ORT), "absent.onnx does not exist"),
+        (("onnx:", *ORT), "names"),
+        ((model, "--backend", "nosuch", *QUICK), "nosuch"),
+        ((model, *ORT, "--composer", "best"), "unknown composer"),
+    ):
+        done = dlbricks("explain", *arguments)
+        assert done.status == 2, arguments
+        assert message in done.err
+        assert "Hint:" in done.err
+
+
+def test_a_model_with_an_unknown_operator_is_explained_in_part(dlbricks, read, strange):
+    done = dlbricks("explain", strange, *ORT, "--html", "e.html")
+    assert done.status == 3
+    found = read("e.json")["explanation"]
+    assert found["partial"] is True
+    assert (found["measured_ms"], found["deviation_ms"]) == (None, None)
+    assert found["profile"]["missing"]
+    assert any("no measurement" in " ".join(g["remarks"]) for g in found["groups"])
+    assert "No profile of onnxruntime" in done.out
+    assert "not measured" in done.out
+
+
+@pytest.fixture
+def strange(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    values = [onnx.helper.make_tensor_value_info(n, 1, (1, 8)) for n in "xay"]
+    nodes = [onnx.helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
+             onnx.helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
+    graph = onnx.helper.make_graph(nodes, "strange", values[:1], values[2:], value_info=values[1:2])
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("nowhere", 1)]
+    path = tmp_path / "strange.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path

@@ -1,0 +1,197 @@
+"""Explanations of estimates, from runs and profiles that are made up, and of real workers."""
+
+import pytest
+
+from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Sequential
+from dlbricks_core.measure.latency import Latency
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.system import current_system
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.report.explanation import explanation_data, layers, rest_line, total_lines
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import (
+    BrickResult,
+    Context,
+    CutOptions,
+    MeasureOptions,
+    ModelResult,
+    Observer,
+    RunResult,
+    context,
+)
+from dlbricks_core.workflows.explain import Explanation, Profiling, explain
+from dlbricks_core.workflows.measuring import Outcome
+
+PROTOCOL = PROTOCOLS["interleaved"]
+CALL_MS = 0.5
+OPERATORS = ("Relu", "Tanh", "Relu", "Abs", "Neg")
+
+
+@pytest.fixture
+def model(builder):
+    b = builder()
+    x = b.input
+    for op in OPERATORS:
+        x = b.add(op, x)
+    return b.model(name="made")
+
+
+@pytest.fixture
+def made(faulty, model):
+    """A run in which bricks take so many ms, the timer's own included."""
+
+    def run(costs_ms, measured_ms, scatter=0.0):
+        plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
+        where = Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(), PROTOCOL, 10,
+                        current_system())  # fmt: skip
+        bricks = BrickSet.of([model])
+        (cut,) = bricks.models
+        latencies = {
+            signature: Latency((ms, ms - scatter, ms + scatter), PROTOCOL, CALL_MS)
+            for signature, brick in bricks.bricks.items()
+            if (ms := costs_ms.get(brick.operators[0])) is not None
+        }
+        estimate = Sequential().compose(cut, latencies)
+        measured = None if measured_ms is None else Latency((measured_ms,) * 3, PROTOCOL)
+        missing = {s: "no counterpart" for s in cut.counts if s not in latencies}
+        found = ModelResult(cut, estimate, estimate, measured, missing=missing)
+        results = [
+            BrickResult(brick, cut.counts[s], latencies.get(s))
+            for s, brick in bricks.bricks.items()
+        ]
+        return RunResult(where, MeasureOptions("faulty"), CutOptions(), bricks, [found], results,
+                         None, Outcome())  # fmt: skip
+
+    return run
+
+
+COSTS = {"Relu": 2.5, "Tanh": 5.5, "Abs": 0.9, "Neg": 3.5}
+"""Without the timer's own: 2, 5, 0.4 and 3 ms, so that the model has 12.4 + 0.5 ms."""
+
+
+def profile_of(model, *ms, extra=()):
+    known = [
+        ProfiledLayer(layer.name, layer.op, layer.outputs, each)
+        for layer, each in zip(model.layers, ms, strict=True)
+        if each is not None
+    ]
+    return Profiling(Profile([*known, *extra], 30.0))
+
+
+def test_the_largest_deviations_come_first_and_sum_up_to_the_estimates(made, model):
+    # Scaled by a half, to 12 ms: 1, 6, 2, 1 and 2.
+    found = Explanation.of(made(COSTS, 12.5), profile_of(model, 2.0, 12.0, 4.0, 2.0, 4.0))
+    assert found.scale == pytest.approx(0.5)
+    assert found.composed_ms == pytest.approx(12.9)
+    assert [group.operators[0] for group in found.groups] == ["Relu", "Tanh", "Neg", "Abs", "Relu"]
+    assert [group.position for group in found.groups] == [0, 1, 4, 3, 2]
+    assert [g.deviation_ms for g in found.groups] == pytest.approx([1, -1, 1, -0.6, 0])
+    assert [group.profiled_ms for group in found.groups] == pytest.approx([2, 12, 4, 2, 4])
+    assert [group.occurrences for group in found.groups] == [2, 1, 1, 1, 2]
+    assert found.deviation_ms == pytest.approx(0.4)
+    assert found.groups_ms == pytest.approx(0.4)
+    assert found.rest_ms == pytest.approx(0)
+    assert found.outside == []
+    assert found.complete
+
+
+def test_what_stands_out_is_said(made, model):
+    found = Explanation.of(made(COSTS, 12.5, scatter=0.05), profile_of(model, *(2.0,) * 5))
+    assert {g.operators[0]: g.remarks for g in found.groups if g.remarks} == {
+        "Abs": ("cost within the timer's own",)
+    }
+    even = Explanation.of(made(COSTS, 12.5, scatter=1.0), profile_of(model, 2, 5, 2, 1, 2))
+    assert ("difference within the samples' scatter",) in [group.remarks for group in even.groups]
+
+
+def test_groups_and_layers_without_a_counterpart_are_named(made, model):
+    stranger = ProfiledLayer("r", "ReorderOutput", ("elsewhere",), 4.0)
+    known = profile_of(model, 2.0, 12.0, None, 2.0, 4.0, extra=[stranger])
+    found = Explanation.of(made(COSTS, 12.5), known)
+    assert found.scale == pytest.approx(0.5)
+    last = found.groups[-1]
+    assert (last.position, last.deviation_ms, last.scaled_ms) == (2, None, None)
+    assert last.remarks == ("not in the profile: fused into another group, or dropped",)
+    assert found.outside == [stranger]
+    # The group that the profile does not know has 2 ms, the stranger (scaled) 2 as well.
+    assert found.groups_ms == pytest.approx(0.4)
+    assert found.rest_ms == pytest.approx(0)
+    assert found.complete
+
+
+def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model):
+    run = made(COSTS, 12.5)
+    cut = BrickSet.of([model], granularity=5).models[0]
+    (found,) = run.models
+    signature = cut.occurrences[0].signature
+    latency = Latency((13.0,) * 3, PROTOCOL, CALL_MS)
+    estimate = Sequential().compose(cut, {signature: latency})
+    whole = ModelResult(cut, estimate, estimate, found.measured)
+    brick = BrickResult(next(iter(BrickSet.of([model], 5).bricks.values())), 1, latency)
+    run = RunResult(run.context, run.options, run.cut_options, run.brickset, [whole], [brick],
+                    None, run.outcome)  # fmt: skip
+    told = Explanation.of(run, profile_of(model, 2.0, None, 4.0, None, 6.0))
+    (group,) = told.groups
+    assert group.profiled_ms == 12.0
+    assert group.deviation_ms == pytest.approx(0.5)
+    assert group.remarks == ("not in the profile, fused or dropped: Tanh, Abs",)
+    assert layers(group) == "Relu x2, Tanh, Abs, Neg"
+
+
+def test_without_a_profile_the_expensive_groups_come_first(made):
+    found = Explanation.of(made(COSTS, 12.5), Profiling(reason="it offers none"))
+    assert [g.operators[0] for g in found.groups] == ["Tanh", "Neg", "Relu", "Relu", "Abs"]
+    assert all(group.deviation_ms is None for group in found.groups)
+    assert (found.scale, found.groups_ms, found.rest_ms) == (None, None, None)
+    assert found.deviation_ms == pytest.approx(0.4)
+    assert found.complete
+    assert "No profile of faulty: it offers none." in total_lines(found)
+    assert rest_line(found.groups[3:]) == "2 more groups (--top N)."
+    data = explanation_data(found)["explanation"]
+    assert data["profile"]["missing"] == "it offers none"
+    assert data["profile"]["sum_ms"] is None
+    assert [group["deviation_ms"] for group in data["groups"]] == [None] * 5
+
+
+def test_what_has_no_measurement_is_named_and_nothing_is_counted_for_it(made, model):
+    costs = {key: ms for key, ms in COSTS.items() if key != "Tanh"}
+    found = Explanation.of(made(costs, None), Profiling(reason="nothing to compare with"))
+    last = found.groups[-1]
+    assert (last.operators, last.cost) == (("Tanh",), None)
+    assert last.remarks == ("no measurement: no counterpart",)
+    assert not found.complete
+    assert (found.measured_ms, found.deviation_ms) == (None, None)
+    assert "more than 7.90 ms" in total_lines(found)[0]
+
+
+@pytest.fixture
+def explained(faulty, monkeypatch, tmp_path):
+    """Explains a model on a backend of ``helpers/faulty_backend.py``."""
+
+    def run(model, cls="FaultyBackend"):
+        plugin = Plugin("backend", "faulty", f"faulty_backend:{cls}", "tests", "1",
+                        getattr(faulty, cls))  # fmt: skip
+        monkeypatch.setattr(context, "find", lambda kind, name, base: plugin)
+        options = MeasureOptions("faulty", threads=1, runs=3, timeout_s=20)
+        with ResultStore.open(tmp_path / "s.sqlite") as store:
+            return explain(model, CutOptions(), options, store, Observer())
+
+    return run
+
+
+def test_a_backend_without_a_profile_is_named_and_nothing_failed(explained, model):
+    found = explained(model)
+    assert found.profile is None
+    assert found.complete
+    assert found.measured_ms > 0
+    assert any(line.startswith("No profile of faulty: ") for line in total_lines(found))
+
+
+def test_a_profile_that_breaks_its_worker_is_a_failure(explained, model):
+    found = explained(model, "BreakingBackend")
+    assert found.profile is None
+    assert not found.complete
+    assert "crash" in found.profiling.reason.lower()
+    assert found.deviation_ms is not None
