@@ -22,6 +22,9 @@ from dlbricks_core.workflows.explain import Explanation, Group
 SHOWN = 15
 """Groups that a terminal shows unless the user says otherwise."""
 
+_DOUBTFUL = 0.1
+"""Scaling by more than this, either way, hides more than it shows."""
+
 _PLOTTED = 20
 _NAMED = 3
 
@@ -106,6 +109,12 @@ def _profile_lines(explanation: Explanation) -> list[str]:
             f"Scaled by {explanation.scale:.3f}, it sums up to the measured latency less the "
             f"timer's own {explanation.call_ms * 1e3:.1f} us."
         )
+        if abs(explanation.scale - 1) > _DOUBTFUL:
+            lines.append(
+                f"That is {explanation.scale - 1:+.0%} against the profile's sum: time outside of "
+                "layers, profiling, or other load on the machine, which scaling spreads over "
+                "all groups alike."
+            )
     return lines
 
 

@@ -95,6 +95,9 @@ def test_the_largest_deviations_come_first_and_sum_up_to_the_estimates(made, mod
     assert found.rest_ms == pytest.approx(0)
     assert found.outside == []
     assert found.complete
+    assert any("-50% against the profile's sum" in line for line in total_lines(found))
+    even = Explanation.of(made(COSTS, 12.5), profile_of(model, 1.0, 6.0, 2.0, 1.0, 2.0))
+    assert not any("against the profile's sum" in line for line in total_lines(even))
 
 
 def test_what_stands_out_is_said(made, model):
