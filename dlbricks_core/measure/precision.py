@@ -106,7 +106,9 @@ class Demand:
         """Of the sum's 90% interval, relative to the sum.
 
         The median of n normal samples has the variance ``pi/2 * s**2 / n``; those of the
-        networks add up, with the squares of their counts.
+        networks add up, with the squares of their counts. That is scatter of each network
+        by itself: drift that all of them see in a round widens the bootstrap's intervals
+        of a sum, and cancels in the ratio to a whole model that ran in the same rounds.
         """
         variance = sum(
             (count * spreads[key].deviation_ms) ** 2 / spreads[key].taken

@@ -91,9 +91,7 @@ def at_precision(
         for each in result.bricks
         if each.latency
     ]
-    return Benchmarking(
-        _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)
-    )
+    return Benchmarking(_side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs))
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:

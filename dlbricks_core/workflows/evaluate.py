@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
+from dlbricks_core.measure.precision import PRECISION
 from dlbricks_core.store import Measurement, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups, relative_half_width
@@ -18,9 +19,6 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks, run_targets
 
-PRECISION = 0.01
-"""Relative half-width of the intervals at which costs are compared."""
-
 
 def evaluate(
     models: Sequence[Model],
@@ -28,7 +26,7 @@ def evaluate(
     options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
-    precision: float = PRECISION,
+    precision: float | None = None,
 ) -> Evaluation:
     """Estimates models, times them end to end in the same rounds, and compares.
 
@@ -42,7 +40,8 @@ def evaluate(
         options: How to measure.
         store: Where measurements are kept.
         observer: Told of progress.
-        precision: At which the costs of both ways of benchmarking are compared.
+        precision: At which the costs of both ways of benchmarking are compared; ``None``
+            for the one that is measured to.
     """
     context = Context.of(options)
     brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
@@ -52,7 +51,7 @@ def evaluate(
     result = run_bricks(
         brickset, cut_options, context, options, store, observer, cutting_s=cutting_s
     )
-    return Evaluation.of(result, precision)
+    return Evaluation.of(result, precision or context.precision or PRECISION)
 
 
 def _timed_together(brickset: BrickSet, context: Context, store: ResultStore) -> bool:

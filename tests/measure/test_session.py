@@ -1,3 +1,4 @@
+import time
 from datetime import UTC
 
 import numpy as np
@@ -8,7 +9,9 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.schedule import UntilPrecise
 from dlbricks_core.measure.session import Job, Session
 from dlbricks_core.store import MeasurementKey, ResultStore
 
@@ -155,3 +158,69 @@ def test_bricks_of_a_model_run_on_a_worker(bench, residual):
         samples = bench.sample(identity, 2, touch=True)
         assert len(samples) == 2
         assert np.min(samples) > 0
+
+
+def until_precise(jobs, precision=0.01):
+    return UntilPrecise([[Demand(j.key.signature, {j.key: 1})] for j in jobs], precision)
+
+
+def counts(store, jobs):
+    found = store.get(j.key for j in jobs)
+    return [len(found[j.key].samples_ms) for j in jobs]
+
+
+def test_noisy_networks_get_more_rounds(bench, store):
+    quiet, noisy = jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
+    random = np.random.default_rng(0)
+    scatter = {quiet.handle: 0.001, noisy.handle: 0.04}
+    bench.sample = lambda key, runs, touch: list(random.normal(10, 10 * scatter.get(key, 0), runs))
+    session = Session(
+        bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs), budget_s=60
+    )
+    assert session.run(jobs) == {}
+    few, many = counts(store, jobs)
+    assert few == FEWEST
+    assert 2 * FEWEST < many < MOST
+    assert not session.late
+    assert session.effort.runs["brick"] == few + many
+
+
+def test_after_the_budget_only_the_fewest_rounds_are_run(bench, store):
+    jobs = [job("Relu", missing=FEWEST), job("Crash", "faulty"), job("Tanh", missing=FEWEST)]
+    schedule = until_precise(jobs, precision=1e-9)
+    session = Session(
+        bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=1e-3
+    )  # fmt: skip
+    assert list(session.run(jobs)) == [jobs[1].key]
+    assert session.late
+    assert counts(store, [jobs[0], jobs[2]]) == [FEWEST, FEWEST]
+    assert {d.name for d, _ in schedule.shortfalls()} == {".Relu", ".Tanh"}
+
+
+def test_groups_share_the_budget(bench, store, monkeypatch):
+    monkeypatch.setattr(Session, "_room", lambda self, jobs: 1.0)  # each network alone
+    jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
+    random = np.random.default_rng(0)
+
+    def sample(key, runs, touch):
+        time.sleep(0.01)
+        return list(random.normal(10, 1, runs))
+
+    bench.sample = sample
+    session = Session(
+        bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs, 1e-9), budget_s=2
+    )
+    session.run(jobs)
+    assert session.effort.groups == 2
+    assert session.late
+    first, second = counts(store, jobs)
+    assert FEWEST < first < MOST
+    assert FEWEST < second < MOST
+
+
+def test_loading_is_a_part_of_the_seconds(bench, store):
+    session = Session(bench, store, PROTOCOLS["interleaved"])
+    session.run([job("Relu"), job("Tanh")])
+    effort = session.effort
+    assert 0 < effort.loading["brick"] < effort.seconds["brick"]
+    assert effort.loading["model"] == effort.seconds["model"] == 0

@@ -7,6 +7,7 @@ import pytest
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, run
@@ -51,9 +52,9 @@ def network(b, operators, number):
 
 @pytest.fixture
 def evaluated(tmp_path):
-    def evaluate(models, runs, protocol="interleaved", **backend_options):
+    def evaluate(models, runs, protocol="interleaved", precision=None, **backend_options):
         options = MeasureOptions("synthetic", threads=1, runs=runs, protocol=protocol,
-                                 backend_options=backend_options)  # fmt: skip
+                                 precision=precision, backend_options=backend_options)  # fmt: skip
         with ResultStore.open(tmp_path / f"{protocol}.sqlite") as store:
             return Evaluation.of(run(models, CutOptions(), options, store, Observer()))
 
@@ -88,6 +89,22 @@ def test_intervals_hold_the_truth(synthetic, networks, evaluated):
     truths = [synthetic.truth_ms(model) for model in models]
     held = [low <= truth <= high for (low, high), truth in zip(ends, truths, strict=True)]
     assert sum(held) >= 8
+
+
+@pytest.mark.parametrize(("drift", "precision"), [("no", 0.015), ("yes", 0.03)])
+def test_networks_run_until_estimates_are_as_precise_as_asked(
+    synthetic, networks, evaluated, drift, precision
+):
+    found = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)
+    assert found.result.outcome.notes == ()
+    runs = {len(brick.latency.samples_ms) for brick in found.result.bricks}
+    assert min(runs) >= FEWEST
+    for each in found.models:
+        assert abs(each.error) < 0.045
+        assert each.same_rounds
+    assert len(runs) > 1  # not all need the same number
+    again = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)
+    assert again.result.outcome.measured == 0
 
 
 def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, evaluated):

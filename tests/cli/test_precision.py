@@ -1,0 +1,114 @@
+"""Running until it suffices: --precision and --budget."""
+
+import pytest
+
+from dlbricks_core.measure.precision import FEWEST, MOST
+from dlbricks_core.workflows import MeasureOptions
+
+pytest.importorskip("onnxruntime")
+
+BACKEND = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite",
+           "--composer", "sequential", "--json", "out.json")  # fmt: skip
+LOOSE = (*BACKEND, "--precision", "90%")
+HOPELESS = (*BACKEND, "--precision", "0.0001%", "--budget", "1s")
+
+
+def counts(data):
+    models = [len(each["measured_samples_ms"]) for each in data["models"]]
+    return models + [len(each["samples_ms"]) for each in data["bricks"]]
+
+
+def check_refused(done, *words):
+    assert done.status == 2
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "evaluate"])
+def test_what_is_precise_is_not_measured_on(dlbricks, save, read, command):
+    a = save("a", "Relu", "Sigmoid", size=256)
+    done = dlbricks(command, a, *LOOSE)
+    assert done.status == 0
+    assert f"{FEWEST} to {MOST} runs, ±90%" in " ".join(done.out.split())
+    data = read("out.json")
+    assert set(counts(data)) == {FEWEST}
+    assert data["settings"]["precision"] == pytest.approx(0.9)
+    assert data["settings"]["budget_s"] is None
+    assert data["notes"] == []
+    wall = data["benchmarking"]["wall_clock"]
+    assert (wall["models_runs"], wall["bricks_runs"]) == (FEWEST, FEWEST * 3)
+    assert 0 < wall["bricks_loading_s"] < wall["bricks_s"]
+    assert dlbricks(command, a, *LOOSE).status == 0
+    assert read("out.json")["benchmarking"]["measured_networks"] == 0
+    assert read("out.json")["bricks"] == data["bricks"]
+
+
+def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
+    a, b = (save(name, "Relu", op, size=256) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
+    dlbricks("run", a, *LOOSE)
+    more = dlbricks("run", a, b, *LOOSE)
+    assert "4 networks came from the store, 2 measured now" in more.out
+    assert dlbricks("estimate", a, b, *LOOSE).status == 0
+    assert read("out.json")["notes"] == []
+
+
+def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read):
+    a = save("a", "Relu", "Sigmoid", size=64)
+    hurried = (*HOPELESS[:-1], "0.001s")
+    done = dlbricks("run", a, *hurried)
+    assert done.status == 0
+    first = read("out.json")
+    assert set(counts(first)) == {FEWEST}
+    assert first["settings"]["budget_s"] == pytest.approx(0.001)
+    (note,) = first["notes"]
+    assert "the budget of 0.001 s ended first" in note
+    assert "a ±" in note
+    assert "a end to end ±" in note
+    assert "not within ±0.0001%" in " ".join(done.out.split())
+    done = dlbricks("run", a, *HOPELESS)
+    assert "measured now" in done.out or "from the store" not in done.out
+    second = read("out.json")
+    assert sum(counts(second)) > sum(counts(first))
+    for before, after in zip(first["bricks"], second["bricks"], strict=True):
+        assert after["samples_ms"][:FEWEST] == before["samples_ms"]
+    estimate = dlbricks("estimate", a, *HOPELESS)
+    assert estimate.status == 0
+    assert "as far as the store goes" in read("out.json")["notes"][0]
+    assert read("out.json")["models"] == second["models"]
+
+
+def test_fixed_runs_stay_fixed(dlbricks, save, read):
+    dlbricks("run", save("a", "Relu"), *BACKEND, "--runs", "2")
+    assert set(counts(read("out.json"))) == {2}
+    assert read("out.json")["settings"]["precision"] is None
+
+
+@pytest.mark.parametrize("command", ["run", "evaluate", "compare"])
+def test_what_contradicts_itself_is_refused(dlbricks, save, command):
+    a = save("a", "Relu")
+    backend = ("--backends", "onnxruntime,pytorch") if command == "compare" else BACKEND
+    for option in (("--precision", "1%"), ("--budget", "60s")):
+        check_refused(dlbricks(command, a, *backend, *option, "--runs", "3"), "--runs", option[0])
+        check_refused(dlbricks(command, a, *backend, *option, "--protocol", "paper"), option[0])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [("--precision", "much", "1% or 0.01"), ("--precision", "0", "out of range"),
+     ("--precision", "100%", "out of range"), ("--precision", "nan%", "1% or 0.01"),
+     ("--budget", "5 years", "60s or 5m"), ("--budget", "-1s", "out of range")],
+)  # fmt: skip
+def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word):
+    check_refused(dlbricks("run", save("a", "Relu"), *BACKEND, option, value), option, word)
+
+
+def test_units():
+    from dlbricks_core.cli import options
+
+    read = options._TIME
+    assert [read("90"), read("90s"), read("1.5m"), read("1.5min")] == [90.0] * 4
+    assert read("1h") == 3600
+    assert options._SHARE("2%") == pytest.approx(options._SHARE("0.02"))
+    assert MeasureOptions("x", precision=0.02, budget_s=1.0).runs is None

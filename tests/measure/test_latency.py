@@ -1,0 +1,57 @@
+"""Bootstrap replicates of samples that were taken in rounds."""
+
+import numpy as np
+import pytest
+
+from dlbricks_core.measure.latency import RESAMPLES, Latency, interval
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
+
+PROTOCOL = PROTOCOLS["interleaved"]
+KEY = MeasurementKey("a", "brick", "b", "1", "{}", "here", 1, "interleaved")
+RANDOM = np.random.default_rng(0)
+DRIFT = 1 + 0.2 * RANDOM.random(60)
+
+
+def latency(samples, rounds, session="s"):
+    taken = tuple(
+        SampleSet(session, int(number), (float(ms),))
+        for number, ms in zip(rounds, samples, strict=True)
+    )
+    return Latency.of(Measurement(KEY, samples=taken), PROTOCOL)
+
+
+def half_width(replicates):
+    low, high = interval(replicates)
+    return (high - low) / 2
+
+
+def test_drift_stays_common_where_one_ran_in_some_of_the_rounds_only():
+    every, some = np.arange(60), np.arange(0, 60, 2)
+    whole, brick = latency(DRIFT, every), latency(DRIFT[some], some)
+    apart = latency(DRIFT[some], some, session="another")
+    together = half_width(whole.replicates - brick.replicates)
+    assert together < 0.8 * half_width(whole.replicates - apart.replicates)
+    same = latency(2 * DRIFT, every)
+    assert same.replicates == pytest.approx(2 * whole.replicates)
+
+
+def test_a_round_weighs_the_same_in_every_process_and_order():
+    first = latency(DRIFT[:8], range(8))
+    shuffled = RANDOM.permutation(8)
+    assert np.array_equal(latency(DRIFT[shuffled], shuffled).replicates, first.replicates)
+    assert len(first.replicates) == RESAMPLES
+
+
+@pytest.mark.parametrize("count", [7, 8, 40])
+def test_replicates_scatter_as_medians_do(count):
+    samples = RANDOM.normal(100, 5, (200, count))
+    found = [latency(each, range(count), str(i)).replicates for i, each in enumerate(samples)]
+    true = np.median(samples, axis=1).std()
+    assert np.mean([each.std() for each in found]) == pytest.approx(true, rel=0.2)
+    bias = np.mean([each.mean() for each in found]) - np.median(samples, axis=1).mean()
+    assert abs(bias) < 0.1 * true
+
+
+def test_one_sample_leaves_nothing_open():
+    assert set(latency([3.0], [0]).replicates) == {3.0}

@@ -1,0 +1,110 @@
+"""Which numbers of samples make a sum precise, at the least cost."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.measure.precision import FEWEST, MOST, Demand, Spread, deviation
+from dlbricks_core.store import MeasurementKey
+
+Z = 1.6448536
+
+
+def key(name):
+    return MeasurementKey(name, "brick", "b", "1", "{}", "here", 1, "interleaved")
+
+
+A, B, C = map(key, "abc")
+
+
+def spread(ms, deviation_ms, run_ms=1.0, taken=FEWEST, call_ms=0.0):
+    return Spread(taken, ms, deviation_ms, call_ms, run_ms)
+
+
+def test_the_known_optimum_of_two_bricks():
+    # n_b is proportional to c*s/sqrt(t): 4 * 0.5 / 2 = 1 to 1 * 3 / 1 = 3.
+    spreads = {A: spread(20.0, 0.5, run_ms=4.0), B: spread(20.0, 3.0, run_ms=1.0)}
+    demand = Demand("m", {A: 4, B: 1})
+    found = demand.allocation(spreads, 0.01)
+    assert found[B] / found[A] == pytest.approx(3)
+    # The interval of the sum of 100 ms then is 1 ms to both sides.
+    variance = math.pi / 2 * ((4 * 0.5) ** 2 / found[A] + 3.0**2 / found[B])
+    assert Z * math.sqrt(variance) == pytest.approx(1.0)
+
+    def seconds(a):
+        """What it costs to reach the same with another number for the first."""
+        b = math.pi / 2 * 3.0**2 / ((1 / Z) ** 2 - math.pi / 2 * 2.0**2 / a)
+        return 4.0 * a + 1.0 * b
+
+    assert seconds(found[A]) < min(seconds(found[A] * 1.05), seconds(found[A] * 0.95))
+
+
+def test_the_timers_own_cost_is_in_a_sum_once():
+    spreads = {A: spread(2.0, 0.1, call_ms=0.5), B: spread(3.0, 0.1, call_ms=0.4)}
+    assert Demand("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
+    assert Spread.of([2.5, 2.5, 2.6], 0.5).ms == pytest.approx(2.0)
+    assert Spread.of([0.2, 0.2], 0.5).ms == 0
+
+
+def test_quiet_and_hopeless_networks():
+    quiet, noisy = spread(10.0, 0.01), spread(10.0, 50.0)
+    assert Demand("m", {A: 3}).needs({A: quiet}, 0.01) == {}
+    assert Demand("m", {A: 1, B: 1}).needs({A: quiet, B: noisy}, 0.01)[B] == MOST
+    assert Demand("m", {A: 1}).needs({A: spread(0.0, 0.0)}, 0.01) == {}
+    assert Demand("m", {A: 1}).needs({A: spread(0.0, 1.0)}, 0.01) == {A: MOST}
+
+
+def test_what_is_not_known_yet_takes_no_part():
+    spreads = {A: spread(10.0, 1.0)}
+    demand = Demand("m", {A: 1, C: 5})
+    assert demand.half_width(spreads) == Demand("m", {A: 1}).half_width(spreads)
+    assert set(demand.needs(spreads, 0.01)) == {A}
+    assert Demand("m", {C: 5}).needs(spreads, 0.01) == {}
+
+
+bricks = st.lists(
+    st.tuples(
+        st.integers(1, 30),  # occurrences
+        st.floats(0.01, 50),  # latency
+        st.floats(0, 0.2),  # relative deviation
+        st.floats(0.1, 100),  # cost of a run
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(bricks, st.floats(0.001, 0.2))
+def test_the_wanted_half_width_is_met(parts, precision):
+    keys = [key(str(i)) for i in range(len(parts))]
+    spreads = {
+        k: spread(ms, ms * relative, run_ms)
+        for k, (_, ms, relative, run_ms) in zip(keys, parts, strict=True)
+    }
+    demand = Demand("m", {k: part[0] for k, part in zip(keys, parts, strict=True)})
+    needs = demand.needs(spreads, precision)
+    then = {
+        k: spread(each.ms, each.deviation_ms, each.run_ms, max(needs.get(k, 0), each.taken))
+        for k, each in spreads.items()
+    }
+    capped = any(n == MOST for n in needs.values())
+    assert demand.half_width(then) <= precision * (1 + 1e-9) or capped
+    assert all(FEWEST <= n <= MOST for n in needs.values())
+    optimum = demand.allocation(spreads, precision)
+    if all(n > FEWEST for n in optimum.values()) and not capped:
+        assert demand.half_width(then) > 0.8 * precision  # and not much more is spent
+
+
+@pytest.mark.parametrize("count", [6, 7, 20])
+def test_the_deviation_of_few_samples_is_not_too_small(count):
+    samples = np.random.default_rng(0).normal(100, 5, (4000, count))
+    assert np.mean([deviation(each) for each in samples]) == pytest.approx(5, rel=0.05)
+
+
+def test_an_interrupt_does_not_look_like_noise():
+    quiet = list(np.random.default_rng(1).normal(100, 1, 20))
+    assert deviation([*quiet, 900.0]) == pytest.approx(deviation(quiet), rel=0.2)
+    assert deviation([1.0]) == math.inf

@@ -1,0 +1,116 @@
+"""Which networks run in the next round."""
+
+import numpy as np
+
+from dlbricks_core.measure.precision import FEWEST, MOST, Demand
+from dlbricks_core.measure.schedule import FixedRuns, UntilPrecise
+from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
+
+
+def key(name, kind="brick"):
+    return MeasurementKey(name, kind, "b", "1", "{}", "here", 1, "interleaved")
+
+
+A, B, WHOLE = key("a"), key("b"), key("m", "model")
+SUM, ONE = Demand("m", {A: 2, B: 1}), Demand("m end to end", {WHOLE: 1})
+
+
+class Machine:
+    """Runs what is due, with noise as told."""
+
+    def __init__(self, schedule, **relative):
+        self.schedule = schedule
+        self.relative = relative
+        self.random = np.random.default_rng(5)
+        self.rounds = []
+
+    def run(self, *keys, late_from=None):
+        while due := self.schedule.due(keys, late=len(self.rounds) == late_from):
+            self.rounds.append(due)
+            for each in due:
+                scatter = self.random.normal(0, self.relative.get(each.signature, 0.0))
+                self.schedule.take(each, [10 * (1 + scatter)], 0.01)
+            if len(self.rounds) > 3 * MOST:
+                raise AssertionError("no end")
+
+    def count(self, each):
+        return sum(each in due for due in self.rounds)
+
+
+def test_fixed_runs():
+    machine = Machine(FixedRuns({A: 3, B: 1, WHOLE: 0}))
+    machine.run(A, B, WHOLE)
+    assert [len(due) for due in machine.rounds] == [2, 1, 1]
+
+
+def test_a_quiet_machine_needs_the_fewest_and_a_noisy_one_no_more_than_the_most():
+    machine = Machine(UntilPrecise([[SUM, ONE]], 0.01))
+    machine.run(A, B, WHOLE)
+    assert machine.rounds == [{A, B, WHOLE}] * FEWEST
+    hopeless = Machine(UntilPrecise([[SUM]], 0.01), a=0.9, b=0.9)
+    hopeless.run(A, B)
+    assert hopeless.count(A) == hopeless.count(B) == MOST
+    ((demand, half),) = hopeless.schedule.shortfalls()
+    assert demand is SUM
+    assert half > 0.01
+
+
+def test_runs_follow_noise_and_multiplicity():
+    machine = Machine(UntilPrecise([[Demand("m", {A: 8, B: 1})]], 0.01), a=0.05, b=0.05)
+    machine.run(A, B)
+    assert machine.count(A) > 3 * machine.count(B) > FEWEST
+    assert machine.schedule.shortfalls() == []
+
+
+def test_a_model_and_its_bricks_run_in_the_same_rounds():
+    by_model = Machine(UntilPrecise([[SUM, ONE]], 0.01), m=0.05)
+    by_model.run(A, B, WHOLE)
+    assert by_model.rounds[20:] == [{A, B, WHOLE}] * (by_model.count(WHOLE) - 20)
+    by_brick = Machine(UntilPrecise([[SUM, ONE]], 0.01), a=0.1)
+    by_brick.run(A, B, WHOLE)
+    assert by_brick.count(WHOLE) == by_brick.count(A) > by_brick.count(B)
+
+
+def test_models_that_are_precise_wait_for_no_other():
+    other = Demand("n end to end", {key("n", "model"): 1})
+    machine = Machine(UntilPrecise([[SUM, ONE], [other]], 0.01), n=0.05)
+    machine.run(A, B, WHOLE, key("n", "model"))
+    assert machine.count(WHOLE) == FEWEST
+    assert machine.count(key("n", "model")) > 2 * FEWEST
+
+
+def test_a_brick_of_two_models_takes_the_larger_number():
+    large = Demand("large", {A: 1, B: 50})
+    alone = Machine(UntilPrecise([[large]], 0.01), a=0.1)
+    alone.run(A, B)
+    both = Machine(UntilPrecise([[large], [Demand("small", {A: 1})]], 0.01), a=0.1)
+    both.run(A, B)
+    assert both.count(A) > 2 * alone.count(A)
+
+
+def test_late_only_the_fewest_are_taken():
+    machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), m=0.2)
+    schedule = machine.schedule
+    assert schedule.due([A, B], late=True) == {A, B}
+    for _ in range(FEWEST):
+        for each in (A, B, WHOLE):
+            schedule.take(each, [machine.random.normal(10, 2)], None)
+    assert schedule.due([A, B, WHOLE]) == {A, B, WHOLE}
+    assert schedule.due([A, B, WHOLE], late=True) == set()
+
+
+def test_measurements_from_before_count():
+    def stored(each, number, scatter):
+        samples = 10 * np.random.default_rng(3).normal(1, scatter, number)
+        taken = [SampleSet("s", i, (float(ms),), call_ms=0.01) for i, ms in enumerate(samples)]
+        return Measurement(each, samples=tuple(taken))
+
+    known = [stored(A, FEWEST, 1e-4), stored(B, FEWEST - 1, 1e-4), stored(WHOLE, 10, 0.05)]
+    assert UntilPrecise([[SUM, ONE]], 0.01, known).lacking([A, B, WHOLE]) == {B, WHOLE}
+    assert UntilPrecise([[SUM]], 0.01, known[:1]).lacking([A]) == set()
+
+
+def test_a_network_that_failed_holds_nothing_up():
+    machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), a=0.05)
+    machine.run(A)
+    assert FEWEST < machine.count(A) < MOST
