@@ -404,6 +404,20 @@ class BackendConformance(Suite):
             for name in models:
                 bench.unload(name)
 
+    def test_a_profile_has_every_layer_that_is_executed(self) -> None:
+        """Under the names of the tensors that it computes; or the timer says that it has none."""
+        model = cases.network("residual_block").model
+        with Bench(self.target(), self.plugin(), BenchSettings(self.settings())) as bench:
+            executed = bench.executed(model)
+            try:
+                profile = bench.profile(model, 3, latency_ms=100.0)
+            except UnsupportedError:
+                return
+        known = {name for each in profile.layers for name in each.outputs}
+        assert not [layer for layer in executed.layers if known.isdisjoint(layer.outputs)]
+        assert min(each.ms for each in profile.layers) >= 0
+        assert profile.sum_ms < 3 * profile.run_ms
+
 
 def _product(side: int) -> Network:
     shape = f"float[{side},{side}]"

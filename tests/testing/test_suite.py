@@ -87,6 +87,12 @@ class Crashes(Sound):
         import os
         os.abort()
     Timer = with_timer(run=run)
+
+class ProfilesOthers(Sound):
+    def profile(self, network, runs):
+        from dlbricks_core.backends import Profile, ProfiledLayer
+        return Profile([ProfiledLayer("a", "Relu", ("elsewhere",), 0.1)], 1.0)
+    Timer = with_timer(profile=profile)
 """
 
 #: Backend, and the test that has to fail because of it.
@@ -101,6 +107,7 @@ FAULTS = {
     "OtherError": "test_a_refusal_leaves_the_timer_usable",
     "BadOption": "test_options_are_well_formed",
     "Crashes": "test_common_network[gemm]",
+    "ProfilesOthers": "test_a_profile_has_every_layer_that_is_executed",
 }
 
 
