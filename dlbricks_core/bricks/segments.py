@@ -61,7 +61,7 @@ def _boundaries(model: Model, granularity: int) -> list[int]:
 def _computes_with_weights(model: Model, layer: Layer) -> bool:
     return any(
         name in model.weights
-        and model.tensors[name].rank > 1
+        and sum(size > 1 for size in model.tensors[name].sizes) > 1
         and model.tensors[name].elements >= _MIN_WEIGHTS
         for name in layer.inputs
     )

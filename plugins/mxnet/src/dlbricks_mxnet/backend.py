@@ -27,8 +27,9 @@ class MxnetBackend(Backend):
     options: Mapping[str, BackendOption] = {
         "executor": BackendOption(
             default="cachedop",
-            choices=("cachedop", "symbol"),
-            help="cachedop: as hybridized Gluon blocks run; symbol: Symbol.bind, fused by oneDNN.",
+            choices=("cachedop", "static", "symbol"),
+            help="cachedop: as hybridized Gluon blocks run; static: the same with static_alloc "
+            "and static_shape; symbol: Symbol.bind, fused by oneDNN.",
         ),
         "engine": BackendOption(
             default="naive",

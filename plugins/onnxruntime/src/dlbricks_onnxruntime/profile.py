@@ -14,13 +14,14 @@ import onnx
 from onnx import NodeProto
 
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
-from dlbricks_core.ir import to_onnx
+from dlbricks_core.ir import Model, to_onnx
 from dlbricks_core.measure.statistics import trimmed_mean
 from dlbricks_onnxruntime.executed import named, saving
 from dlbricks_onnxruntime.timer import bind, create_session, session_options
 
 _WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
+_BLOCKED = "_nchwc"
 
 
 def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
@@ -36,7 +37,8 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
         path = saving(options, Path(folder))
-        session = create_session(to_onnx(named(network.model), network.weights), options)
+        model = named(network.model)
+        session = create_session(to_onnx(model, network.weights), options)
         nodes = onnx.load(path, load_external_data=False).graph.node
         loaded = bind(session, network)
         latencies = []
@@ -49,13 +51,17 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     for event in trace:
         if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
             durations[event["name"].removesuffix(_SUFFIX)].append(event["dur"] / 1e3)
-    return Profile(_layers(nodes, durations, runs), float(np.median(latencies[-runs:])))
+    layers = _layers(nodes, model, durations, runs)
+    return Profile(layers, float(np.median(latencies[-runs:])))
 
 
 def _layers(
-    nodes: Sequence[NodeProto], durations: dict[str, list[float]], runs: int
+    nodes: Sequence[NodeProto], model: Model, durations: dict[str, list[float]], runs: int
 ) -> list[ProfiledLayer]:
     """The nodes that the trace knows; where several share a name, they take turns in it.
+
+    What a node computes in blocked layout has another name than the tensor of the model; the
+    node itself is named after that.
 
     The trace has whole microseconds: a mean over the runs' middle resolves more of a short
     layer than their median.
@@ -69,5 +75,9 @@ def _layers(
         if samples:
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             ms = float(trimmed_mean(samples, 0.25))
-            layers.append(ProfiledLayer(node.name, operator, tuple(node.output), ms))
+            outputs = tuple(node.output)
+            original = node.name.removesuffix(_BLOCKED)
+            if original != node.name and original in model.producers:
+                outputs = (*outputs, original)
+            layers.append(ProfiledLayer(node.name, operator, outputs, ms))
     return layers

@@ -1,0 +1,63 @@
+"""Which memory a brick's results go to, so that it is what a whole model would use."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnxruntime as ort
+
+from dlbricks_core.ir import Layer, Model
+
+#: Layers that write over one of their inputs when nobody else needs it, and which ones; as
+#: registered with ``MayInplace`` in ONNX Runtime 1.31. A fused sum copies it otherwise.
+_IN_PLACE: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Add", "Div", "Mul", "Sub"), (0, 1)),
+    **dict.fromkeys(("Relu", "Sum"), (0,)),
+    "com.microsoft.FusedConv": (3,),
+    "com.microsoft.nchwc.Conv": (3,),
+}
+_SAME_AS_REQUESTED = 1
+
+
+def in_place(model: Model) -> dict[str, str]:
+    """Results of an executed brick that take the place of one of its inputs.
+
+    In the whole model ONNX Runtime plans this itself; it leaves a session's inputs alone.
+
+    Returns:
+        The input by the result.
+    """
+    places: dict[str, str] = {}
+    for index, layer in enumerate(model.layers):
+        taken = _taken(model, index, layer)
+        if taken and taken not in places.values():
+            places[layer.outputs[0]] = taken
+    return places
+
+
+def _taken(model: Model, index: int, layer: Layer) -> str:
+    result = layer.outputs[0]
+    for position in _IN_PLACE.get(layer.qualified_op, ()):
+        name = layer.inputs[position] if position < len(layer.inputs) else ""
+        if (
+            name in model.inputs
+            and result in model.output_names
+            and name not in model.output_names
+            and model.tensors[name] == model.tensors[result]
+            and model.consumers[name][-1] == index
+        ):
+            return name
+    return ""
+
+
+@cache
+def share_arena() -> None:
+    """Lets all sessions of the process take memory for intermediate results from one arena.
+
+    The layers of a model reuse what is in the caches; a brick with an arena of its own
+    would find its memory cold in every round.
+    """
+    memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0,
+                               ort.OrtMemType.DEFAULT)  # fmt: skip
+    settings = ort.OrtArenaCfg({"arena_extend_strategy": _SAME_AS_REQUESTED})
+    ort.create_and_register_allocator(memory, settings)
