@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
 
-QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "results.sqlite")
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--composer", "sequential",
+         "--store", "results.sqlite")  # fmt: skip
 
 
 def two_branches(op, domain="", dims=(1, 8)):
