@@ -59,8 +59,8 @@ class ProfiledLayer:
     Attributes:
         name: As the framework calls it, only for people to read.
         operator: Its type.
-        outputs: Names of the tensors that it computes: those of the model where it is a
-            layer of the model, those of :meth:`Backend.executed` otherwise.
+        outputs: Names of the tensors that it computes: first those of
+            :meth:`Backend.executed`, then those of the model, where both know it.
         ms: Median over the profiled runs, in milliseconds.
     """
 

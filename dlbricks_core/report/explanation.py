@@ -60,7 +60,7 @@ def _groups(groups: Sequence[Group]) -> Table:
         for remark in group.remarks:
             text += f"\n[yellow]{escape(remark)}[/]"
         shown.add_row(
-            str(group.position + 1),
+            places(group),
             text,
             str(group.occurrences),
             _ms(group.cost.ms if group.cost else None),
@@ -129,7 +129,7 @@ def _rest(explanation: Explanation, rest: float) -> str:
         causes.append(f"{len(explanation.outside)} layers of the profile in no group ({listed})")
     lacking = sum(group.deviation_ms is None for group in explanation.groups)
     if lacking:
-        causes.append(f"{lacking} groups that the profile does not know")
+        causes.append(f"{lacking} groups that the profile does not know in full")
     return f"{text}: {'; '.join(causes)}" if causes else text
 
 
@@ -140,6 +140,12 @@ def rest_line(groups: Sequence[Group]) -> str:
     total = signed(sum(group.deviation_ms or 0.0 for group in groups))
     known = any(group.deviation_ms is not None for group in groups)
     return f"{len(groups)} more groups{f', together {total} ms' if known else ''} (--top N)."
+
+
+def places(group: Group) -> str:
+    """Where the group stands in the model, counted from 1: ``7``, or ``7-9``."""
+    first, last = group.positions[0] + 1, group.positions[-1] + 1
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def layers(group: Group) -> str:
@@ -204,8 +210,8 @@ def explanation_data(explanation: Explanation, batch: int | None = None) -> dict
 
 def _group_data(group: Group) -> dict[str, Any]:
     return {
-        "position": group.position,
-        "signature": group.signature,
+        "positions": list(group.positions),
+        "signatures": list(group.signatures),
         "layers": list(group.operators),
         "inputs": [str(spec) for spec in group.inputs],
         "outputs": [str(spec) for spec in group.outputs],
@@ -232,6 +238,7 @@ def explanation_page(explanation: Explanation, batch: int | None = None) -> str:
         explanation=explanation,
         lines=total_lines(explanation),
         layers=layers,
+        places=places,
         shapes=shapes,
         signed=signed,
         plot=_plot(explanation.groups[:_PLOTTED]),
@@ -253,7 +260,7 @@ def _plot(groups: Sequence[Group]) -> Markup | None:
         series["profile, scaled"] = [Point(g.scaled_ms) if g.scaled_ms else None for g in shown]
     return dots(
         "groups",
-        [f"{group.position + 1}: {layers(group)}" for group in shown],
+        [f"{places(group)}: {layers(group)}" for group in shown],
         series,
         "cost in ms",
         "Composed cost of the groups that deviate most, and their part in the scaled profile",

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import networkx as nx
+import numpy as np
+
 from dlbricks_core.backends import Profile, ProfiledLayer
-from dlbricks_core.bricks import CutModel, Occurrence
+from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import Model, TensorSpec
@@ -41,24 +44,25 @@ class Profiling:
 
 @dataclass(frozen=True)
 class Group:
-    """One occurrence of a brick in the model.
+    """One occurrence of a brick in the model, or several that the framework fuses.
 
     Attributes:
-        position: Among the model's occurrences, from 0.
-        signature: Of the brick.
+        positions: Among the model's occurrences, from 0.
+        signatures: Of the brick or the bricks.
         operators: Of its layers, in the order in which they run.
         inputs: What it reads, weights apart.
         outputs: What others read of it.
-        occurrences: How often the brick stands in the model.
+        occurrences: How often the brick stands in the model; of several, the rarest.
         cost: What the composer counts for it, without the timer's own cost; ``None`` if
             the brick has no measurement.
         profiled_ms: What its layers took in the profile; ``None`` if that knows none of them.
-        scaled_ms: The same, scaled to the measured latency.
+        scaled_ms: The same, scaled to the measured latency; ``None`` as well where the
+            profile lacks some of its layers.
         remarks: What stands out.
     """
 
-    position: int
-    signature: str
+    positions: tuple[int, ...]
+    signatures: tuple[str, ...]
     operators: tuple[str, ...]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -103,11 +107,12 @@ class Explanation:
         scale = None
         if profile is not None and model.measured is not None and profile.sum_ms > 0:
             scale = max(model.measured.ms - _call_ms(result), 0.0) / profile.sum_ms
-        inside, outside = _assigned(model.cut, profile)
+        times, outside = _assigned(model.cut.executed, profile)
+        fused = _fused(model.cut.executed, times, outside) if times else {}
         latencies = {each.brick.signature: each.latency for each in result.bricks}
         groups = [
-            _group(model, position, latencies, inside.get(position, {}), profile, scale)
-            for position in range(len(model.cut.occurrences))
+            _group(model, positions, latencies, times if profile else None, fused, scale)
+            for positions in _joined(model.cut, fused)
         ]
         return cls(result, profiling, scale, sorted(groups, key=_rank), outside)
 
@@ -209,51 +214,95 @@ def _call_ms(result: RunResult) -> float:
 
 
 def _assigned(
-    cut: CutModel, profile: Profile | None
-) -> tuple[dict[int, dict[int, float]], list[ProfiledLayer]]:
-    """By position of the group and index of the layer: its time; and layers of no group.
+    executed: Model, profile: Profile | None
+) -> tuple[dict[int, float], list[ProfiledLayer]]:
+    """Time of each layer by its index, and layers of the profile that are none of them.
 
     A layer is known by the tensors that it computes.
     """
-    owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
-    producers = cut.executed.producers
-    inside: dict[int, dict[int, float]] = {}
+    times: dict[int, float] = {}
     outside = []
     for each in profile.layers if profile else ():
-        index = next((producers[name] for name in each.outputs if name in producers), None)
+        index = next(
+            (executed.producers[name] for name in each.outputs if name in executed.producers), None
+        )
         if index is None:
             outside.append(each)
         else:
-            times = inside.setdefault(owner[index], {})
             times[index] = times.get(index, 0.0) + each.ms
-    return inside, outside
+    return times, outside
+
+
+def _fused(
+    executed: Model, times: Mapping[int, float], outside: Sequence[ProfiledLayer]
+) -> dict[int, int]:
+    """Layers that the profile has as part of another: index, and index of the other.
+
+    What is fused goes by the last of its layers, so that one without a time of its own is in
+    the only one that reads it; unless the time may be that of a layer under another name.
+    """
+    elsewhere = {each.operator.rpartition(".")[2] for each in outside}
+    into: dict[int, int] = {}
+    for index in reversed(range(len(executed.layers))):
+        layer = executed.layers[index]
+        if index in times or layer.op in elsewhere:
+            continue
+        readers = {r for name in layer.outputs for r in executed.consumers.get(name, ())}
+        ends = {into.get(reader, reader) for reader in readers}
+        if len(ends) == 1 and ends <= set(times):
+            into[index] = ends.pop()
+    return into
+
+
+def _joined(cut: CutModel, fused: Mapping[int, int]) -> list[tuple[int, ...]]:
+    """Positions of occurrences, together where a layer of one is fused into another's."""
+    owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(cut.occurrences)))
+    graph.add_edges_from((owner[layer], owner[other]) for layer, other in fused.items())
+    return sorted(tuple(sorted(each)) for each in nx.connected_components(graph))
 
 
 def _group(
     model: ModelResult,
-    position: int,
+    positions: tuple[int, ...],
     latencies: Mapping[str, Latency | None],
-    times: Mapping[int, float],
-    profile: Profile | None,
+    times: Mapping[int, float] | None,
+    fused: Mapping[int, int],
     scale: float | None,
 ) -> Group:
     cut = model.cut
-    occurrence = cut.occurrences[position]
-    executed, layers = cut.executed, occurrence.layers
-    latency = latencies[occurrence.signature]
-    profiled = sum(times.values()) if times else None
-    scaled = None if profiled is None or scale is None else profiled * scale
-    cost = Cost.brick(latency) if latency else None
-    remarks = _cost_remarks(model, occurrence, latency, cost, scaled)
-    if profile is not None:
-        remarks += _profile_remarks(executed, occurrence, times)
+    executed, signatures = cut.executed, tuple(cut.occurrences[p].signature for p in positions)
+    layers = sorted(layer for p in positions for layer in cut.occurrences[p].layers)
+    known = [times[i] for i in layers if i in times] if times else []
+    lacking = [i for i in layers if times is not None and i not in times and i not in fused]
+    profiled = sum(known) if known else None
+    scaled = None if profiled is None or scale is None or lacking else profiled * scale
+    cost = _cost([latencies[signature] for signature in signatures])
+    remarks = [
+        f"no measurement: {model.missing.get(s, 'not measured')}"
+        for s in dict.fromkeys(signatures)
+        if latencies[s] is None
+    ]
+    if len(positions) > 1:
+        remarks.append("one piece of work in the profile")
+    if lacking:
+        operators = ", ".join(dict.fromkeys(executed.layers[i].op for i in lacking))
+        remarks.append(f"not in the profile: {operators}")
+    call_ms = sum(each.call_ms for s in signatures if (each := latencies[s]))
+    if cost is not None and cost.ms <= call_ms:
+        remarks.append("cost within the timer's own")
+    elif cost is not None and scaled is not None:
+        low, high = cost.interval_ms
+        if low <= scaled <= high:
+            remarks.append("difference within the samples' scatter")
     return Group(
-        position=position,
-        signature=occurrence.signature,
+        positions=positions,
+        signatures=signatures,
         operators=tuple(executed.layers[i].qualified_op for i in layers),
         inputs=tuple(executed.tensors[name] for name in outer_inputs(executed, layers)),
         outputs=tuple(executed.tensors[name] for name in live_outputs(executed, layers)),
-        occurrences=cut.counts[occurrence.signature],
+        occurrences=min(cut.counts[signature] for signature in signatures),
         cost=cost,
         profiled_ms=profiled,
         scaled_ms=scaled,
@@ -261,33 +310,11 @@ def _group(
     )
 
 
-def _cost_remarks(
-    model: ModelResult,
-    occurrence: Occurrence,
-    latency: Latency | None,
-    cost: Cost | None,
-    scaled: float | None,
-) -> list[str]:
-    if latency is None or cost is None:
-        reason = model.missing.get(occurrence.signature, "not measured")
-        return [f"no measurement: {reason}"]
-    if cost.ms <= latency.call_ms:
-        return ["cost within the timer's own"]
-    low, high = cost.interval_ms
-    if scaled is not None and low <= scaled <= high:
-        return ["difference within the samples' scatter"]
-    return []
-
-
-def _profile_remarks(
-    executed: Model, occurrence: Occurrence, times: Mapping[int, float]
-) -> list[str]:
-    lacking = [executed.layers[i].op for i in occurrence.layers if i not in times]
-    if not lacking:
-        return []
-    if not times:
-        return ["not in the profile: fused into another group, or dropped"]
-    return [f"not in the profile, fused or dropped: {', '.join(dict.fromkeys(lacking))}"]
+def _cost(latencies: Sequence[Latency | None]) -> Cost | None:
+    costs = [Cost.brick(latency) for latency in latencies if latency is not None]
+    if len(costs) < len(latencies):
+        return None
+    return Cost(sum(c.ms for c in costs), np.sum([c.replicates for c in costs], axis=0))
 
 
 def _rank(group: Group) -> tuple[bool, float]:

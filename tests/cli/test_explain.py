@@ -39,7 +39,9 @@ def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_p
     assert found["composed_ms"] == data["models"][0]["estimate_ms"]
     assert found["measured_ms"] == data["models"][0]["measured_ms"]
     check_sums(found)
-    assert sorted(g["position"] for g in found["groups"]) == list(range(len(found["groups"])))
+    assert sorted(p for g in found["groups"] for p in g["positions"]) == list(
+        range(len(found["groups"]))
+    )
     assert all(g["profiled_ms"] > 0 for g in found["groups"])
     assert found["profile"]["outside_groups"] == []
     # All that is composed and all that is profiled adds up.
@@ -50,15 +52,19 @@ def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_p
     assert page.count("<tr>") == 1 + len(found["groups"])
 
 
-def test_what_the_framework_fuses_is_not_in_the_profile_of_single_layers(dlbricks, read):
-    done = dlbricks("explain", "onnx:squeezenet", *ORT, "-G", "1")
+def test_what_the_framework_fuses_is_one_group(dlbricks, read):
+    done = dlbricks("explain", "onnx:squeezenet", *ORT, "-G", "1", "--html", "e.html")
     assert done.status == 0, done.err
     found = read("e.json")["explanation"]
     check_sums(found)
-    lacking = [g for g in found["groups"] if g["profiled_ms"] is None]
-    assert {"Conv"} <= {g["layers"][0] for g in lacking}
-    assert all("fused" in " ".join(g["remarks"]) for g in lacking)
-    assert "groups that the profile does not know" in " ".join(done.out.split())
+    joined = [g["layers"] for g in found["groups"] if len(g["positions"]) > 1]
+    assert joined == [["Conv", "Relu"]] * 26
+    assert len(found["groups"]) == 65 - 26
+    assert all(g["profiled_ms"] > 0 for g in found["groups"])
+    assert {each["layer"].rpartition(".")[2] for each in found["profile"]["outside_groups"]} <= {
+        "ReorderInput",
+        "ReorderOutput",
+    }
 
 
 def test_pytorch_has_a_profile_of_every_layer(dlbricks, read):

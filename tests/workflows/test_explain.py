@@ -1,5 +1,7 @@
 """Explanations of estimates, from runs and profiles that are made up, and of real workers."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
@@ -86,7 +88,7 @@ def test_the_largest_deviations_come_first_and_sum_up_to_the_estimates(made, mod
     assert found.scale == pytest.approx(0.5)
     assert found.composed_ms == pytest.approx(12.9)
     assert [group.operators[0] for group in found.groups] == ["Relu", "Tanh", "Neg", "Abs", "Relu"]
-    assert [group.position for group in found.groups] == [0, 1, 4, 3, 2]
+    assert [group.positions for group in found.groups] == [(0,), (1,), (4,), (3,), (2,)]
     assert [g.deviation_ms for g in found.groups] == pytest.approx([1, -1, 1, -0.6, 0])
     assert [group.profiled_ms for group in found.groups] == pytest.approx([2, 12, 4, 2, 4])
     assert [group.occurrences for group in found.groups] == [2, 1, 1, 1, 2]
@@ -114,11 +116,26 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     known = profile_of(model, 2.0, 12.0, None, 2.0, 4.0, extra=[stranger])
     found = Explanation.of(made(COSTS, 12.5), known)
     assert found.scale == pytest.approx(0.5)
-    last = found.groups[-1]
-    assert (last.position, last.deviation_ms, last.scaled_ms) == (2, None, None)
-    assert last.remarks == ("not in the profile: fused into another group, or dropped",)
+    # The first of the two is read by the next layer alone: that has its time.
+    joined = next(group for group in found.groups if len(group.positions) > 1)
+    assert (joined.positions, joined.operators) == ((2, 3), ("Relu", "Abs"))
+    assert (joined.cost.ms, joined.profiled_ms) == (pytest.approx(2.4), 2.0)
+    assert joined.deviation_ms == pytest.approx(1.4)
+    assert "one piece of work in the profile" in joined.remarks
     assert found.outside == [stranger]
-    # The group that the profile does not know has 2 ms, the stranger (scaled) 2 as well.
+    assert found.groups_ms == pytest.approx(2.4)
+    assert found.rest_ms == pytest.approx(-2)
+    # Not if the profile has one of its kind that nobody knows.
+    relu = profile_of(
+        model, 2.0, 12.0, None, 2.0, 4.0, extra=[replace(stranger, operator="a.Relu")]
+    )
+    found = Explanation.of(made(COSTS, 12.5), relu)
+    last = found.groups[-1]
+    assert (last.positions, last.deviation_ms, last.remarks) == (
+        (2,),
+        None,
+        ("not in the profile: Relu",),
+    )
     assert found.groups_ms == pytest.approx(0.4)
     assert found.rest_ms == pytest.approx(0)
     assert found.complete
@@ -139,7 +156,7 @@ def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model
     (group,) = told.groups
     assert group.profiled_ms == 12.0
     assert group.deviation_ms == pytest.approx(0.5)
-    assert group.remarks == ("not in the profile, fused or dropped: Tanh, Abs",)
+    assert group.remarks == ()
     assert layers(group) == "Relu x2, Tanh, Abs, Neg"
 
 

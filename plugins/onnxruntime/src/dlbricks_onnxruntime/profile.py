@@ -61,11 +61,13 @@ def _layers(
     """The nodes that the trace knows; where several share a name, they take turns in it.
 
     What a node computes in blocked layout has another name than the tensor of the model; the
-    node itself is named after that.
+    node itself is named after that, or keeps the name of its layer.
 
     The trace has whole microseconds: a mean over the runs' middle resolves more of a short
     layer than their median.
     """
+    originals = {f"{name}{_BLOCKED}": (name,) for name in model.producers}
+    originals |= {layer.name: layer.outputs for layer in model.layers}
     namesakes = Counter(node.name for node in nodes)
     turn: Counter[str] = Counter()
     layers = []
@@ -75,9 +77,6 @@ def _layers(
         if samples:
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             ms = float(trimmed_mean(samples, 0.25))
-            outputs = tuple(node.output)
-            original = node.name.removesuffix(_BLOCKED)
-            if original != node.name and original in model.producers:
-                outputs = (*outputs, original)
+            outputs = tuple(dict.fromkeys((*node.output, *originals.get(node.name, ()))))
             layers.append(ProfiledLayer(node.name, operator, outputs, ms))
     return layers
