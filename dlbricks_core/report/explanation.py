@@ -54,7 +54,7 @@ def print_explanation(console: Console, explanation: Explanation, shown: int = S
 
 def _groups(groups: Sequence[Group]) -> Table:
     shown = table("#", "Layers", "Times", "Composed", "Profile", "Scaled", "Diff.", left=2)
-    shown.columns[0].min_width = None
+    shown.columns[0].min_width, shown.columns[0].max_width = None, 7
     for group in groups:
         text = f"{escape(layers(group))}\n[dim]{escape(shapes(group))}[/]"
         for remark in group.remarks:
@@ -143,8 +143,10 @@ def rest_line(groups: Sequence[Group]) -> str:
 
 
 def places(group: Group) -> str:
-    """Where the group stands in the model, counted from 1: ``7``, or ``7-9``."""
+    """Where the group stands in the model, counted from 1: ``7``, ``7-9`` or ``7, 10``."""
     first, last = group.positions[0] + 1, group.positions[-1] + 1
+    if last - first + 1 > len(group.positions):
+        return ", ".join(str(position + 1) for position in group.positions)
     return str(first) if first == last else f"{first}-{last}"
 
 

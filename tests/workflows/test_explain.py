@@ -11,7 +11,13 @@ from dlbricks_core.measure.latency import Latency
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.system import current_system
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.report.explanation import explanation_data, layers, rest_line, total_lines
+from dlbricks_core.report.explanation import (
+    explanation_data,
+    layers,
+    places,
+    rest_line,
+    total_lines,
+)
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     BrickResult,
@@ -121,6 +127,8 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     assert (joined.positions, joined.operators) == ((2, 3), ("Relu", "Abs"))
     assert (joined.cost.ms, joined.profiled_ms) == (pytest.approx(2.4), 2.0)
     assert joined.deviation_ms == pytest.approx(1.4)
+    assert places(joined) == "3-4"
+    assert places(replace(joined, positions=(2, 4))) == "3, 5"
     assert "one piece of work in the profile" in joined.remarks
     assert found.outside == [stranger]
     assert found.groups_ms == pytest.approx(2.4)
