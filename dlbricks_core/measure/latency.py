@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.measure.protocols import Protocol
-from dlbricks_core.measure.statistics import FloatArray
+from dlbricks_core.measure.statistics import FloatArray, Samples
 from dlbricks_core.store import Measurement
 
 RESAMPLES = 1000
@@ -40,9 +40,8 @@ class Latency:
     @classmethod
     def of(cls, measurement: Measurement, protocol: Protocol) -> Latency:
         """Latency of a measurement that has samples."""
-        rounds = ((taken.session, taken.round) for taken in measurement.samples for _ in
-                  taken.samples_ms)  # fmt: skip
-        return cls(measurement.samples_ms, protocol, measurement.call_ms or 0.0, tuple(rounds))
+        call_ms = measurement.call_ms or 0.0
+        return cls(measurement.samples_ms, protocol, call_ms, rounds_of(measurement))
 
     @cached_property
     def ms(self) -> float:
@@ -53,24 +52,41 @@ class Latency:
     def replicates(self) -> FloatArray:
         """The same number for ``RESAMPLES`` bootstrap samples.
 
-        In interleaved rounds each replicate gives each round a weight, drawn from an
-        exponential distribution, and takes the weighted median of the samples (the
-        Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round weighs the
-        same for every network that ran in it, however many other rounds each of them
-        ran in: drift of the machine that all of them saw stays common to them.
-
-        Samples of loops are drawn with replacement; rounds mean nothing there.
+        Those of interleaved rounds are made by :func:`medians_by_rounds`. Samples of loops
+        are drawn with replacement: rounds mean nothing there.
         """
         samples = np.asarray(self.samples_ms)
         count = len(samples)
-        if not self.protocol.interleaved:
-            chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
-            return self.protocol.statistic(samples[chosen])
-        rounds = self.rounds or tuple(("", i) for i in range(count))
-        order = np.argsort(samples, kind="stable")
-        passed = np.cumsum([_weights(*rounds[i]) for i in order], axis=0)
-        middle = (passed < passed[-1] / 2).sum(axis=0)
-        return np.asarray(samples[order][middle])
+        if self.protocol.interleaved:
+            return medians_by_rounds(samples, self.rounds or [("", i) for i in range(count)])
+        chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
+        return self.protocol.statistic(samples[chosen])
+
+
+def rounds_of(measurement: Measurement) -> tuple[Round, ...]:
+    """The round in which each sample was taken."""
+    return tuple(
+        (each.session, each.round) for each in measurement.samples for _ in each.samples_ms
+    )
+
+
+def medians_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
+    """Bootstrap replicates of a median, in which drift stays common to many networks.
+
+    Each replicate gives each round a weight, drawn from an exponential distribution, and
+    takes the weighted median of the samples (the Bayesian bootstrap: Rubin, The Annals of
+    Statistics 9, 1981). A round weighs the same for every network that ran in it, however
+    many other rounds each of them ran in.
+
+    Args:
+        samples: In milliseconds.
+        rounds: In which each was taken.
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum([_weights(*rounds[i]) for i in order], axis=0)
+    middle = (passed < passed[-1] / 2).sum(axis=0)
+    return np.asarray(values[order][middle])
 
 
 @lru_cache(maxsize=4096)

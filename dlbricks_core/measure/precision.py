@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
 
-from dlbricks_core.measure.statistics import median
-from dlbricks_core.store import MeasurementKey
+from dlbricks_core.measure.latency import medians_by_rounds, rounds_of
+from dlbricks_core.measure.statistics import FloatArray, median
+from dlbricks_core.store import Measurement, MeasurementKey
 
 PRECISION = 0.01
 """Relative half-width that is reached unless the user asks for another."""
@@ -56,6 +57,7 @@ class Spread:
         deviation_ms: Robust standard deviation of a sample.
         call_ms: The timer's own cost.
         run_ms: What one more sample costs.
+        errors_ms: How far bootstrap replicates of the median are from it.
     """
 
     taken: int
@@ -63,10 +65,12 @@ class Spread:
     deviation_ms: float
     call_ms: float
     run_ms: float
+    errors_ms: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
-    def of(cls, samples_ms: Sequence[float], call_ms: float = 0.0) -> Spread:
-        """Of at least one sample."""
+    def of(cls, measurement: Measurement) -> Spread:
+        """Of at least one sample, taken in rounds."""
+        samples_ms, call_ms = measurement.samples_ms, measurement.call_ms or 0.0
         middle = float(median(samples_ms))
         return cls(
             taken=len(samples_ms),
@@ -74,6 +78,7 @@ class Spread:
             deviation_ms=deviation(samples_ms),
             call_ms=call_ms,
             run_ms=middle + _STEP_MS,
+            errors_ms=medians_by_rounds(samples_ms, rounds_of(measurement)) - middle,
         )
 
 
@@ -103,12 +108,22 @@ class Demand:
         return call + sum(count * spread.ms for count, spread in known)
 
     def half_width(self, spreads: Spreads) -> float:
-        """Of the sum's 90% interval, relative to the sum.
+        """Of the sum's 90% interval, relative to the sum: the wider of two.
+
+        One takes each network's scatter for its own: :meth:`own_half_width`. The other is
+        the bootstrap's, in which what all networks saw in a round is common to them.
+        """
+        known = [(count, spreads[key]) for key, count in self.counts.items() if key in spreads]
+        errors = sum((count * spread.errors_ms for count, spread in known), np.zeros(1))
+        low, high = np.percentile(errors, (5, 95))
+        together = _relative(float(high - low) / 2, self.total_ms(spreads))
+        return max(self.own_half_width(spreads), together)
+
+    def own_half_width(self, spreads: Spreads) -> float:
+        """The half-width if nothing is common to the networks.
 
         The median of n normal samples has the variance ``pi/2 * s**2 / n``; those of the
-        networks add up, with the squares of their counts. That is scatter of each network
-        by itself: drift that all of them see in a round widens the bootstrap's intervals
-        of a sum, and cancels in the ratio to a whole model that ran in the same rounds.
+        networks add up, with the squares of their counts.
         """
         variance = sum(
             (count * spreads[key].deviation_ms) ** 2 / spreads[key].taken
@@ -146,11 +161,15 @@ class Demand:
     def needs(self, spreads: Spreads, precision: float) -> dict[MeasurementKey, int]:
         """How many samples each network should have; nothing if the sum is precise already.
 
-        Between :data:`FEWEST` and :data:`MOST`, whatever the optimum.
+        Between :data:`FEWEST` and :data:`MOST`, whatever the optimum. Where something
+        common makes the interval wider than the networks' own scatter does, the optimum
+        for that scatter has to be as much more precise.
         """
-        if self.half_width(spreads) <= precision:
+        half_width = self.half_width(spreads)
+        if half_width <= precision:
             return {}
-        optimum = self.allocation(spreads, precision)
+        own = self.own_half_width(spreads)
+        optimum = self.allocation(spreads, precision * (own / half_width if own > 0 else 1.0))
         return {key: max(FEWEST, math.ceil(min(n, MOST))) for key, n in optimum.items()}
 
 

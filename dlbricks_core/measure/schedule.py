@@ -5,10 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from dlbricks_core.measure.precision import FEWEST, Demand, Spread
-from dlbricks_core.store import Measurement, MeasurementKey
+from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 _REVIEW_ROUNDS = 5
 """Rounds between two looks at all samples: with many bricks a look takes as long as some
@@ -30,8 +28,8 @@ class Schedule(ABC):
         """
 
     @abstractmethod
-    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
-        """Hears of samples, and of what the timer itself cost."""
+    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
+        """Hears of samples."""
 
 
 class FixedRuns(Schedule):
@@ -48,9 +46,9 @@ class FixedRuns(Schedule):
         """Those that lack samples, late or not."""
         return {key for key in keys if self._missing.get(key, 0) > 0}
 
-    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
+    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Counts them."""
-        self._missing[key] -= len(samples_ms)
+        self._missing[key] -= len(taken.samples_ms)
 
 
 Family = Sequence[Demand]
@@ -78,19 +76,19 @@ class UntilPrecise(Schedule):
     ) -> None:
         self._families = families
         self._precision = precision
-        self._samples: dict[MeasurementKey, list[float]] = {}
-        self._calls: dict[MeasurementKey, list[float]] = {}
+        self._sets: dict[MeasurementKey, list[SampleSet]] = {}
+        self._counts: dict[MeasurementKey, int] = {}
+        self._spreads: dict[MeasurementKey, Spread] = {}
         for measurement in known:
             for taken in measurement.samples:
-                self.take(measurement.key, taken.samples_ms, taken.call_ms)
+                self.take(measurement.key, taken)
         self._rounds = 0
         self._review()
 
-    def take(self, key: MeasurementKey, samples_ms: Sequence[float], call_ms: float | None) -> None:
+    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Keeps them."""
-        self._samples.setdefault(key, []).extend(samples_ms)
-        if call_ms is not None:
-            self._calls.setdefault(key, []).append(call_ms)
+        self._sets.setdefault(key, []).append(taken)
+        self._counts[key] = self._taken(key) + len(taken.samples_ms)
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
         """Those that an open demand needs, and those that run along with it."""
@@ -113,12 +111,12 @@ class UntilPrecise(Schedule):
 
     def shortfalls(self) -> list[tuple[Demand, float]]:
         """Demands that are not precise enough, and how far they got."""
-        spreads = self._spreads()
-        reached = [(d, d.half_width(spreads)) for family in self._families for d in family]
+        self._look()
+        reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
         return [(demand, half) for demand, half in reached if half > self._precision]
 
     def _taken(self, key: MeasurementKey) -> int:
-        return len(self._samples.get(key, ()))
+        return self._counts.get(key, 0)
 
     def _open(self, demand: Demand, among: Keys) -> Keys:
         """What the demand itself lacks."""
@@ -138,19 +136,18 @@ class UntilPrecise(Schedule):
                 found |= among.intersection(demand.counts) if company else own
         return found
 
-    def _spreads(self) -> dict[MeasurementKey, Spread]:
-        """Of every network that has enough samples to tell."""
-        return {
-            key: Spread.of(samples, float(np.median(self._calls.get(key, [0.0]))))
-            for key, samples in self._samples.items()
-            if len(samples) >= FEWEST
-        }
+    def _look(self) -> None:
+        """At new samples, of every network that has enough of them to tell."""
+        for key, count in self._counts.items():
+            known = self._spreads.get(key)
+            if count >= FEWEST and (known is None or known.taken < count):
+                self._spreads[key] = Spread.of(Measurement(key, samples=tuple(self._sets[key])))
 
     def _review(self) -> None:
         """Computes anew how many samples each demand asks for."""
-        spreads = self._spreads()
+        self._look()
         self._targets = {
-            id(demand): demand.needs(spreads, self._precision)
+            id(demand): demand.needs(self._spreads, self._precision)
             for family in self._families
             for demand in family
         }

@@ -231,7 +231,7 @@ class Session:
         call_ms = self._bench(job).call_ms
         taken = SampleSet(self.identifier, self._round, tuple(samples), call_ms=call_ms)
         self._store.add_samples(job.key, taken, job.operators)
-        schedule.take(job.key, samples, call_ms)
+        schedule.take(job.key, taken)
         self.effort.runs[job.key.kind] += len(samples)
 
     def _attempt(

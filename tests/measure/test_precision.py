@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand, Spread, deviation
-from dlbricks_core.store import MeasurementKey
+from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 Z = 1.6448536
 
@@ -22,6 +22,11 @@ A, B, C = map(key, "abc")
 
 def spread(ms, deviation_ms, run_ms=1.0, taken=FEWEST, call_ms=0.0):
     return Spread(taken, ms, deviation_ms, call_ms, run_ms)
+
+
+def measured(each, samples, call_ms=0.0):
+    taken = [SampleSet("s", i, (float(ms),), call_ms=call_ms) for i, ms in enumerate(samples)]
+    return Measurement(each, samples=tuple(taken))
 
 
 def test_the_known_optimum_of_two_bricks():
@@ -45,8 +50,8 @@ def test_the_known_optimum_of_two_bricks():
 def test_the_timers_own_cost_is_in_a_sum_once():
     spreads = {A: spread(2.0, 0.1, call_ms=0.5), B: spread(3.0, 0.1, call_ms=0.4)}
     assert Demand("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
-    assert Spread.of([2.5, 2.5, 2.6], 0.5).ms == pytest.approx(2.0)
-    assert Spread.of([0.2, 0.2], 0.5).ms == 0
+    assert Spread.of(measured(A, [2.5, 2.5, 2.6], 0.5)).ms == pytest.approx(2.0)
+    assert Spread.of(measured(A, [0.2, 0.2], 0.5)).ms == 0
 
 
 def test_quiet_and_hopeless_networks():
@@ -63,6 +68,20 @@ def test_what_is_not_known_yet_takes_no_part():
     assert demand.half_width(spreads) == Demand("m", {A: 1}).half_width(spreads)
     assert set(demand.needs(spreads, 0.01)) == {A}
     assert Demand("m", {C: 5}).needs(spreads, 0.01) == {}
+
+
+def test_what_is_common_to_all_in_a_round_takes_more_of_them():
+    keys = [key(str(i)) for i in range(30)]
+    demand = Demand("m", dict.fromkeys(keys, 1))
+    noise = np.random.default_rng(0).normal(10, 0.5, (30, 20))
+    apart = {k: Spread.of(measured(k, each)) for k, each in zip(keys, noise, strict=True)}
+    together = {k: Spread.of(measured(k, noise[0])) for k in keys}
+    assert demand.half_width(apart) < 0.01
+    assert demand.needs(apart, 0.01) == {}
+    assert demand.half_width(together) == pytest.approx(
+        Demand("one", {A: 1}).half_width({A: together[keys[0]]}), rel=0.5
+    )
+    assert min(demand.needs(together, 0.01).values()) > 20
 
 
 bricks = st.lists(

@@ -15,6 +15,10 @@ A, B, WHOLE = key("a"), key("b"), key("m", "model")
 SUM, ONE = Demand("m", {A: 2, B: 1}), Demand("m end to end", {WHOLE: 1})
 
 
+def sample(ms, number):
+    return SampleSet("s", number, (max(float(ms), 0.0),), call_ms=0.01)
+
+
 class Machine:
     """Runs what is due, with noise as told."""
 
@@ -29,7 +33,7 @@ class Machine:
             self.rounds.append(due)
             for each in due:
                 scatter = self.random.normal(0, self.relative.get(each.signature, 0.0))
-                self.schedule.take(each, [10 * (1 + scatter)], 0.01)
+                self.schedule.take(each, sample(10 * (1 + scatter), len(self.rounds)))
             if len(self.rounds) > 3 * MOST:
                 raise AssertionError("no end")
 
@@ -92,9 +96,9 @@ def test_late_only_the_fewest_are_taken():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), m=0.2)
     schedule = machine.schedule
     assert schedule.due([A, B], late=True) == {A, B}
-    for _ in range(FEWEST):
+    for number in range(FEWEST):
         for each in (A, B, WHOLE):
-            schedule.take(each, [machine.random.normal(10, 2)], None)
+            schedule.take(each, sample(machine.random.normal(10, 2), number))
     assert schedule.due([A, B, WHOLE]) == {A, B, WHOLE}
     assert schedule.due([A, B, WHOLE], late=True) == set()
 
