@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from dlbricks_core.ir import Layer, Model
+
+MIN_BYTES = 2_000_000
+"""What a segment's layers read and write at least. Starting a brick costs what no layer in
+the middle of a model pays; a brick that moves so much takes many times as long."""
 
 _MIN_WEIGHTS = 256
 """Elements from which on a weight is one that a layer computes with, not a parameter."""
@@ -18,6 +23,7 @@ def segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
     places; they repeat as a whole, and inside of them a framework finds what it fuses,
     which memory it reuses and in which layout. A segment that holds no layer with weights
     belongs to the one before it: what follows a convolution reads what that just wrote.
+    Segments that are too short to be timed well are joined with the next.
 
     Tensors that live longer than ``granularity`` layers (long skips, attention masks) do
     not keep a segment together: they are inputs of it. Unlike the paper's chains, a segment
@@ -27,21 +33,61 @@ def segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
         model: Its layers in the order in which they run.
         granularity: The most layers that a segment may hold.
     """
-    found: list[range] = []
-    anchored = alone = False
-    for begin, end in pairwise(_boundaries(model, granularity)):
-        layers = model.layers[begin:end]
-        opaque = any(layer.opaque for layer in layers)
-        has_weights = any(_computes_with_weights(model, layer) for layer in layers)
-        start = begin
-        if found and not (alone or opaque or (has_weights and anchored)):
-            start = found.pop().start
-        anchored = (anchored and not alone) or has_weights
-        alone = opaque
-        found.append(range(start, end))
+    parts = [_part(model, *ends) for ends in pairwise(_boundaries(model, granularity))]
+    parts = _joined(parts, lambda last, part: not (part.weights and last.weights))
+    parts = _joined(
+        parts,
+        lambda last, part: last.nbytes < MIN_BYTES and part.end - last.begin <= granularity,
+    )
     return [
-        tuple(part[i : i + granularity]) for part in found for i in range(0, len(part), granularity)
+        tuple(range(begin, min(begin + granularity, part.end)))
+        for part in parts
+        for begin in range(part.begin, part.end, granularity)
     ]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Consecutive layers.
+
+    Attributes:
+        begin: The first.
+        end: After the last.
+        weights: Whether one of them computes with weights.
+        opaque: Whether it is a layer that nobody can look into.
+        nbytes: What they read and write.
+    """
+
+    begin: int
+    end: int
+    weights: bool
+    opaque: bool
+    nbytes: int
+
+
+def _part(model: Model, begin: int, end: int) -> _Part:
+    layers = model.layers[begin:end]
+    return _Part(
+        begin,
+        end,
+        any(_computes_with_weights(model, layer) for layer in layers),
+        any(layer.opaque for layer in layers),
+        sum(_nbytes(model, layer) for layer in layers if not layer.opaque),
+    )
+
+
+def _joined(parts: Iterable[_Part], belong: Callable[[_Part, _Part], bool]) -> list[_Part]:
+    """Joins each part with the one before where they belong together."""
+    joined: list[_Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last and not (last.opaque or part.opaque) and belong(last, part):
+            joined[-1] = _Part(
+                last.begin, part.end, last.weights or part.weights, False, last.nbytes + part.nbytes
+            )
+        else:
+            joined.append(part)
+    return joined
 
 
 def _boundaries(model: Model, granularity: int) -> list[int]:
@@ -56,6 +102,10 @@ def _boundaries(model: Model, granularity: int) -> list[int]:
     crossing: Sequence[int] = list(accumulate(changes))
     opaque = {p for i, layer in enumerate(model.layers) if layer.opaque for p in (i, i + 1)}
     return [p for p in range(count) if not p or crossing[p] <= 1 or p in opaque] + [count]
+
+
+def _nbytes(model: Model, layer: Layer) -> int:
+    return sum(model.tensors[n].nbytes for n in (*layer.reads, *layer.outputs) if n)
 
 
 def _computes_with_weights(model: Model, layer: Layer) -> bool:

@@ -19,14 +19,17 @@ class Estimate:
 
     Attributes:
         ms: In milliseconds; covers only what was measured, ``None`` if that is nothing.
-        interval_ms: 95% interval that the samples' scatter leaves.
+        interval_ms: 90% interval that the samples' scatter leaves, and what composing
+            itself is off by.
         missing: Signatures of bricks without a measurement, each once. An estimate
             with missing bricks is partial: a lower bound, not an expectation.
+        scatter_ms: 90% interval that the samples' scatter leaves, by itself.
     """
 
     ms: float | None
     interval_ms: tuple[float, float] | None
     missing: tuple[str, ...] = ()
+    scatter_ms: tuple[float, float] | None = None
 
     @property
     def partial(self) -> bool:
@@ -44,6 +47,9 @@ class Composer(ABC):
     name: str
     #: Whether bricks are cut from what the backend makes of a model, or from the model.
     executed: bool = False
+    #: Standard deviation of the relative error that composing itself makes, as found on the
+    #: development corpus (docs/measuring.md); 0 where intervals hold the scatter alone.
+    error: float = 0.0
     #: How models are cut unless the user says otherwise: strategy and granularity.
     strategy: str = "chain"
     granularity: int = 1
@@ -85,7 +91,8 @@ class Composer(ABC):
         spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
         ms = call + float(self.total(cut, {**points, **absent})[0])
         replicates = call + np.broadcast_to(self.total(cut, {**spread, **absent}), RESAMPLES)
-        return Estimate(ms, interval(replicates), missing)
+        off = 1 + self.error * np.random.default_rng(0).standard_normal(RESAMPLES)
+        return Estimate(ms, interval(replicates * off), missing, interval(replicates))
 
 
 def _without_call(latencies_ms: FloatArray, latency: Latency) -> FloatArray:

@@ -16,4 +16,5 @@ class Segmented(Sequential):
     name = "segmented"
     executed = True
     strategy = "segments"
-    granularity = 64
+    granularity = 128
+    error = 0.02

@@ -16,6 +16,9 @@ from dlbricks_core.store import Measurement
 RESAMPLES = 1000
 """Bootstrap replicates that an interval rests on."""
 
+PERCENTILES = (5.0, 95.0)
+"""Ends of the intervals that are reported."""
+
 Round = tuple[str, int]
 """Of a session: its identifier, and a number."""
 
@@ -97,6 +100,6 @@ def _weights(session: str, number: int) -> FloatArray:
 
 
 def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:
-    """95% interval: the percentiles 2.5 and 97.5 of bootstrap replicates."""
-    low, high = np.percentile(np.asarray(replicates), (2.5, 97.5))
+    """90% interval: the percentiles 5 and 95 of bootstrap replicates."""
+    low, high = np.percentile(np.asarray(replicates), PERCENTILES)
     return float(low), float(high)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.measure.latency import PERCENTILES, Latency, interval
 from dlbricks_core.measure.statistics import FloatArray
 
 
@@ -29,7 +29,7 @@ class Cost:
 
     @property
     def interval_ms(self) -> tuple[float, float]:
-        """95% interval."""
+        """90% interval."""
         return interval(self.replicates)
 
     @classmethod
@@ -46,7 +46,7 @@ class Ratio:
     Attributes:
         value: 1 or more for a slower one; ``None`` where the faster one's cost is lost
             in the timer's.
-        low: Lower end of the 95% interval; ``None`` where that holds for all of it.
+        low: Lower end of the 90% interval; ``None`` where that holds for all of it.
         high: Upper end; ``None`` where nothing bounds it.
     """
 
@@ -59,7 +59,7 @@ class Ratio:
         """The slower one's cost over the faster one's."""
         replicates = _divided(slower.replicates, faster.replicates)
         # Percentiles that are replicates themselves: no arithmetic with infinities.
-        low, high = np.percentile(replicates, (2.5, 97.5), method="inverted_cdf")
+        low, high = np.percentile(replicates, PERCENTILES, method="inverted_cdf")
         value = _divided(np.array([slower.ms]), np.array([faster.ms]))[0]
         return cls(_finite(value), _finite(low), _finite(high))
 

@@ -88,7 +88,7 @@ def _print_head(console: Console, result: Comparison) -> None:
 
 
 def _models(result: Comparison) -> Table:
-    shown = table("Model", "Backend", "Estimate", "Measured", "95% interval", "Ratio", left=2)
+    shown = table("Model", "Backend", "Estimate", "Measured", "90% interval", "Ratio", left=2)
     for model in result.models:
         name = escape(model.cut.model.name)
         for backend, each in model.results.items():

@@ -167,7 +167,7 @@ def _normalized_plot(result: RunResult) -> Markup | None:
         [model.cut.model.name for model in shown],
         points,
         "estimate / measured (1: they agree)",
-        "Normalized latency of every model, with its 95% interval",
+        "Normalized latency of every model, with its 90% interval",
     )
 
 
@@ -226,7 +226,7 @@ def _models_plot(result: Comparison) -> Markup | None:
         [model.cut.model.name for model in shown],
         series,
         "end-to-end latency in ms",
-        "End-to-end latency of every model on every backend, with 95% intervals",
+        "End-to-end latency of every model on every backend, with 90% intervals",
     )
 
 
@@ -255,7 +255,7 @@ def _bricks_plot(bricks: Iterable[BrickComparison], backends: Iterable[str]) -> 
         [f"{', '.join(b.brick.operators)} {b.brick.signature[:8]}" for b in shown],
         {name: [_point(b.ranking.costs.get(name)) for b in shown] for name in backends},
         "latency in ms",
-        "Latency of the bricks that take most, on every backend, with 95% intervals",
+        "Latency of the bricks that take most, on every backend, with 90% intervals",
     )
 
 

@@ -38,7 +38,7 @@ def print_run(console: Console, result: RunResult) -> None:
 def print_bench(console: Console, result: RunResult) -> None:
     """Latency of every brick, and remarks."""
     print_head(console, result)
-    shown = table("Brick", "Layers", "Latency ms", "95% interval", left=2)
+    shown = table("Brick", "Layers", "Latency ms", "90% interval", left=2)
     for each in result.bricks:
         low_high = each.interval_ms
         shown.add_row(
@@ -68,7 +68,7 @@ def print_head(console: Console, result: RunResult) -> None:
 
 
 def _models(models: Sequence[ModelResult]) -> Table:
-    shown = table("Model", "Layers", "Unique", "Bricks", "Estimate", "95% interval",
+    shown = table("Model", "Layers", "Unique", "Bricks", "Estimate", "90% interval",
                   "Parallel", "Measured", "Norm.")  # fmt: skip
     for model in models:
         cut = model.cut

@@ -25,7 +25,7 @@ class Speedups:
             part of it: its seconds were spent.
         equal_precision: The same, with the runs that both sides would need until the
             intervals are as narrow as ``precision``; see :func:`at_precision`.
-        precision: Half-width of the 95% intervals, relative to the latency.
+        precision: Half-width of the 90% intervals, relative to the latency.
     """
 
     paper: Benchmarking | None
@@ -78,7 +78,7 @@ def at_precision(
     for model in models:
         assert model.measured is not None
         wholes[model.cut.whole.signature] = model.measured
-        factor = _factor(relative_half_width(model.estimate.interval_ms), precision)
+        factor = _factor(relative_half_width(model.estimate.scatter_ms), precision)
         for signature in model.cut.counts:
             factors[signature] = max(factors.get(signature, 0.0), factor)
     largest = max(factors.values(), default=0.0)

@@ -109,7 +109,7 @@ class BrickResult:
 
     @property
     def interval_ms(self) -> tuple[float, float] | None:
-        """95% interval of the latency."""
+        """90% interval of the latency."""
         return interval(self.latency.replicates) if self.latency else None
 
 

@@ -101,7 +101,7 @@ def test_networks_run_until_estimates_are_as_precise_as_asked(
     assert min(runs) >= FEWEST
     for each in found.models:
         assert abs(each.error) < 0.045
-        assert each.half_width < 2 * precision  # of 95% intervals, not 90%
+        assert each.half_width < 2 * precision  # of 90% intervals, not 90%
         assert each.same_rounds
     assert len(runs) > 1  # not all need the same number
     again = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)

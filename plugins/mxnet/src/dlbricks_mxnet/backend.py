@@ -104,6 +104,8 @@ class MxnetBackend(Backend):
 
     #: Its layers stay as they are; feature maps between them do not all have one layout.
     rewrites = True
+    #: Sessions and graphs hold code paths and memory of their own.
+    primed = True
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The model with the layouts in which feature maps reach their readers."""

@@ -57,6 +57,8 @@ class OnnxruntimeBackend(Backend):
 
     #: It fuses layers and keeps feature maps in a blocked layout.
     rewrites = True
+    #: Sessions and graphs hold code paths and memory of their own.
+    primed = True
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The graph after ONNX Runtime's optimizations."""

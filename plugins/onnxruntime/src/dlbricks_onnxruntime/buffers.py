@@ -16,7 +16,6 @@ _IN_PLACE: dict[str, tuple[int, ...]] = {
     "com.microsoft.FusedConv": (3,),
     "com.microsoft.nchwc.Conv": (3,),
 }
-_SAME_AS_REQUESTED = 1
 
 
 def in_place(model: Model) -> dict[str, str]:
@@ -59,5 +58,4 @@ def share_arena() -> None:
     """
     memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0,
                                ort.OrtMemType.DEFAULT)  # fmt: skip
-    settings = ort.OrtArenaCfg({"arena_extend_strategy": _SAME_AS_REQUESTED})
-    ort.create_and_register_allocator(memory, settings)
+    ort.create_and_register_allocator(memory, None)

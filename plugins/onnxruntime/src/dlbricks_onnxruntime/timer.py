@@ -142,8 +142,6 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     # Threads spin within a run, as they do for users, but not on into the next brick's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
-    # Weights stay outside of the arena, which never gives memory back.
-    options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     return options
 
 
