@@ -206,9 +206,9 @@ class Backend(ABC):
         """
         return False
 
-    #: Whether a brick is timed right after a copy of it with other weights. In the middle of
-    #: a model, code and memory are warm from the layers before; where a framework keeps both
-    #: by network, only the network itself brings that about.
+    #: Whether a network is timed right after a copy of it with other weights. In the middle
+    #: of a model, code and memory are warm from the layers before; where a framework keeps
+    #: both by network, only the network itself brings that about. Weights stay cold.
     primed: bool = False
 
     #: Whether the framework executes another graph than it is given.

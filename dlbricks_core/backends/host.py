@@ -27,7 +27,7 @@ CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 
 
 _LARGE_WEIGHTS = 32_000_000
-"""Bytes of weights from which on a brick needs no copy of itself to be primed."""
+"""Bytes of weights from which on a network needs no copy of itself to be primed."""
 
 _WAKE = "wake"
 _WAKE_SHAPE = (16, 1024)
@@ -74,7 +74,7 @@ class TimerHost:
         gc.disable()
         gc.freeze()
         for key, layers in CALLS.items():
-            self.load(key, _next_to_nothing(layers), 0)
+            self.load(key, _next_to_nothing(layers), 0, "brick")
         self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
         self._wake = self._loaded[_WAKE]
         if memory is not None:
@@ -82,17 +82,15 @@ class TimerHost:
             limit = psutil.Process().memory_info().vms + memory
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    def load(
-        self, key: str, model: Model, seed: int, native: bool = False, brick: bool = False
-    ) -> float:
+    def load(self, key: str, model: Model, seed: int, kind: str = "") -> float:
         """Materializes a network, loads it, looks at its results and warms it up.
 
         Args:
             key: What to call it.
             model: In canonical form.
             seed: Of weights and inputs.
-            native: Whether to load it as its own framework runs it.
-            brick: Whether it is part of a model, to be timed as in the middle of one.
+            kind: What it is timed as: ``"brick"``, ``"model"``, or ``"native"``, a model as
+                its own framework runs it. Others are never primed.
 
         Returns:
             Latency of the last warm-up run, in milliseconds.
@@ -101,7 +99,7 @@ class TimerHost:
             BackendError: If a result is not a number (NaN).
             UnsupportedError: If the framework has no counterpart for a layer.
         """
-        load = self.timer.load_native if native else self.timer.load
+        load = self.timer.load_native if kind == "native" else self.timer.load
         loaded = load(materialize(model, seed))
         try:
             self.timer.run(loaded)
@@ -111,10 +109,11 @@ class TimerHost:
             self.timer.unload(loaded)
             raise
         self._loaded[key] = loaded
-        if brick and self._primed:
-            small = sum(model.tensors[name].nbytes for name in model.weights) < _LARGE_WEIGHTS
-            # Weights that no cache holds are as cold after a run of the brick itself.
-            self._twins[key] = self.timer.load(materialize(model, seed + 1)) if small else loaded
+        if kind and self._primed:
+            weights = sum(model.tensors[name].nbytes for name in model.weights)
+            # Weights that no cache holds are as cold after a run of the network itself.
+            copied = kind != "native" and weights < _LARGE_WEIGHTS
+            self._twins[key] = self.timer.load(materialize(model, seed + 1)) if copied else loaded
         return self.sample(key, _WARMUP_RUNS, touch=False)[-1]
 
     def sample(self, key: str, runs: int, touch: bool) -> list[float]:

@@ -12,6 +12,8 @@ from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.ir import Layer, Model
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
+_MAX_AXES = 8
+
 
 def extract(model: Model, indices: Sequence[int], name: str) -> Model:
     """The sequence as a model of its own.
@@ -39,7 +41,8 @@ def extract(model: Model, indices: Sequence[int], name: str) -> Model:
                 renamed[tensor] = f"w{weights}"
                 weights += 1
             if tensor in model.constants:
-                kept = _kept(model.constants[tensor], by_value=position in by_value)
+                exact = position in by_value or _is_size(model, tensor)
+                kept = _kept(model.constants[tensor], by_value=exact)
                 if kept is not None and (position in by_value or renamed[tensor] not in constants):
                     constants[renamed[tensor]] = kept
         for tensor in layer.outputs:
@@ -66,6 +69,12 @@ def extract(model: Model, indices: Sequence[int], name: str) -> Model:
         opsets=model.opsets,
         executed=model.executed,
     )
+
+
+def _is_size(model: Model, tensor: str) -> bool:
+    """Whether shapes may be computed from it, as they still are in what a backend made."""
+    value = model.constants[tensor]
+    return bool(model.executed) and value.dtype.kind == "i" and value.size <= _MAX_AXES
 
 
 def _kept(value: np.ndarray[Any, Any], *, by_value: bool) -> np.ndarray[Any, Any] | None:

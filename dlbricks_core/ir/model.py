@@ -80,7 +80,8 @@ class Model:
         tensors: Specification of every tensor, weights included.
         weights: Names of the tensors that are part of the model (initializers).
         constants: Values of those weights that are small and known. Shapes, axes
-            and the like are read from here; a large weight never has an entry.
+            and the like are read from here; a large weight never has an entry. What a
+            backend makes of a model may compute shapes: their values are here, too.
         opsets: Operator set version by domain.
         source: Where the model came from.
         executed: Backend that runs these layers just as they stand; empty in canonical form.

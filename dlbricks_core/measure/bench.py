@@ -57,7 +57,7 @@ class Bench:
         self._backend = backend
         self._settings = settings
         self._memory = settings.memory_bytes or memory_to_use()
-        self._networks: dict[str, tuple[Model, bool, bool]] = {}
+        self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
         self._in_worker: set[str] = set()
@@ -68,26 +68,24 @@ class Bench:
         """What the worker may allocate."""
         return self._memory
 
-    def load(self, key: str, model: Model, *, native: bool = False, brick: bool = False) -> float:
+    def load(self, key: str, model: Model, kind: str = "") -> float:
         """Loads a network and returns its latency when warm, in milliseconds.
 
         Args:
             key: What to call it.
             model: In canonical form.
-            native: Whether to load it as its own framework runs it.
-            brick: Whether it is part of a model, to be timed as in the middle of one.
+            kind: What it is timed as: ``"brick"``, ``"model"`` or ``"native"``.
         """
         seed = self._settings.seed
-        self._latency_ms[key] = float(self._call("load", key, model, seed, native, brick))
-        self._networks[key] = model, native, brick
+        self._latency_ms[key] = float(self._call("load", key, model, seed, kind))
+        self._networks[key] = model, kind
         self._in_worker.add(key)
         return self._latency_ms[key]
 
     def sample(self, key: str, runs: int, *, touch: bool) -> list[float]:
         """Latencies of so many runs of a loaded network, in milliseconds."""
         if key not in self._in_worker:  # the worker is a new one
-            model, native, brick = self._networks[key]
-            self.load(key, model, native=native, brick=brick)
+            self.load(key, *self._networks[key])
         # A long loop may take its time; what may not happen is that one run hangs.
         loop_s = 5 * runs * self._latency_ms[key] / 1e3
         samples: list[float] = self._call("sample", key, runs, touch, extra_s=loop_s)

@@ -214,10 +214,7 @@ class Session:
         return [job for job in jobs if job.key in due]
 
     def _load(self, job: Job) -> float:
-        kind = job.key.kind
-        return self._bench(job).load(
-            job.handle, job.model, native=kind == "native", brick=kind == "brick"
-        )
+        return self._bench(job).load(job.handle, job.model, job.key.kind)
 
     def _measure_calls(self, jobs: Sequence[Job]) -> None:
         """The timer's own cost, taken in the round and the way in which samples are taken."""

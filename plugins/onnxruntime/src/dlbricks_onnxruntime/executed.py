@@ -6,13 +6,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import ModelProto, helper
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.bricks import materialize
-from dlbricks_core.ir import Model, dtype_name, read_model, to_onnx
+from dlbricks_core.ir import Array, Model, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
 from dlbricks_onnxruntime.timer import create_session, session_options, without_optimizations
 
@@ -34,9 +35,10 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         path = saving(options, Path(folder))
         create_session(to_onnx(named(model), network.weights), options)
         proto = onnx.load(path, load_external_data=False)
-        _complete(proto, path, network, settings)
+        values = _complete(proto, path, network, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
-    return replace(made, executed="onnxruntime")
+    computed = {name: value for name, value in values.items() if _may_be_sizes(value)}
+    return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
 
 
 def named(model: Model) -> Model:
@@ -63,8 +65,10 @@ def saving(options: ort.SessionOptions, folder: Path) -> Path:
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 
 
-def _complete(proto: ModelProto, path: Path, network: Network, settings: BackendSettings) -> None:
-    """Writes type and shape of every tensor into the graph, from one run."""
+def _complete(
+    proto: ModelProto, path: Path, network: Network, settings: BackendSettings
+) -> dict[str, Array]:
+    """Writes type and shape of every tensor into the graph, from one run that it returns."""
     graph = proto.graph
     names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
     outputs = list(graph.output)
@@ -73,11 +77,20 @@ def _complete(proto: ModelProto, path: Path, network: Network, settings: Backend
     onnx.save(proto, path)
     options = session_options(without_optimizations(settings))
     session = ort.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    values = session.run(names, dict(network.inputs))
+    values = dict(zip(names, session.run(names, dict(network.inputs)), strict=True))
     del graph.output[:]
     graph.output.extend(outputs)
     del graph.value_info[:]
     graph.value_info.extend(
         helper.make_tensor_value_info(name, DTYPE_NUMBERS[dtype_name(value.dtype)], value.shape)
-        for name, value in zip(names, values, strict=True)
+        for name, value in values.items()
     )
+    return values
+
+
+def _may_be_sizes(value: Array) -> bool:
+    """Whether a result may be a shape, or what a shape is computed from."""
+    return value.dtype == np.int64 and value.ndim < 2 and value.size <= _MAX_AXES
+
+
+_MAX_AXES = 8
