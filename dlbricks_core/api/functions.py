@@ -132,9 +132,11 @@ def estimate(
     """
     options = _measure_options(backend, runs, threads, more)
     cut_options = CutOptions.chosen(granularity, split, composer)
+    asked = (granularity, split, composer) != (None, None, None)
     with _opened(store) as opened:
         if stored:
-            return Estimates(workflows.estimate(_models(models), cut_options, options, opened))
+            wanted = cut_options if asked else None
+            return Estimates(workflows.estimate(_models(models), wanted, options, opened))
         return Estimates(
             workflows.run(
                 _models(models), cut_options, options, opened, Observer(), end_to_end=end_to_end

@@ -33,11 +33,12 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = options.load_options_of(values)
+    asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress)
         result = estimate(
             loaded,
-            options.cut_options_of(values),
+            options.cut_options_of(values) if asked else None,
             options.measure_options_of(values),
             opened,
             system,

@@ -12,13 +12,19 @@ from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.figures import shortfalls
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
+from dlbricks_core.workflows.results import (
+    DEFAULT_COMPOSER,
+    PAPER_COMPOSER,
+    CutOptions,
+    RunResult,
+    assemble,
+)
 from dlbricks_core.workflows.run import run_targets
 
 
 def estimate(
     models: Sequence[Model],
-    cut_options: CutOptions,
+    cut_options: CutOptions | None,
     options: MeasureOptions,
     store: ResultStore,
     system: str | None = None,
@@ -27,7 +33,8 @@ def estimate(
 
     Args:
         models: In canonical form.
-        cut_options: How to cut and compose.
+        cut_options: How to cut and compose; ``None`` for the default composer, or for the
+            paper's where the store holds more of its bricks (``bench`` times those).
         options: Which measurements to use.
         store: Where measurements are kept.
         system: Start of the fingerprint of the system to estimate for; ``None`` for
@@ -36,6 +43,30 @@ def estimate(
     context = Context.of(options)
     if system is not None:
         context = context.on(_fingerprint(store, system))
+    if cut_options is not None:
+        return _estimate(models, cut_options, context, options, store)
+    best, paper = (
+        _estimate(models, CutOptions.chosen(None, None, name), context, options, store)
+        for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
+    )
+    if _missing(best) <= _missing(paper):
+        return best
+    note = f"the store holds bricks of the composer {PAPER_COMPOSER}, not of {DEFAULT_COMPOSER}"
+    paper.outcome.notes = (note, *paper.outcome.notes)
+    return paper
+
+
+def _missing(result: RunResult) -> int:
+    return sum(model.estimate.partial for model in result.models)
+
+
+def _estimate(
+    models: Sequence[Model],
+    cut_options: CutOptions,
+    context: Context,
+    options: MeasureOptions,
+    store: ResultStore,
+) -> RunResult:
     brickset, _ = cut_models(models, cut_options, context, options, Observer())
     keys = [
         context.key(target.brick.signature, target.kind)

@@ -47,12 +47,13 @@ class CutOptions:
         """
         if composer is None:
             asked = granularity is not None or strategy is not None
-            composer = "sequential" if asked else DEFAULT_COMPOSER
+            composer = PAPER_COMPOSER if asked else DEFAULT_COMPOSER
         found = find_composer(composer)
         return cls(granularity or found.granularity, strategy or found.strategy, composer)
 
 
 DEFAULT_COMPOSER = "segmented"
+PAPER_COMPOSER = "sequential"
 
 
 @dataclass(frozen=True)

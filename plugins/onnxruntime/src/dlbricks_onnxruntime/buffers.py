@@ -1,4 +1,4 @@
-"""Which memory a brick's results go to, so that it is what a whole model would use."""
+"""Memory and threads that bricks use as if they were layers of one model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import cache
 
 import onnxruntime as ort
 
+from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Layer, Model
 
 #: Layers that write over one of their inputs when nobody else needs it, and which ones; as
@@ -59,3 +60,33 @@ def share_arena() -> None:
     memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0,
                                ort.OrtMemType.DEFAULT)  # fmt: skip
     ort.create_and_register_allocator(memory, None)
+
+
+class ThreadPool:
+    """The pool of threads that all sessions of the process share, once there is one.
+
+    With a pool for each session, a brick's threads sleep until its turn comes, and waking
+    them takes as long as a small brick.
+
+    Attributes:
+        threads: How many there are; ``None`` while sessions have pools of their own.
+    """
+
+    threads: int | None = None
+
+    @classmethod
+    def share(cls, threads: int) -> None:
+        """Makes the pool, before the first session of the process.
+
+        Raises:
+            BackendError: If there is one with another number of threads: ONNX Runtime
+                makes only one.
+        """
+        if cls.threads is None:
+            ort.set_global_thread_pool_sizes(threads, 1)
+            cls.threads = threads
+        elif cls.threads != threads:
+            raise BackendError(
+                f"ONNX Runtime runs on {cls.threads} thread(s) in this process, not {threads}",
+                hint="Use another process for another number of threads.",
+            )

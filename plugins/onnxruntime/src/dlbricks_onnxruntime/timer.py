@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Pr
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype, save_onnx, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_onnxruntime.buffers import in_place, share_arena
+from dlbricks_onnxruntime.buffers import ThreadPool, in_place, share_arena
 from dlbricks_onnxruntime.limits import refusal
+from dlbricks_onnxruntime.warming import Warmer
 
 _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
@@ -39,6 +40,7 @@ class Loaded:
 
     Attributes:
         pristine: What inputs held before a result took their place.
+        warm: What brings results and then inputs into the caches.
     """
 
     session: ort.InferenceSession
@@ -46,6 +48,7 @@ class Loaded:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
     pristine: dict[str, Array]
+    warm: Sequence[ort.IOBinding] = ()
 
 
 class OnnxruntimeTimer(CpuTimer[Loaded]):
@@ -53,8 +56,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def __init__(self, settings: BackendSettings) -> None:
         ort.set_default_logger_severity(_QUIET)
+        ThreadPool.share(settings.threads)
         share_arena()
         self._settings = settings
+        self._warmer = Warmer(session_options(settings))
 
     def load(self, network: Network) -> Loaded:
         """Builds a session and binds memory for every input and output."""
@@ -66,7 +71,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         # Layers that ONNX Runtime itself made are not to be rewritten again.
         settings = without_optimizations(self._settings) if model.executed else self._settings
         session = create_session(to_onnx(model, network.weights), session_options(settings))
-        return bind(session, network)
+        loaded = bind(session, network)
+        arrays = (*loaded.outputs.values(), *loaded.inputs.values())
+        loaded.warm = self._warmer.bindings({id(array): array for array in arrays}.values())
+        return loaded
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -76,13 +84,13 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Nothing is left to wait for: the CPU provider's runs are synchronous."""
 
     def touch(self, loaded: Loaded) -> None:
-        """Writes over every result, then every input onto itself."""
-        fed = {id(array) for array in loaded.inputs.values()}
-        for array in loaded.outputs.values():
-            if id(array) not in fed and array.dtype != object:
-                array.fill(0)
+        """Writes every result, then every input onto itself."""
         for name, array in loaded.inputs.items():
-            np.copyto(array, loaded.pristine[name] if name in loaded.pristine else array.copy())
+            if name in loaded.pristine:
+                np.copyto(array, loaded.pristine[name])
+            elif array.dtype != np.float32:
+                np.copyto(array, array.copy())
+        self._warmer.warm(loaded.warm)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
@@ -98,6 +106,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Drops the session with all that it holds."""
         loaded.binding.clear_binding_inputs()
         loaded.binding.clear_binding_outputs()
+        loaded.warm = ()
         loaded.inputs.clear()
         loaded.outputs.clear()
         del loaded.binding, loaded.session
@@ -136,10 +145,11 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
+    options.use_per_session_threads = ThreadPool.threads is None
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
     options.log_severity_level = _QUIET
-    # Threads spin within a run, as they do for users, but not on into the next brick's.
+    # Threads of its own spin within a run, but not on into the next session's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
     return options

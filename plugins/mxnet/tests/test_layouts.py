@@ -1,0 +1,48 @@
+"""In which layout feature maps reach the layers of a model."""
+
+import pytest
+from dlbricks_mxnet.backend import MxnetBackend
+from dlbricks_mxnet.layouts import PLAIN
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import signature
+from dlbricks_core.ir import Layer, Model, TensorSpec
+
+MAP = TensorSpec("float32", (1, 16, 8, 8))
+SETTINGS = BackendSettings(1, {"inputs": "blocked"})
+
+
+def chain(*operators):
+    names = ["x", *(f"t{i}" for i in range(len(operators)))]
+    tensors = dict.fromkeys(names, MAP) | {"w": TensorSpec("float32", (16, 16, 1, 1))}
+    layers = tuple(
+        Layer(op, (before, "w") if op == "Conv" else (before,), (after,))
+        for op, before, after in zip(operators, names, names[1:], strict=False)
+    )
+    return Model("chain", layers, ("x",), (names[-1],), tensors, frozenset({"w"}))
+
+
+@pytest.mark.parametrize(
+    ("operators", "plain"),
+    [
+        (("Conv", "BatchNormalization", "Relu", "MaxPool"), "x"),
+        (("Conv", "Clip", "Conv"), "x t1"),
+        (("Conv", "Clip", "Relu"), "x t1 t2"),
+        (("Relu", "Conv"), "x t0"),
+    ],
+)
+def test_blocks_last_until_a_layer_does_not_know_them(operators, plain):
+    found = MxnetBackend().executed(chain(*operators), SETTINGS, 0)
+    assert {n for n, spec in found.tensors.items() if spec.layout == PLAIN} == set(plain.split())
+
+
+def test_the_same_layer_on_another_layout_is_another_brick():
+    found = MxnetBackend().executed(chain("Conv", "Relu", "Clip", "Relu"), SETTINGS, 0)
+    assert signature(found, (1,)) != signature(found, (3,))
+    model = chain("Conv", "Relu", "Clip", "Relu")
+    assert signature(model, (1,)) == signature(model, (3,))
+
+
+def test_plain_inputs_are_a_setting():
+    model = chain("Conv", "Clip")
+    assert MxnetBackend().executed(model, BackendSettings(1, {"inputs": "plain"}), 0) is model
