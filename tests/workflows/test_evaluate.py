@@ -66,7 +66,8 @@ class Made:
         """Adds a model with an estimate of so many ms, plus or minus ``half``."""
         cut = self.brickset.add(model)
         lacking = {list(cut.counts)[i]: f"reason {i}" for i in missing}
-        expected = Estimate(estimate, (estimate - half, estimate + half), tuple(lacking))
+        ends = None if estimate is None else (estimate - half, estimate + half)
+        expected = Estimate(estimate, ends, tuple(lacking), ends)
         latency = None if measured is None else Latency(tuple(measured), PROTOCOL)
         self.models.append(
             ModelResult(cut, expected, expected, latency, missing=lacking, failure=failure)

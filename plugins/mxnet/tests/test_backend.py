@@ -276,7 +276,7 @@ def test_threads_cannot_change_later():
 def test_unknown_options_are_refused(options):
     with pytest.raises(BackendError, match="mxnet has no option") as caught:
         MxnetBackend().timer(BackendSettings(threads=1, options=options))
-    assert "executor=cachedop|symbol" in caught.value.hint
+    assert "executor=cachedop|static|symbol" in caught.value.hint
 
 
 def test_version_is_that_of_the_framework():

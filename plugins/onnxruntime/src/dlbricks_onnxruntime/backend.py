@@ -45,8 +45,8 @@ class OnnxruntimeBackend(Backend):
             ) from error
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Threads of what computes outside of ONNX Runtime's own pool."""
-        return {"OMP_NUM_THREADS": str(settings.threads)}
+        """Threads of what computes outside of ONNX Runtime's own pool, which all sessions share."""
+        return {"OMP_NUM_THREADS": str(settings.threads), "DLBRICKS_ONNXRUNTIME_WORKER": "1"}
 
     def timer(self, settings: BackendSettings) -> OnnxruntimeTimer:
         """Imports ONNX Runtime and returns a timer."""

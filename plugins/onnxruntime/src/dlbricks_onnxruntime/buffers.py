@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 import onnxruntime as ort
@@ -62,11 +63,16 @@ def share_arena() -> None:
     ort.create_and_register_allocator(memory, None)
 
 
+OWN_PROCESS = "DLBRICKS_ONNXRUNTIME_WORKER"
+"""Environment variable of workers, where no sessions but the timer's are."""
+
+
 class ThreadPool:
     """The pool of threads that all sessions of the process share, once there is one.
 
     With a pool for each session, a brick's threads sleep until its turn comes, and waking
-    them takes as long as a small brick.
+    them takes as long as a small brick. Only a worker that was started for it shares one:
+    after that, ONNX Runtime refuses sessions with pools of their own in the same process.
 
     Attributes:
         threads: How many there are; ``None`` while sessions have pools of their own.
@@ -82,6 +88,8 @@ class ThreadPool:
             BackendError: If there is one with another number of threads: ONNX Runtime
                 makes only one.
         """
+        if OWN_PROCESS not in os.environ:
+            return
         if cls.threads is None:
             ort.set_global_thread_pool_sizes(threads, 1)
             cls.threads = threads
