@@ -17,4 +17,4 @@ class Segmented(Sequential):
     executed = True
     strategy = "segments"
     granularity = 128
-    error = 0.02
+    error = 0.03
