@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, doubled, mx, relu
-
-nn = mx.gluon.nn
+from dlbricks_mxnet.paper.blocks import Block, HybridBlock, Layers, chain, conv, doubled, nn, relu
 
 
 def adain() -> Block:
@@ -26,11 +24,11 @@ class _StyleTransfer(HybridBlock):
         return self.decoder(_normalize(F, content, style))
 
 
-def _conv(width: int) -> tuple[Block, ...]:
+def _conv(width: int) -> Layers:
     return nn.ReflectionPad2D(1), conv(width, 3)
 
 
-def _conv_relu(width: int) -> tuple[Block, ...]:
+def _conv_relu(width: int) -> Layers:
     return *_conv(width), relu()
 
 

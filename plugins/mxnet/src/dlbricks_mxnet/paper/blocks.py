@@ -17,6 +17,9 @@ HybridBlock = mx.gluon.HybridBlock
 Block = Any
 """A Gluon ``HybridBlock``; MXNet has no types."""
 
+Layers = tuple[Block, ...]
+"""Blocks to stand one after another in a :func:`chain`."""
+
 
 def chain(*blocks: Block) -> Block:
     """Blocks one after another; callables of ``(F, x)`` are wrapped."""
@@ -45,12 +48,22 @@ def relu() -> Block:
     return nn.Activation("relu")
 
 
+def conv_norm_relu(channels: int, kernel: int = 1, stride: int = 1, pad: int = 0) -> Layers:
+    """A convolution, and what it gives normalized and activated."""
+    return conv(channels, kernel, stride, pad), norm(), relu()
+
+
+def norm_relu_conv(channels: int, kernel: int = 1, stride: int = 1, pad: int = 0) -> Layers:
+    """A convolution of what is first normalized and activated."""
+    return norm(), relu(), conv(channels, kernel, stride, pad)
+
+
 def softmax(axis: int = -1) -> Block:
     """Over one axis, the last by default."""
     return nn.HybridLambda(lambda F, x: F.softmax(x, axis=axis))
 
 
-def pixel_softmax() -> tuple[Block, ...]:
+def pixel_softmax() -> Layers:
     """The classes' probabilities of every pixel, the classes on the last axis."""
     return nn.HybridLambda(lambda F, x: F.transpose(x, axes=(0, 2, 3, 1))), softmax()
 

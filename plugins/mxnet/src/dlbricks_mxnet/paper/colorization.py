@@ -14,13 +14,11 @@ from dlbricks_mxnet.paper.blocks import (
     chain,
     conv,
     doubled,
-    mx,
+    nn,
     norm,
     pixel_softmax,
     relu,
 )
-
-nn = mx.gluon.nn
 
 
 def _conv_relu(width: int, kernel: int = 3, stride: int = 1, dilation: int = 1) -> tuple[Any, ...]:

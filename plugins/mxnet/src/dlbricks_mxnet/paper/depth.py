@@ -6,17 +6,15 @@ from functools import partial
 
 from dlbricks_mxnet.paper.blocks import (
     Block,
+    Layers,
     chain,
     concat,
     conv,
+    conv_norm_relu,
     doubled,
-    mx,
-    norm,
-    relu,
+    nn,
     total,
 )
-
-nn = mx.gluon.nn
 
 
 def depth_in_the_wild() -> Block:
@@ -80,6 +78,6 @@ def _inception(width: int, middle: int, *, far: bool = False) -> Block:
     return concat(chain(*_convolve(width, 1)), *branches)
 
 
-def _convolve(width: int, kernel: int) -> tuple[Block, ...]:
+def _convolve(width: int, kernel: int) -> Layers:
     """A convolution that keeps the size."""
-    return conv(width, kernel, 1, kernel // 2), norm(), relu()
+    return conv_norm_relu(width, kernel, 1, kernel // 2)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dlbricks_mxnet.paper.blocks import Block, chain, conv, mx, pixel_softmax, relu
-
-nn = mx.gluon.nn
+from dlbricks_mxnet.paper.blocks import Block, chain, conv, nn, pixel_softmax, relu
 
 _STAGES = ((64, 2, 1), (128, 2, 1), (256, 3, 1), (512, 3, 1), (512, 3, 2))
 """Channels, convolutions and their dilation; a pooling follows the first three."""

@@ -7,18 +7,17 @@ from typing import Any
 from dlbricks_mxnet.paper.blocks import (
     Block,
     HybridBlock,
+    Layers,
     chain,
     concat,
     conv,
+    conv_norm_relu,
     doubled,
     identity,
-    mx,
-    norm,
-    relu,
+    nn,
+    norm_relu_conv,
     total,
 )
-
-nn = mx.gluon.nn
 
 _WIDTH = 256
 _LANDMARKS = 68
@@ -28,9 +27,7 @@ def fan() -> Block:
     """Heat maps of 64 times 64 of the 68 landmarks in a face of 256 times 256."""
     return chain(
         identity(),
-        conv(64, 7, 2, 3),
-        norm(),
-        relu(),
+        *conv_norm_relu(64, 7, 2, 3),
         _residual(64, 128),
         nn.AvgPool2D(2, 2),
         _residual(128, 128),
@@ -55,8 +52,8 @@ class _Stage(HybridBlock):
         return F.add_n(x, self.features(seen), self.heat_maps(seen))
 
 
-def _hourglass() -> tuple[Block, ...]:
-    return _level(4), _residual(), conv(_WIDTH), norm(), relu()
+def _hourglass() -> Layers:
+    return _level(4), _residual(), *conv_norm_relu(_WIDTH)
 
 
 def _level(depth: int) -> Block:
@@ -74,9 +71,9 @@ def _residual(inside: int = _WIDTH, outside: int = _WIDTH) -> Block:
     quarter = outside // 4
     others = concat(identity(), chain(*_convolve(quarter)))
     first = (*_convolve(outside // 2), concat(identity(), chain(*_convolve(quarter), others)))
-    shortcut = identity() if inside == outside else chain(norm(), relu(), conv(outside))
+    shortcut = identity() if inside == outside else chain(*norm_relu_conv(outside))
     return total(chain(*first), shortcut)
 
 
-def _convolve(width: int) -> tuple[Block, ...]:
-    return norm(), relu(), conv(width, 3, 1, 1)
+def _convolve(width: int) -> Layers:
+    return norm_relu_conv(width, 3, 1, 1)

@@ -5,7 +5,7 @@ Of the kind that Ioffe and Szegedy, "Batch Normalization", ICML 2015, trained.
 
 from __future__ import annotations
 
-from dlbricks_mxnet.paper.blocks import Block, chain, concat, conv, nn, norm, relu, softmax
+from dlbricks_mxnet.paper.blocks import Block, Layers, chain, concat, conv, nn, norm, relu, softmax
 
 _EPSILON = 1.00001e-5
 
@@ -35,7 +35,7 @@ def imageidentify(classes: int = 4315) -> Block:
     )
 
 
-def _conv(channels: int, kernel: int = 1, stride: int = 1) -> tuple[Block, ...]:
+def _conv(channels: int, kernel: int = 1, stride: int = 1) -> Layers:
     return conv(channels, kernel, stride, kernel // 2), norm(_EPSILON), relu()
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, mx, relu
-
-nn = mx.gluon.nn
+from dlbricks_mxnet.paper.blocks import Block, HybridBlock, Layers, chain, conv, nn, relu
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,11 @@ def _each(blocks: Any) -> Block:
     return result
 
 
-def _conv_relu(width: int, kernel: int, stride: int = 1, pad: int = 0) -> tuple[Block, ...]:
+def _conv_relu(width: int, kernel: int, stride: int = 1, pad: int = 0) -> Layers:
     return conv(width, kernel, stride, pad), relu()
 
 
-def _vgg(width: int, count: int) -> tuple[Block, ...]:
+def _vgg(width: int, count: int) -> Layers:
     return tuple(part for _ in range(count) for part in _conv_relu(width, 3, 1, 1))
 
 

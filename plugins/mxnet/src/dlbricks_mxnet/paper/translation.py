@@ -10,9 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, chain, concat, conv, mx, relu, total
-
-nn = mx.gluon.nn
+from dlbricks_mxnet.paper.blocks import Block, Layers, chain, concat, conv, nn, relu, total
 
 
 def to_signed(F: Any, x: Any) -> Any:
@@ -48,13 +46,13 @@ def _instance_norm() -> Block:
     return nn.InstanceNorm(epsilon=1e-5)
 
 
-def _framed(width: int, kernel: int, stride: int = 1) -> tuple[Block, ...]:
+def _framed(width: int, kernel: int, stride: int = 1) -> Layers:
     """A convolution behind a reflected border."""
     border = nn.ReflectionPad2D(kernel // 2)
     return border, conv(width, kernel, stride), _instance_norm(), relu()
 
 
-def _halve(width: int, reflect: bool) -> tuple[Block, ...]:
+def _halve(width: int, reflect: bool) -> Layers:
     if reflect:
         return _framed(width, 3, stride=2)
     return conv(width, 3, 2, 1), _instance_norm(), relu()
@@ -77,7 +75,7 @@ def _double(width: int) -> tuple[Any, ...]:
 def pix2pix() -> Block:
     """The U-Net of pix2pix for images of 256 times 256."""
     widths = (64, 128, 256, 512, 512, 512, 512, 512)
-    inner: tuple[Block, ...] = ()
+    inner: Layers = ()
     levels = list(pairwise(widths))
     for level, (outside, inside) in reversed(list(enumerate(levels))):
         parts = (

@@ -8,15 +8,13 @@ from dlbricks_mxnet.paper.blocks import (
     Block,
     chain,
     conv,
+    conv_norm_relu,
     doubled,
     identity,
-    mx,
-    norm,
-    relu,
+    nn,
+    norm_relu_conv,
     total,
 )
-
-nn = mx.gluon.nn
 
 _WIDTH = 256
 _SLICES = 200
@@ -25,16 +23,14 @@ _SLICES = 200
 def vrn() -> Block:
     """A volume of 200 slices of 192 times 192 from an image of a face of that size."""
     return chain(
-        conv(64, 7, 2, 3),
-        norm(),
-        relu(),
+        *conv_norm_relu(64, 7, 2, 3),
         _bottleneck(64, 64, 128),
         nn.MaxPool2D(2, 2),
         _bottleneck(128, 64, 128),
         _bottleneck(128, 128, _WIDTH),
         _stage(),
         _stage(),
-        *_project(),
+        *conv_norm_relu(_WIDTH),
         conv(_SLICES),
         _full_size,
         lambda F, x: F.sigmoid(x),
@@ -46,7 +42,7 @@ def _full_size(F: Any, x: Any) -> Any:
 
 
 def _stage() -> Block:
-    hourglass = chain(_level(4), _bottleneck(), *_project(), *_project())
+    hourglass = chain(_level(4), _bottleneck(), *conv_norm_relu(_WIDTH), *conv_norm_relu(_WIDTH))
     return total(identity(), hourglass)
 
 
@@ -67,9 +63,5 @@ def _level(depth: int) -> Block:
 def _bottleneck(inside: int = _WIDTH, middle: int = _WIDTH // 2, outside: int = _WIDTH) -> Block:
     """A residual block with normalization and activation before each convolution."""
     sizes = ((middle, 1, 1, 0), (middle, 3, 1, 1), (outside, 1, 1, 0))
-    parts = (part for size in sizes for part in (norm(), relu(), conv(*size)))
+    parts = (part for size in sizes for part in norm_relu_conv(*size))
     return total(chain(*parts), identity() if inside == outside else conv(outside))
-
-
-def _project() -> tuple[Block, ...]:
-    return conv(_WIDTH), norm(), relu()

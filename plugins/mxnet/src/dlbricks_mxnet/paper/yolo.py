@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import cycle
 from typing import Any
 
-from dlbricks_mxnet.paper.blocks import Block, HybridBlock, chain, conv, mx, norm
-
-nn = mx.gluon.nn
+from dlbricks_mxnet.paper.blocks import Block, HybridBlock, Layers, chain, conv, nn, norm
 
 
 def yolo_v2(*, size: int = 416, classes: int = 80, anchors: int = 5) -> Block:
@@ -73,7 +71,7 @@ class _Boxes(HybridBlock):
         return _listed(F, F.broadcast_div(F.concat(centers, sizes, dim=1), scale))
 
 
-def _conv(width: int, kernel: int = 3) -> tuple[Block, ...]:
+def _conv(width: int, kernel: int = 3) -> Layers:
     return conv(width, kernel, 1, kernel // 2), norm(1e-6), nn.LeakyReLU(0.1)
 
 
