@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar, get_args
@@ -14,7 +14,7 @@ from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench
 from dlbricks_core.measure.protocols import Protocol
 from dlbricks_core.measure.schedule import FixedRuns, Schedule
-from dlbricks_core.store import Kind, MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
 
 _CALL_RUNS = 100
 _KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -75,6 +75,22 @@ class Effort:
     groups: int = 0
     loading: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
 
+    @classmethod
+    def of(cls, measurements: Iterable[Measurement]) -> Effort:
+        """What samples cost, whichever sessions took them.
+
+        Seconds that were spent on networks which failed are not in it, nor the number of
+        groups.
+        """
+        effort = cls()
+        for measurement in measurements:
+            kind = measurement.key.kind
+            effort.networks[kind] += 1
+            effort.runs[kind] += len(measurement.samples_ms)
+            effort.seconds[kind] += sum(taken.spent_s or 0.0 for taken in measurement.samples)
+            effort.add_loading(kind, sum(taken.loading_s or 0.0 for taken in measurement.samples))
+        return effort
+
     def add_loading(self, kind: Kind, seconds: float) -> None:
         """Counts seconds that went into no run."""
         self.seconds[kind] += seconds
@@ -125,6 +141,7 @@ class Session:
         self._schedule = schedule
         self._budget_s = math.inf if budget_s is None else budget_s
         self._round = 0
+        self._spent_s = 0.0
         self.late = False
 
     def steps(self, jobs: Sequence[Job]) -> int:
@@ -181,10 +198,11 @@ class Session:
         self, jobs: Sequence[Job], schedule: Schedule, end: float
     ) -> dict[MeasurementKey, str]:
         failures: dict[MeasurementKey, str] = {}
+        loading_s: dict[MeasurementKey, float] = {}
         for job in jobs:
-            begin = perf_counter()
             self._attempt(job, failures, self._load)
-            self.effort.loading[job.key.kind] += perf_counter() - begin
+            loading_s[job.key] = self._spent_s
+            self.effort.loading[job.key.kind] += self._spent_s
             self.effort.networks[job.key.kind] += 1
         while due := self._due(jobs, failures, schedule, end):
             self._measure_calls(due)
@@ -192,7 +210,7 @@ class Session:
                 runs = 1 if self._protocol.interleaved else job.missing
                 samples = self._attempt(job, failures, self._sampler(runs))
                 if samples:
-                    self._keep(job, samples, schedule)
+                    self._keep(job, samples, schedule, loading_s.pop(job.key, None))
             self._round += 1
         for job in jobs:
             self._bench(job).unload(job.handle)
@@ -226,9 +244,17 @@ class Session:
         touch = self._protocol.touch
         return lambda job: self._bench(job).sample(job.handle, runs, touch=touch)
 
-    def _keep(self, job: Job, samples: Sequence[float], schedule: Schedule) -> None:
-        call_ms = self._bench(job).call_ms
-        taken = SampleSet(self.identifier, self._round, tuple(samples), call_ms=call_ms)
+    def _keep(
+        self, job: Job, samples: Sequence[float], schedule: Schedule, loading_s: float | None
+    ) -> None:
+        taken = SampleSet(
+            self.identifier,
+            self._round,
+            tuple(samples),
+            call_ms=self._bench(job).call_ms,
+            spent_s=self._spent_s,
+            loading_s=loading_s,
+        )
         self._store.add_samples(job.key, taken, job.operators)
         schedule.take(job.key, taken)
         self.effort.runs[job.key.kind] += len(samples)
@@ -246,5 +272,6 @@ class Session:
             self._store.record_failure(job.key, reason, job.operators)
             return None
         finally:
-            self.effort.seconds[job.key.kind] += perf_counter() - begin
+            self._spent_s = perf_counter() - begin
+            self.effort.seconds[job.key.kind] += self._spent_s
             self._advance(job.key.kind)

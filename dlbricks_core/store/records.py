@@ -62,6 +62,8 @@ class SampleSet:
         call_ms: What the timer itself cost a call at that time, if it was measured.
         warnings: What disturbed the machine at that time.
         taken_at: With time zone.
+        spent_s: Seconds that taking them took, with everything around the timed runs.
+        loading_s: Seconds that loading the network took, if that came right before.
     """
 
     session: str
@@ -70,6 +72,8 @@ class SampleSet:
     call_ms: float | None = None
     warnings: tuple[str, ...] = ()
     taken_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    spent_s: float | None = None
+    loading_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.samples_ms or not all(math.isfinite(ms) and ms >= 0 for ms in self.samples_ms):
@@ -92,6 +96,8 @@ class SampleSet:
             call_ms=data["call_ms"],
             warnings=tuple(data["warnings"]),
             taken_at=datetime.fromisoformat(data["taken_at"]),
+            spent_s=data.get("spent_s"),
+            loading_s=data.get("loading_s"),
         )
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import (
 #: Marks a SQLite file as ours (``PRAGMA application_id``), so that no other is touched.
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0001"
+HEAD = "0002"
 
 KEY_COLUMNS = (
     "signature",
@@ -67,5 +67,7 @@ sample_sets = Table(
     Column("call_ms", Float),
     Column("warnings", JSON, nullable=False),
     Column("taken_at", String, nullable=False),
+    Column("spent_s", Float),
+    Column("loading_s", Float),
     UniqueConstraint("measurement_id", "session", "round", name="sample_set_key"),
 )

@@ -26,6 +26,7 @@ from dlbricks_core.workflows.results import (
     RunResult,
 )
 from dlbricks_core.workflows.run import run
+from dlbricks_core.workflows.study import Study, study
 from dlbricks_core.workflows.verify import Lacking, Verdict, VerifyOptions, verify
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "OperatorTotal",
     "RunResult",
     "Speedups",
+    "Study",
     "Verdict",
     "VerifyOptions",
     "bench",
@@ -63,5 +65,6 @@ __all__ = [
     "load_models",
     "read_folder",
     "run",
+    "study",
     "verify",
 ]

@@ -85,15 +85,24 @@ def run_targets(brickset: BrickSet, *, end_to_end: bool, backend: Backend) -> li
     ]
 
 
-def sweeps_of(brickset: BrickSet, *, end_to_end: bool) -> list[list[Target]]:
-    """For each model: itself, then those of its bricks that come first with it."""
+def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
+    """For each model: itself, then those of its bricks that come first with it.
+
+    Args:
+        bricksets: Of the same models, cut in one way or several.
+        end_to_end: Whether whole models are wanted as well.
+    """
     seen: set[tuple[str, Kind]] = set()
     sweeps = []
-    for cut in brickset.models:
-        bricks = [brickset.bricks[signature] for signature in cut.counts]
-        targets = [Target(brick, "brick") for brick in bricks]
-        if end_to_end and not any(brick.opaque for brick in bricks):
-            targets.insert(0, Target(cut.whole, "model"))
+    for cuts in zip(*(brickset.models for brickset in bricksets), strict=True):
+        bricks = {
+            signature: brickset.bricks[signature]
+            for brickset, cut in zip(bricksets, cuts, strict=True)
+            for signature in cut.counts
+        }
+        targets = [Target(brick, "brick") for brick in bricks.values()]
+        if end_to_end and not any(brick.opaque for brick in bricks.values()):
+            targets.insert(0, Target(cuts[0].whole, "model"))
         sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
         seen.update((t.brick.signature, t.kind) for t in targets)
     return sweeps

@@ -12,7 +12,7 @@ from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.schedule import UntilPrecise
-from dlbricks_core.measure.session import Job, Session
+from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.store import MeasurementKey, ResultStore
 
 SPEC = TensorSpec("float32", (3,))
@@ -224,3 +224,13 @@ def test_loading_is_a_part_of_the_seconds(bench, store):
     effort = session.effort
     assert 0 < effort.loading["brick"] < effort.seconds["brick"]
     assert effort.loading["model"] == effort.seconds["model"] == 0
+
+
+def test_what_a_session_cost_can_be_told_from_its_samples(bench, store):
+    session = Session(bench, store, PROTOCOLS["interleaved"])
+    session.run([job("Relu"), job("Tanh")])
+    told = Effort.of(store.measurements())
+    assert told.runs == session.effort.runs
+    assert told.networks == session.effort.networks
+    assert told.loading["brick"] == pytest.approx(session.effort.loading["brick"])
+    assert told.seconds["brick"] == pytest.approx(session.effort.seconds["brick"])

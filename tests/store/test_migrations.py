@@ -21,8 +21,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -42,9 +42,9 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process one of a later DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0002_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / "v0003_next.py").write_text(NEXT.format(last=last))
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0002")
+    monkeypatch.setattr(database, "HEAD", "0003")
 
 
 def query(path, statement):
@@ -73,7 +73,26 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeyp
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].samples_ms == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0003",)]
+
+
+def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):
+    path = tmp_path / "results.db"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(database, "HEAD", "0001")
+        database.connect(path).dispose()
+    for table, row in (
+        ("measurements", "1, 'abc', 'brick', 'mxnet', '1.9.1', '{}', 'sys', 2, 'p', '[]', NULL"),
+        ("sample_sets", "1, 1, 's', 0, '[1.5]', NULL, '[]', '2026-01-01T00:00:00+00:00'"),
+    ):
+        connection = sqlite3.connect(path)
+        connection.execute(f"INSERT INTO {table} VALUES ({row})")
+        connection.commit()
+        connection.close()
+    with ResultStore.open(path) as store:
+        [found] = store.measurements()
+    assert found.samples_ms == (1.5,)
+    assert found.samples[0].spent_s is None
 
 
 def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
@@ -81,7 +100,7 @@ def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
         next_schema(tmp_path, later, last='op.execute("nonsense")')
         with pytest.raises(StoreError):
             ResultStore.open(filled)
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].samples_ms == (1.5,)
     with pytest.raises(sqlite3.OperationalError):

@@ -1,0 +1,110 @@
+"""The paper's evaluation for any models: repetition, and estimates at every granularity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.analysis import Analysis, analyze
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.ir import Model
+from dlbricks_core.measure.session import Effort
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.evaluate import Evaluation
+from dlbricks_core.workflows.measuring import Outcome, measure
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import (
+    DEFAULT_COMPOSER,
+    PAPER_COMPOSER,
+    CutOptions,
+    assemble,
+)
+from dlbricks_core.workflows.run import sweeps_of
+
+RUNS = 20
+"""Of each network, unless the user says otherwise."""
+
+QUICK_RUNS = 6
+"""Of a shorter study."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What models have in common, and what composing their bricks is worth.
+
+    Attributes:
+        analysis: Repetition and similarity of the models' layers (Figures 5 to 7).
+        by_granularity: The paper's chains and sums, by granularity (Figures 3 and 9 to 12).
+        default: The composer that DLBricks takes by default.
+
+    All evaluations rest on the same latencies of the whole models, taken in the same
+    rounds as the bricks of every granularity.
+    """
+
+    analysis: Analysis
+    by_granularity: Mapping[int, Evaluation]
+    default: Evaluation
+
+
+def study(
+    models: Sequence[Model],
+    granularities: Sequence[int],
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+) -> Study:
+    """Times models, and their bricks at every granularity; continues where it was cut off.
+
+    Args:
+        models: In canonical form.
+        granularities: The most layers that a brick holds.
+        options: How to measure; :data:`RUNS` runs of each network unless it or the protocol
+            say how many.
+        store: Where measurements are kept, and those from before are found.
+        observer: Told of progress.
+    """
+    context = _fixed(Context.of(options))
+    ways = [
+        *(CutOptions.chosen(granularity, None, PAPER_COMPOSER) for granularity in granularities),
+        CutOptions.chosen(None, None, DEFAULT_COMPOSER),
+    ]
+    analysis = analyze(models)
+    cuttings = [cut_models(models, way, context, options, observer) for way in ways]
+    bricksets = [brickset for brickset, _ in cuttings]
+    targets = [target for sweep in sweeps_of(*bricksets, end_to_end=True) for target in sweep]
+    outcome = measure(targets, context, options, store, observer)
+    observer.stage("Composing")
+    evaluations = []
+    for way, (brickset, cutting_s) in zip(ways, cuttings, strict=True):
+        part = _part(outcome, brickset, context, cutting_s)
+        evaluations.append(Evaluation.of(assemble(context, options, way, brickset, part)))
+    *of_paper, default = evaluations
+    return Study(analysis, dict(zip(granularities, of_paper, strict=True)), default)
+
+
+def _fixed(context: Context) -> Context:
+    """A number of runs that does not depend on what came out: all ways get the same."""
+    if context.precision is None:
+        return context
+    return replace(context, runs=RUNS, precision=None)
+
+
+def _part(outcome: Outcome, brickset: BrickSet, context: Context, cutting_s: float) -> Outcome:
+    """What of it concerns one way of cutting, as if nothing else had been measured."""
+    keys = {
+        context.key(target.brick.signature, target.kind)
+        for sweep in sweeps_of(brickset, end_to_end=True)
+        for target in sweep
+    }
+    measurements = {key: found for key, found in outcome.measurements.items() if key in keys}
+    effort = Effort.of(measurements.values())
+    effort.add_loading("brick", cutting_s)
+    return replace(
+        outcome,
+        measurements=measurements,
+        failures={key: reason for key, reason in outcome.failures.items() if key in keys},
+        unsupported={key: reason for key, reason in outcome.unsupported.items() if key in keys},
+        effort=effort,
+    )

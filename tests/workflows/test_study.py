@@ -1,0 +1,69 @@
+"""A study on a real framework, and that it agrees with single runs."""
+
+import pytest
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions, Observer, run, study
+from dlbricks_core.workflows.loading import load_models
+
+OPTIONS = MeasureOptions("onnxruntime", threads=1, runs=2)
+GRANULARITIES = (1, 3)
+
+
+class Counting(Observer):
+    """Remembers how many networks were to be timed."""
+
+    def stage(self, text, total=None):
+        if text.startswith("Timing"):
+            self.timed = int(text.split()[1])
+
+    timed = 0
+
+
+@pytest.fixture(scope="module")
+def models():
+    pytest.importorskip("onnxruntime")
+    return load_models(["onnx:squeezenet", "onnx:shufflenet"], LoadOptions(), Observer())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with ResultStore.open(tmp_path_factory.mktemp("study") / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def found(models, store):
+    return study(models, GRANULARITIES, OPTIONS, store, Observer())
+
+
+def test_each_granularity_is_an_evaluation_of_its_own(found, models):
+    assert tuple(found.by_granularity) == GRANULARITIES
+    for granularity, evaluation in found.by_granularity.items():
+        assert set(evaluation.result.brickset.bricks) == set(
+            BrickSet.of(models, granularity).bricks
+        )
+        assert [model.name for model in evaluation.models] == [model.name for model in models]
+        assert all(model.same_rounds for model in evaluation.models)
+    assert found.default.result.cut_options == CutOptions.chosen(None, None, None)
+
+
+def test_what_each_granularity_cost_is_told_apart(found):
+    for evaluation in found.by_granularity.values():
+        effort = evaluation.result.effort
+        assert effort.networks["brick"] == len(evaluation.result.brickset.bricks)
+        assert effort.runs["brick"] == 2 * effort.networks["brick"]
+        assert evaluation.speedups.wall_clock.bricks_s == effort.seconds["brick"] > 0
+    models_s = {e.speedups.wall_clock.models_s for e in found.by_granularity.values()}
+    assert len(models_s) == 1
+
+
+def test_a_study_measures_nothing_twice_and_agrees_with_a_run(found, models, store):
+    counting = Counting()
+    again = study(models, GRANULARITIES, OPTIONS, store, counting)
+    single = run(models, CutOptions(3), OPTIONS, store, counting)
+    assert counting.timed == 0
+    for evaluation in (again.by_granularity[3], found.by_granularity[3]):
+        estimates = [model.model.estimate.ms for model in evaluation.models]
+        assert estimates == [model.estimate.ms for model in single.models]
