@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
@@ -17,6 +17,7 @@ from dlbricks_core.worker import WorkerError, WorkerProcess
 _START_TIMEOUT_S = 300.0
 _MEMORY_SHARE = 0.9
 _CHECK_BATCH = 64
+_REST_TIMEOUT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,14 @@ class Bench:
     Attributes:
         call_ms: What a call of the timer cost when that was last measured.
 
+    Benches take turns: none calls its worker before that of the last one has come to rest.
+
     Every method that names a network may raise :class:`DLBricksError` with the reason
     why it failed; the bench itself then is ready for the next network. Those that were
     loaded before are loaded again when they are next sampled.
     """
+
+    _last: ClassVar[WorkerProcess | None] = None
 
     def __init__(self, target: str, backend: Backend, settings: BenchSettings) -> None:
         self._target = target
@@ -154,6 +159,9 @@ class Bench:
 
     def _call(self, method: str, *arguments: Any, extra_s: float = 0.0) -> Any:
         worker = self._started()
+        if Bench._last not in (None, worker):
+            Bench._last.rest(_REST_TIMEOUT_S)
+        Bench._last = worker
         try:
             return worker.call(method, *arguments, timeout=self._settings.timeout_s + extra_s)
         except WorkerError:

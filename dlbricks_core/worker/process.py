@@ -14,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +25,7 @@ from dlbricks_core.errors import BackendError, DLBricksError
 
 _MEMORY_WORDS = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror",
                  "failed to allocate", "can't allocate memory")  # fmt: skip
+_REST_POLL_S = 0.0005
 _OOM_HINT = "It needs more memory than is free; close other programs or leave the model out."
 
 
@@ -102,6 +106,24 @@ class WorkerProcess:
         if isinstance(payload, DLBricksError):
             raise payload
         raise RemoteError(*payload)
+
+    def rest(self, timeout: float) -> None:
+        """Waits until none of the child's threads computes, for so many seconds at most.
+
+        Frameworks let their threads spin after the end of a run, in case another follows:
+        whatever else is timed at that moment would share its cores with them.
+        """
+        end = monotonic() + timeout
+        while self._process.poll() is None and self._computing() and monotonic() < end:
+            sleep(_REST_POLL_S)
+
+    def _computing(self) -> bool:
+        for path in Path(f"/proc/{self._process.pid}/task").glob("*/stat"):
+            with suppress(OSError):  # the thread has ended meanwhile
+                # The state stands behind the name, which may hold blanks and brackets.
+                if path.read_text(errors="replace").rpartition(")")[2].split()[0] == "R":
+                    return True
+        return False
 
     def _death(self) -> WorkerError:
         try:

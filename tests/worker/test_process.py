@@ -7,7 +7,7 @@ from dlbricks_core.errors import BackendError, ModelError
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 SERVICE = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 import numpy as np
 from dlbricks_core.errors import ModelError
 
@@ -25,6 +25,12 @@ class Service:
         os.kill(os.getpid(), signal.SIGKILL)
     def sleep(self, seconds):
         time.sleep(seconds)
+    def spin(self, seconds):
+        end = time.monotonic() + seconds
+        def spin():
+            while time.monotonic() < end:
+                pass
+        threading.Thread(target=spin).start()
     def wrong(self):
         raise ValueError("first line\\nsecond line")
     def refuse(self):
@@ -103,3 +109,17 @@ def test_a_dead_worker_says_so_again(worker):
         worker.call("segfault", timeout=30)
     with pytest.raises(BackendError):
         worker.call("add", 1, 1)
+
+
+@pytest.mark.parametrize(("timeout", "rests"), [(10, True), (0.05, False)])
+def test_rest_waits_for_threads_that_compute_on_after_a_call(worker, timeout, rests):
+    worker.call("spin", 0.5)
+    begin = time.monotonic()
+    worker.rest(timeout)
+    waited = time.monotonic() - begin
+    assert (0.3 < waited < 5) if rests else (0.05 <= waited < 0.3)
+
+
+def test_a_worker_that_is_gone_rests(worker):
+    worker.kill()
+    worker.rest(10)

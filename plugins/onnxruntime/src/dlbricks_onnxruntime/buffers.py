@@ -74,6 +74,10 @@ class ThreadPool:
     them takes as long as a small brick. Only a worker that was started for it shares one:
     after that, ONNX Runtime refuses sessions with pools of their own in the same process.
 
+    Its threads spin for some 20 ms after a run. That the next brick of the worker finds them
+    awake is wanted; before another worker's turn, the engine waits until they sleep. Python
+    has no way to forbid it: only pools of single sessions obey ``allow_spinning``.
+
     Attributes:
         threads: How many there are; ``None`` while sessions have pools of their own.
     """

@@ -149,7 +149,7 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
     options.log_severity_level = _QUIET
-    # Threads of its own spin within a run, but not on into the next session's.
+    # Threads of its own, if it has any, spin within a run, not on into the next session's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
     return options
