@@ -26,6 +26,8 @@ class ConformanceHost:
         """Makes the timer of the backend that ``"module:Class"`` names."""
         self._backend = load_object(target)()
         self._timer = self._backend.timer(settings)
+        # What is there by now stays: collections need not go through all of it again.
+        gc.freeze()
 
     def check(self, model: Model) -> dict[int, str]:
         """What the backend says that it cannot run."""

@@ -200,13 +200,6 @@ def test_zoo_networks_run_as_gluon_runs_them(timer, name):
     np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-3 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("name", GluonZoo().names())
-def test_every_zoo_network_can_be_lowered(name):
-    model = normalize(GluonZoo().load(name))
-    assert all(s.is_static for s in model.tensors.values())
-    assert MxnetBackend().check(model) == {}
-
-
 def operators(symbol):
     """Operators in order, without what inference does not need or a dense layer contains."""
     nodes = json.loads(symbol.tojson())["nodes"]

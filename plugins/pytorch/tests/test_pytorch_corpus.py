@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from dlbricks_pytorch.export import to_program, trace
 
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.workflows import MeasureOptions
@@ -76,6 +78,14 @@ def test_torch_network_keeps_its_layers(name, models):
     assert not [layer.opaque for layer in models[name].layers if layer.opaque]
     operators = [layer.op for layer in models[name].layers]
     assert {operator: operators.count(operator) for operator in KEPT[name]} == KEPT[name]
+
+
+def test_resnet50_has_the_layers_of_the_other_frameworks(models):
+    assert Counter(layer.op for layer in models["resnet50"].layers) == {
+        "Conv": 53, "BatchNormalization": 53, "Relu": 49, "Add": 16, "MaxPool": 1,
+        "GlobalAveragePool": 1, "Reshape": 1, "Gemm": 1,
+    }  # fmt: skip
+    assert len(set(BrickSet.of([models["resnet50"]]).models[0].layer_signatures)) < 100
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)

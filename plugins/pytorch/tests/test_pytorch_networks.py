@@ -17,6 +17,8 @@ from dlbricks_core.passes import normalize
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.onnx"))
+#: Large in weights alone: the same operators as AlexNet's.
+LARGE = {"light_vgg19", "light_zfnet512"}
 
 
 def without_last_softmax(model: Model) -> Model:
@@ -61,7 +63,13 @@ def test_all_nine_networks_are_there():
     assert len(NAMES) == 9
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_large_network_is_supported(name):
+    proto = onnx.load(FOLDER / f"{name}.onnx")
+    assert PytorchBackend().check(normalize(read_model(proto, name=name))) == {}
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - LARGE))
 def test_network_agrees_with_onnxruntime(name, timer):
     ort = pytest.importorskip("onnxruntime")
     proto = onnx.load(FOLDER / f"{name}.onnx")
