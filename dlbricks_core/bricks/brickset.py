@@ -52,11 +52,13 @@ class CutModel:
         model: In canonical form.
         occurrences: Of the bricks, in the order in which they run.
         executed: What was cut: the model itself, or what a backend makes of it.
+        notes: What to keep in mind about how it was cut.
     """
 
     model: Model
     occurrences: tuple[Occurrence, ...]
     executed: Model
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:

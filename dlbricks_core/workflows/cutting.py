@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
@@ -23,34 +24,48 @@ def cut_models(
 ) -> tuple[BrickSet, float]:
     """The bricks of models, and how the models consist of them.
 
-    Where the backend cannot run a model, the model itself is cut: its bricks then say
-    which layers are to blame.
+    Where the backend cannot run a model, the model itself is cut, which its notes tell: its
+    bricks then say which layers are to blame.
 
     Returns:
         The bricks, and the seconds that it took to ask the backend: a cost of
         benchmarking by bricks.
     """
-    executed, asking_s = {}, 0.0
+    answers, asking_s = _Answers(), 0.0
     if find_composer(cut_options.composer).executed and context.backend.rewrites:
         begin = perf_counter()
-        executed = _executed(models, context, options, observer)
+        answers = _ask(models, context, options, observer)
         asking_s = perf_counter() - begin
     observer.stage("Cutting models into bricks")
-    return BrickSet.of(models, cut_options.granularity, cut_options.strategy, executed), asking_s
+    granularity, strategy = cut_options.granularity, cut_options.strategy
+    brickset = BrickSet.of(models, granularity, strategy, answers.executed)
+    for position, reason in answers.refused.items():
+        note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
+        brickset.models[position] = replace(brickset.models[position], notes=(note,))
+    return brickset, asking_s
 
 
-def _executed(
+@dataclass
+class _Answers:
+    """What a backend makes of models, or why it does not tell; by the models' position."""
+
+    executed: dict[int, Model] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def _ask(
     models: Sequence[Model], context: Context, options: MeasureOptions, observer: Observer
-) -> dict[int, Model]:
+) -> _Answers:
     observer.stage(f"Asking {context.backend.name} what it makes of the models", len(models))
     settings = BenchSettings(context.settings, options.seed, options.timeout_s)
-    made = {}
+    answers = _Answers()
     with Bench(context.plugin.target, context.backend, settings) as bench:
         for position, model in enumerate(models):
             if not any(layer.opaque for layer in model.layers):
                 try:
-                    made[position] = bench.executed(model)
+                    answers.executed[position] = bench.executed(model)
                 except DLBricksError as error:
+                    answers.refused[position] = error.message
                     observer.note(f"{model.name} is cut as it is: {error.message}")
             observer.advance(model.name)
-    return made
+    return answers

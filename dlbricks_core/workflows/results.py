@@ -279,7 +279,7 @@ def _model_result(
         # Where a brick is missing, the whole model fails for the same reason.
         failure="" if reasons else outcome.failures.get(whole, ""),
         native=native,
-        notes=(*_session_notes(measurement, bricks), *_native_notes(measured, native)),
+        notes=(*cut.notes, *_session_notes(measurement, bricks), *_native_notes(measured, native)),
     )
 
 

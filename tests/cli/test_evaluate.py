@@ -1,5 +1,7 @@
 """``dlbricks evaluate`` on real networks and a real backend."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -104,3 +106,23 @@ def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
     assert refused.status == 2
     assert "unknown composer" in refused.err
     assert dlbricks("evaluate", *quick).status == 2
+
+
+def test_where_the_backend_does_not_tell_what_it_executes_the_model_says_so(dlbricks, save, read):
+    """ONNX Runtime has no kernel for Relu on 16-bit integers, and so refuses the whole model."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.INT16, (1, 8)) for n in "xy")
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    graph = helper.make_graph(nodes, "integers", [x], [y])
+    imports = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), "integers.onnx")
+    done = dlbricks("evaluate", "integers.onnx", save("plain", "Relu"), *QUICK, "--runs", "3",
+                    "--json", "e.json", "--html", "e.html")  # fmt: skip
+    assert done.status == 3
+    integers, plain = read("e.json")["models"]
+    (note,) = integers["notes"]
+    assert note.startswith("cut as it is")
+    assert "Relu" in note
+    assert plain["notes"] == []
+    assert [missing["layers"] for missing in integers["missing"]] == [["Abs", "Relu"]]
+    assert "integers: cut as it is" in done.out + done.err
+    assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
