@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
@@ -49,9 +50,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("third_party")
     core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
     plugin = copied(PROJECT, folder / "plugin", "pyproject.toml", "src", "tests")
-    call(sys.executable, "-m", "venv", folder / "env")
+    # Installed from outside: the new environment needs no pip of its own, and no bytecode.
+    call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
-    call(programs / "pip", "install", "-q", "-c", ROOT / "constraints.txt", core, plugin, "pytest")
+    call(
+        sys.executable, "-m", "pip", "--python", programs / "python", "install", "-q",
+        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, "pytest",
+    )  # fmt: skip
     return programs
 
 
@@ -72,8 +77,11 @@ def test_it_is_listed(environment: Path, private: dict[str, str]) -> None:
 
 def test_it_is_used(environment: Path, private: dict[str, str]) -> None:
     report = Path(private["HOME"]) / "report.json"
+    network = Path(private["HOME"]) / "block.onnx"
+    given = cases.network("residual_block")
+    save_onnx(to_onnx(given.model, given.weights), network)
     call(
-        environment / "dlbricks", "--backend", "reference", "onnx:light_squeezenet",
+        environment / "dlbricks", "--backend", "reference", network,
         "--runs", "1", "--json", report, **private,
     )  # fmt: skip
     found = json.loads(report.read_text())

@@ -216,28 +216,32 @@ class Good(Importer):
 """
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("suffixes = (", "def handles(self, spec): raise SystemExit(spec)\n    suffixes = ("),
-        ('suffixes = (".aaa",)', "pass"),
-        ('suffixes = (".aaa",)', "suffixes = 3"),
-        ('suffixes = (".aaa",)', "def __init__(self): raise RuntimeError"),
-        ('suffixes = (".aaa",)', "@property\n    def suffixes(self): raise OSError"),
-    ],
-)
-def test_an_importer_that_fails_when_asked_leaves_files_to_the_others(site, change):
-    site.install("aaa", IMPORTER.replace(*change), kind="importer")  # comes before "onnx"
+#: What each of these importers has instead of a part of a sound one.
+FAILING = [
+    ("suffixes = (", "def handles(self, spec): raise SystemExit(spec)\n    suffixes = ("),
+    ('suffixes = (".aaa",)', "pass"),
+    ('suffixes = (".aaa",)', "suffixes = 3"),
+    ('suffixes = (".aaa",)', "def __init__(self): raise RuntimeError"),
+    ('suffixes = (".aaa",)', "@property\n    def suffixes(self): raise OSError"),
+]
+
+
+def test_importers_that_fail_when_asked_leave_files_to_the_others(site):
+    names = [f"aaa{number}" for number in range(len(FAILING))]  # they come before "onnx"
+    for name, change in zip(names, FAILING, strict=True):
+        site.install(name, IMPORTER.replace(*change), kind="importer")
     import onnx
 
     light = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
     assert "squeezenet" in site.run("inspect", light).stdout
-    assert site.plugins()["importer", "aaa"]["status"] == "broken"
+    found = site.plugins()
+    assert {found["importer", name]["status"] for name in names} == {"broken"}
     assert "onnx:light_squeezenet" in site.run("models").stdout
     (site.folder / "some.zzz").touch()
     refused = site.run("inspect", site.folder / "some.zzz", status=2).stderr
     assert ".onnx" in refused
-    assert "importer aaa is broken" in " ".join(refused.split())
+    for name in names:
+        assert f"importer {name} is broken" in " ".join(refused.split())
 
 
 def test_a_collection_that_fails_when_asked_leaves_the_others(site):
