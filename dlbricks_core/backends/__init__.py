@@ -1,15 +1,14 @@
 """Backends: the interface that plugins implement, and the process that hosts them."""
 
 from dlbricks_core.backends.base import (
-    Array,
     Backend,
     BackendOption,
     BackendSettings,
     CpuTimer,
-    Network,
     Profile,
     ProfiledLayer,
 )
+from dlbricks_core.ir import Array, Network
 
 __all__ = [
     "Array",

@@ -10,17 +10,6 @@ from typing import Any, Generic, TypeVar
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array, Model, Network
 
-__all__ = [
-    "Array",
-    "Backend",
-    "BackendOption",
-    "BackendSettings",
-    "CpuTimer",
-    "Network",
-    "Profile",
-    "ProfiledLayer",
-]
-
 LoadedT = TypeVar("LoadedT")
 
 

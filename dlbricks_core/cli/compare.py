@@ -19,10 +19,7 @@ from dlbricks_core.workflows import compare, load_models
 @options.cut_options
 @options.load_options
 @options.timing_options
-@options.store_option
-@options.json_option
-@options.html_option
-@options.quiet_options
+@options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Time the same bricks on several frameworks: who is fastest, and by how much.
 

@@ -15,15 +15,9 @@ from dlbricks_core.workflows import estimate, load_models
 
 @click.command("estimate")
 @options.models_argument
-@options.measure_options
-@options.cut_options
-@options.composer_option
-@options.load_options
-@options.store_option
+@options.estimate_options
 @click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
-@options.json_option
-@options.html_option
-@options.quiet_options
+@options.result_options
 def command(models: tuple[str, ...], system: str | None, store: str | None, **values: Any) -> int:
     """Compose estimates from stored measurements; runs nothing.
 

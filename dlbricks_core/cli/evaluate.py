@@ -15,15 +15,9 @@ from dlbricks_core.workflows import evaluate, load_models
 
 @click.command("evaluate")
 @options.models_argument
-@options.measure_options
-@options.cut_options
-@options.composer_option
-@options.load_options
+@options.estimate_options
 @options.timing_options
-@options.store_option
-@options.json_option
-@options.html_option
-@options.quiet_options
+@options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Tell how far estimates are from measured latencies, model by model.
 

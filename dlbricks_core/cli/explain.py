@@ -22,17 +22,11 @@ from dlbricks_core.workflows.explain import explain
 
 @click.command("explain")
 @click.argument("model")
-@options.measure_options
-@options.cut_options
-@options.composer_option
-@options.load_options
+@options.estimate_options
 @options.timing_options
 @click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
               help="How many groups to print; files have all of them.")  # fmt: skip
-@options.store_option
-@options.json_option
-@options.html_option
-@options.quiet_options
+@options.result_options
 def command(model: str, top: int, store: str | None, **values: Any) -> int:
     """Tell where the estimate of MODEL deviates and why.
 

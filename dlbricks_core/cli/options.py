@@ -223,6 +223,8 @@ quiet_options = _group(
     click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks."),
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
 )
+estimate_options = _group(measure_options, cut_options, composer_option, load_options)
+result_options = _group(store_option, json_option, html_option, quiet_options)
 
 
 def load_options_of(values: dict[str, Any]) -> LoadOptions:

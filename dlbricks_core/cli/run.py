@@ -17,10 +17,7 @@ from dlbricks_core.workflows import load_models, run
 
 @click.command("run")
 @options.models_argument
-@options.measure_options
-@options.cut_options
-@options.composer_option
-@options.load_options
+@options.estimate_options
 @options.timing_options
 @click.option(
     "--end-to-end/--no-end-to-end",
@@ -28,10 +25,7 @@ from dlbricks_core.workflows import load_models, run
     show_default=True,
     help="Time the whole models too, to compare.",
 )
-@options.store_option
-@options.json_option
-@options.html_option
-@options.quiet_options
+@options.result_options
 def command(models: tuple[str, ...], end_to_end: bool, store: str | None, **values: Any) -> int:
     """Estimate models from their bricks and compare with the whole.
 

@@ -12,9 +12,13 @@ from rich.table import Table
 from dlbricks_core.measure.ranking import Ranking, Ratio
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
+    backend_data,
+    brick_head,
     brick_result,
+    model_head,
     model_result,
     settings_data,
+    system_data,
     totals,
 )
 from dlbricks_core.report.tables import ms, table
@@ -219,20 +223,17 @@ def comparison_data(result: Comparison, batch: int | None = None) -> dict[str, A
         batch: Size that dynamic batch axes were bound to.
     """
     run = result.any_run
-    context = run.context
     return {
         "schema_version": SCHEMA_VERSION,
-        "system": {**context.system.to_dict(), "measured_on": context.fingerprint},
+        "system": system_data(run.context),
         "backends": [
             {
-                "name": name,
-                "version": each.context.version,
-                "settings": dict(each.context.settings.options),
+                **backend_data(each.context),
                 "timer": {"call_ms": each.call_ms},
                 "reused_networks": each.outcome.reused,
                 "measured_networks": each.outcome.measured,
             }
-            for name, each in result.runs.items()
+            for each in result.runs.values()
         ],
         "settings": settings_data(run, batch),
         "totals": totals(result.brickset),
@@ -258,14 +259,8 @@ def comparison_data(result: Comparison, batch: int | None = None) -> dict[str, A
 
 
 def _model_data(model: ModelComparison) -> dict[str, Any]:
-    cut = model.cut
     return {
-        "name": cut.model.name,
-        "source": cut.model.source,
-        "layers": len(cut.model.layers),
-        "unique_layers": len(set(cut.layer_signatures)),
-        "bricks": len(cut.occurrences),
-        "unique_bricks": len(cut.counts),
+        **model_head(model.cut),
         **_ranking(model.ranking),
         "ideal_ms": model.ideal.ms,
         "ideal_interval_ms": model.ideal.interval_ms,
@@ -285,9 +280,7 @@ def _brick_data(each: BrickComparison) -> dict[str, Any]:
     for name, entry in backends.items():
         entry["net_ms"] = costs[name].ms if name in costs else None
     return {
-        "signature": each.brick.signature,
-        "layers": list(each.brick.operators),
-        "occurrences": each.occurrences,
+        **brick_head(each.brick, each.occurrences),
         **_ranking(each.ranking),
         "backends": _by_backend(backends, each.ranking, "net_interval_ms"),
     }

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.workflows import Benchmarking, BrickResult, ModelResult, RunResult
+from dlbricks_core.workflows import Benchmarking, BrickResult, Context, ModelResult, RunResult
 
 SCHEMA_VERSION = 1
 
@@ -43,12 +43,8 @@ def run_data(result: RunResult, batch: int | None = None) -> dict[str, Any]:
     context = result.context
     return {
         "schema_version": SCHEMA_VERSION,
-        "system": {**context.system.to_dict(), "measured_on": context.fingerprint},
-        "backend": {
-            "name": context.backend.name,
-            "version": context.version,
-            "settings": dict(context.settings.options),
-        },
+        "system": system_data(context),
+        "backend": backend_data(context),
         "settings": settings_data(result, batch),
         "totals": totals(result.brickset),
         "models": [_model(model) for model in result.models],
@@ -58,6 +54,20 @@ def run_data(result: RunResult, batch: int | None = None) -> dict[str, Any]:
         "warnings": list(result.outcome.warnings),
         "notes": list(result.outcome.notes),
         "failures": [{"where": f.where, "reason": f.reason} for f in result.failures],
+    }
+
+
+def system_data(context: Context) -> dict[str, Any]:
+    """The system that this process runs on, and the one that the figures are from."""
+    return {**context.system.to_dict(), "measured_on": context.fingerprint}
+
+
+def backend_data(context: Context) -> dict[str, Any]:
+    """The backend, and what it was told."""
+    return {
+        "name": context.backend.name,
+        "version": context.version,
+        "settings": dict(context.settings.options),
     }
 
 
@@ -71,7 +81,11 @@ def totals(bricks: BrickSet) -> dict[str, int]:
 
 
 def _model(model: ModelResult) -> dict[str, Any]:
-    cut = model.cut
+    return {**model_head(model.cut), **model_result(model)}
+
+
+def model_head(cut: CutModel) -> dict[str, Any]:
+    """Which model it is, and how it was cut."""
     return {
         "name": cut.model.name,
         "source": cut.model.source,
@@ -79,7 +93,6 @@ def _model(model: ModelResult) -> dict[str, Any]:
         "unique_layers": len(set(cut.layer_signatures)),
         "bricks": len(cut.occurrences),
         "unique_bricks": len(cut.counts),
-        **model_result(model),
     }
 
 
@@ -109,11 +122,15 @@ def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, A
 
 
 def _brick(result: BrickResult) -> dict[str, Any]:
+    return {**brick_head(result.brick, result.occurrences), **brick_result(result)}
+
+
+def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:
+    """Which brick it is."""
     return {
-        "signature": result.brick.signature,
-        "layers": list(result.brick.operators),
-        "occurrences": result.occurrences,
-        **brick_result(result),
+        "signature": brick.signature,
+        "layers": list(brick.operators),
+        "occurrences": occurrences,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -18,6 +18,7 @@ from dlbricks_core.workflows import (
     Comparison,
     Evaluation,
     Failure,
+    ModelResult,
     RunResult,
 )
 
@@ -43,7 +44,7 @@ def run_page(result: RunResult, batch: int | None = None) -> str:
         weight=_weight,
         total=sum(map(_weight, bricks)),
         shares=shares,
-        normalized_plot=_normalized_plot(result),
+        normalized_plot=_normalized_plot(result.models),
         share_plot=_share_plot(shares),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
@@ -82,7 +83,7 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
         tolerances=TOLERANCES,
         percent=percent,
         speedups=speedup_lines(evaluation.speedups),
-        normalized_plot=_evaluation_plot(evaluation),
+        normalized_plot=_normalized_plot((each.model for each in evaluation.models), TOLERANCES),
         errors_plot=_errors_plot(evaluation),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
@@ -151,36 +152,18 @@ def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
     return {n: t / whole for n, t in sorted(totals.items(), key=lambda item: -item[1])}
 
 
-def _normalized_plot(result: RunResult) -> Markup | None:
-    shown = [model for model in result.models if model.normalized is not None]
+def _normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ()) -> Markup | None:
+    shown = [(m, value) for m in models if (value := m.normalized) is not None]
     if not shown:
         return None
-    points = []
-    for model in shown:
-        assert model.normalized is not None
-        assert model.measured is not None
-        low, high = model.estimate.interval_ms or (model.estimate.ms, model.estimate.ms)
-        ends = (low / model.measured.ms, high / model.measured.ms) if low and high else None
-        points.append(Point(model.normalized, ends))
+    shaded = f" and bands of {' and '.join(f'±{band:.0%}' for band in bands)}" if bands else ""
     return around_one(
         "normalized",
-        [model.cut.model.name for model in shown],
-        points,
+        [model.cut.model.name for model, _ in shown],
+        [Point(value, model.normalized_interval) for model, value in shown],
         "estimate / measured (1: they agree)",
-        "Normalized latency of every model, with its 90% interval",
-    )
-
-
-def _evaluation_plot(evaluation: Evaluation) -> Markup | None:
-    if not evaluation.models:
-        return None
-    return around_one(
-        "normalized",
-        [model.name for model in evaluation.models],
-        [Point(model.normalized, model.normalized_interval) for model in evaluation.models],
-        "estimate / measured (1: they agree)",
-        "Normalized latency of every model with its interval, and bands of ±5% and ±10%",
-        bands=TOLERANCES,
+        f"Normalized latency of every model, with its 90% interval{shaded}",
+        bands,
     )
 
 

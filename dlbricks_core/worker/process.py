@@ -18,7 +18,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any
 
 from dlbricks_core.errors import BackendError, DLBricksError
@@ -166,10 +165,5 @@ class WorkerProcess:
     def __enter__(self) -> WorkerProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()

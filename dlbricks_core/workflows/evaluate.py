@@ -110,8 +110,7 @@ class ModelEvaluation:
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
         """The estimate's interval over the measured latency."""
-        ends = self.model.estimate.interval_ms
-        return None if ends is None else (ends[0] / self.measured_ms, ends[1] / self.measured_ms)
+        return self.model.normalized_interval
 
     @property
     def covered(self) -> bool:

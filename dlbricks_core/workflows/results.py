@@ -89,6 +89,14 @@ class ModelResult:
             return None
         return self.estimate.ms / self.measured.ms
 
+    @property
+    def normalized_interval(self) -> tuple[float, float] | None:
+        """The estimate's interval over the measurement; ``None`` as for ``normalized``."""
+        ends = self.estimate.interval_ms
+        if self.measured is None or self.normalized is None or ends is None:
+            return None
+        return ends[0] / self.measured.ms, ends[1] / self.measured.ms
+
 
 @dataclass(frozen=True)
 class BrickResult:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends.base import Network
+from dlbricks_core.backends import Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_mxnet.lowering import families as families  # fills the table
