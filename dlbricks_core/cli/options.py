@@ -94,25 +94,73 @@ composer_option = click.option(
     "--split the paper's, sequential]",
 )
 
-_protocol_options = (
-    click.option(
-        "--threads",
-        type=_POSITIVE,
-        help="Threads for one operator.  [default: physical cores available]",
-    ),
-    click.option(
-        "--protocol",
-        type=click.Choice(list(PROTOCOLS)),
-        default=next(iter(PROTOCOLS)),
-        show_default=True,
-        help="How networks are timed.",
-    ),
-    click.option("--runs", type=_POSITIVE,
-                 help="Runs of each network.  [default: 100 in the protocol paper, otherwise as "
-                 "many as --precision needs]"),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                 help="Of weights and inputs."),
-)  # fmt: skip
+
+_MOST_GRANULARITIES = 50
+
+
+def _granularities(text: str) -> tuple[int, ...]:
+    """Reads numbers and ranges with commas between: ``1-3,5`` is 1, 2, 3 and 5."""
+    found: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        try:
+            first, last = int(low), int(high if dash else low)
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{text!r} is no list of granularities: write 1-10 or 1,3,5"
+            ) from error
+        if not 1 <= first <= last:
+            raise click.BadParameter(f"{part.strip()!r} is no range from 1 upwards")
+        if last - first >= _MOST_GRANULARITIES:
+            raise click.BadParameter(f"more than {_MOST_GRANULARITIES} are too many")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+granularities_option = click.option(
+    "-G",
+    "--granularities",
+    type=_granularities,
+    metavar="LIST",
+    default="1-10",
+    show_default=True,
+    help="The most layers that a brick may hold: several, as 1-10 or 1,3,5.",
+)
+
+
+def _protocol_options_with(runs: str) -> tuple[Callable[[Any], Any], ...]:
+    """How networks are timed.
+
+    Args:
+        runs: How many runs there are by default, for people.
+    """
+    return (
+        click.option(
+            "--threads",
+            type=_POSITIVE,
+            help="Threads for one operator.  [default: physical cores available]",
+        ),
+        click.option(
+            "--protocol",
+            type=click.Choice(list(PROTOCOLS)),
+            default=next(iter(PROTOCOLS)),
+            show_default=True,
+            help="How networks are timed.",
+        ),
+        click.option("--runs", type=_POSITIVE, help=f"Runs of each network.  [default: {runs}]"),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            help="Of weights and inputs.",
+        ),
+    )
+
+
+_protocol_options = _protocol_options_with(
+    "100 in the protocol paper, otherwise as many as --precision needs"
+)
 
 _precision_options = (
     click.option(
@@ -140,12 +188,26 @@ _backend_settings = click.option(
     help="Setting of the backend ('dlbricks plugins' lists them).",
 )
 
+_backend_option = click.option(
+    "--backend", required=True, metavar="NAME", help="Framework to run on."
+)
+
 measure_options = _group(
-    click.option("--backend", required=True, metavar="NAME", help="Framework to run on."),
+    _backend_option,
     _backend_settings,
     *_protocol_options,
     *_precision_options,
 )
+
+
+def fixed_runs_options(default: str) -> Callable[[CommandT], CommandT]:
+    """The same where the number of runs does not depend on what comes out.
+
+    Args:
+        default: How many there are, for people.
+    """
+    return _group(_backend_option, _backend_settings, *_protocol_options_with(default))
+
 
 stored_options = _group(
     click.option("--backend", metavar="NAME", help="Framework whose stored latencies to use."),

@@ -10,13 +10,16 @@ from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, writ
 from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
+from dlbricks_core.report.study import make_folder, print_study, write_study
+from dlbricks_core.report.study_data import study_data
+from dlbricks_core.report.study_ways import complete as study_complete
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis import Analysis
-    from dlbricks_core.workflows import Comparison, Evaluation, RunResult
+    from dlbricks_core.workflows import Comparison, Evaluation, RunResult, Study
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -28,6 +31,7 @@ __all__ = [
     "evaluation_data",
     "evaluation_page",
     "inspect_data",
+    "make_folder",
     "ms",
     "print_analysis",
     "print_bench",
@@ -36,12 +40,17 @@ __all__ = [
     "print_failures",
     "print_inspection",
     "print_run",
+    "print_study",
     "print_verification",
     "run_data",
     "run_page",
+    "study_complete",
+    "study_data",
+    "study_page",
     "table",
     "verification_data",
     "write_json",
+    "write_study",
     "write_text",
 ]
 
@@ -75,3 +84,10 @@ def analysis_page(analysis: Analysis) -> str:
     from dlbricks_core.report import analysis_html
 
     return analysis_html.analysis_page(analysis)
+
+
+def study_page(study: Study, batch: int | None = None) -> str:
+    """A study as an HTML page; see :mod:`dlbricks_core.report.study_html`."""
+    from dlbricks_core.report import study_html
+
+    return study_html.study_page(study, batch)

@@ -39,16 +39,17 @@ def analysis_page(analysis: Analysis) -> str:
         models=analysis.models,
         total=analysis.repetition.total,
         words=words,
-        unique_plot=_unique_plot(analysis.models),
-        types_plot=_types_plot(analysis),
-        all_types_plot=_all_types_plot(analysis.repetition),
+        unique_plot=unique_plot(analysis.models),
+        types_plot=types_plot(analysis),
+        all_types_plot=all_types_plot(analysis.repetition),
         flops_plot=_flops_plot(analysis.models),
-        heat_map=_heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
+        heat_map=heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
         notes=words.notes(analysis),
     )
 
 
-def _unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
+def unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
+    """Share of unique layers in each model."""
     shown = [(m.name, s) for m in models if (s := m.repetition.total.unique_share) is not None]
     if not shown:
         return None
@@ -61,7 +62,8 @@ def _unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
     )
 
 
-def _types_plot(analysis: Analysis) -> Markup | None:
+def types_plot(analysis: Analysis) -> Markup | None:
+    """Operator types of each model's repeated layers."""
     shown = [each for each in analysis.models if each.repetition.total.repeated]
     if not shown:
         return None
@@ -80,7 +82,8 @@ def _types_plot(analysis: Analysis) -> Markup | None:
     )
 
 
-def _all_types_plot(repetition: Repetition) -> Markup | None:
+def all_types_plot(repetition: Repetition) -> Markup | None:
+    """Operator types of the repeated layers over all models."""
     shown = list(repetition.repeated_shares.items())[:_ROWS]
     if not shown:
         return None
@@ -128,7 +131,8 @@ class _Cell:
         return "<.01" if self.value < 0.005 else f"{self.value:.2f}"[-3:]
 
 
-def _heat_map(similarity: Similarity) -> Markup:
+def heat_map(similarity: Similarity) -> Markup:
+    """Similarity of every two models, as squares."""
     names = similarity.names
     size = _LARGE_CELL if len(names) <= _FEW else _CELL
     margin = 3 * _CHARACTER + _CHARACTER * max(map(len, names))

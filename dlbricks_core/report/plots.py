@@ -125,15 +125,70 @@ def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], u
 
     Bands are shaded so far to both sides of the line.
     """
-    figure, axes = _rows(rows, height=0.3)
+    return all_around_one(name, rows, {"": points}, unit, title, bands)
+
+
+def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
+                   bands: Sequence[float] = ()) -> Markup:  # fmt: skip
+    """The same for several series."""
+    figure, axes = _rows(rows, height=0.3 if len(series) == 1 else 0.12 * len(series) + 0.14)
     for band in bands:
         axes.axvspan(1 - band, 1 + band, color=_RULE, alpha=0.4, linewidth=0)
     axes.axvline(1, color=_SOFT, linewidth=1)
-    _draw(axes, points, 0, "", 0.0)
-    ends = [e for p in points if p is not None for e in (p.value, *(p.interval or ()))]
+    for i, (label, points) in enumerate(series.items()):
+        _draw(axes, points, i, label, _offset(i, len(series), 0.22))
+    shown = [p for points in series.values() for p in points if p is not None]
+    ends = [e for p in shown for e in (p.value, *(p.interval or ()))]
     reach = max([0.1, *(abs(end - 1) for end in ends)]) * 1.15
     axes.set_xlim(max(1 - reach, 0), 1 + reach)
-    return _finished(figure, axes, name, unit, title, legend=False)
+    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values by a whole number, joined by a line; or one value for all of them.
+
+    Attributes:
+        values: By the number.
+        joined: Whether a line joins them.
+        level: Whether the (only) value stands for all numbers, as a dashed line.
+    """
+
+    values: Mapping[int, float]
+    joined: bool = True
+    level: bool = False
+
+
+def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title: str,
+           reference: float | None = None) -> Markup:  # fmt: skip
+    """Lines over whole numbers.
+
+    Args:
+        name: Tells this plot from the others on the page.
+        series: What is drawn; at least one value.
+        across: Label of the horizontal axis.
+        unit: Label of the vertical axis.
+        title: What can be seen, for those who cannot see it.
+        reference: A value to draw a line at.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 3.4), layout="constrained")
+        axes = figure.add_subplot()
+    if reference is not None:
+        axes.axhline(reference, color=_SOFT, linewidth=1)
+    for i, (label, curve) in enumerate(series.items()):
+        look: dict[str, Any] = {"color": _SERIES[i % len(_SERIES)], "label": label}
+        if curve.level:
+            axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
+            continue
+        axes.plot(list(curve.values), list(curve.values.values()), markersize=5, linewidth=1.4,
+                  marker=_MARKERS[i % len(_MARKERS)], linestyle="-" if curve.joined else "",
+                  **look)  # fmt: skip
+    axes.set_xticks(sorted({n for c in series.values() if not c.level for n in c.values}))
+    axes.set_ylabel(unit)
+    axes.grid(axis="y", linewidth=0.6)
+    axes.set_axisbelow(True)
+    return _finished(figure, axes, name, across, title, legend=True)
 
 
 def cumulative(name: str, values: Sequence[float], unit: str, title: str,

@@ -52,15 +52,21 @@ def print_bench(console: Console, result: RunResult) -> None:
     print_remarks(console, result)
 
 
-def print_head(console: Console, result: RunResult) -> None:
-    """What was run, how, and where."""
+def print_head(console: Console, result: RunResult, cuts: str = "") -> None:
+    """What was run, how, and where.
+
+    Args:
+        console: To print to.
+        result: Of the run.
+        cuts: How models were cut, where that is not the run's granularity alone.
+    """
     context = result.context
     options = ", ".join(f"{k}={v}" for k, v in context.settings.options.items())
     threads = _count(context.settings.threads, "thread")
     console.print(
         f"[bold]{context.backend.name} {context.version}[/]"
         f"{f' ({escape(options)})' if options else ''}, {threads}, "
-        f"G={result.cut_options.granularity}, {context.protocol.name} protocol "
+        f"{cuts or f'G={result.cut_options.granularity}'}, {context.protocol.name} protocol "
         f"({context.protocol.statistic_name}, {context.extent})"
     )
     where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
@@ -168,14 +174,21 @@ def _unsupported(model: ModelResult) -> str:
 
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
     """Every failure by name; many of a model with one reason share a line."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    for where, reason in alike(failures):
+        console.print(f"[red]Failed:[/] {escape(where)}: {escape(reason)}")
+
+
+def alike(failures: Iterable[Failure]) -> list[tuple[str, str]]:
+    """Where and why things failed; of many in a model with one reason, the first are named."""
+    together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        alike.setdefault((failure.model, failure.reason), []).append(failure.what)
-    for (model, reason), places in alike.items():
+        together.setdefault((failure.model, failure.reason), []).append(failure.what)
+    found = []
+    for (model, reason), places in together.items():
         named = ", ".join(places[:_ALIKE_SHOWN])
         more = f" and {len(places) - _ALIKE_SHOWN} more" if len(places) > _ALIKE_SHOWN else ""
-        where = f"{model}: {named}" if model else named
-        console.print(f"[red]Failed:[/] {escape(where)}{more}: {escape(reason)}")
+        found.append((f"{model}: {named}{more}" if model else f"{named}{more}", reason))
+    return found
 
 
 def _kind(warning: str) -> str:

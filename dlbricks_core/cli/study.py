@@ -1,0 +1,79 @@
+"""``dlbricks study``: the paper's evaluation for any models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import (
+    make_folder,
+    print_study,
+    study_complete,
+    study_data,
+    study_page,
+    write_study,
+)
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import load_models, study
+from dlbricks_core.workflows.study import QUICK_RUNS, RUNS
+
+
+@click.command("study")
+@options.models_argument
+@options.granularities_option
+@click.option("--quick", is_flag=True, help=f"Only {QUICK_RUNS} runs of each network.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("study"),
+    show_default=True,
+    help="Folder for the report; made if it is not there.",
+)
+@options.fixed_runs_options(f"{RUNS}; 100 in the protocol paper")
+@options.load_options
+@options.timing_options
+@options.store_option
+@options.json_option
+@options.quiet_options
+def command(
+    models: tuple[str, ...],
+    granularities: tuple[int, ...],
+    folder: Path,
+    store: str | None,
+    *,
+    quick: bool,
+    **values: Any,
+) -> int:
+    """Show what the DLBricks paper shows, for any models: a report with all its plots.
+
+    Times the whole models and their bricks at every granularity, and what the default
+    composer wants, in the same rounds. Writes index.html, study.json and a CSV file for each
+    figure. What was measured is in the store: an interrupted study goes on when it is run
+    again. Exit status 3: something failed or a model was left out; it is named.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    if quick and values["runs"]:
+        raise click.UsageError("--quick and --runs contradict each other. Leave one of them out.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    measuring = options.measure_options_of(values)
+    if quick:
+        measuring = replace(measuring, runs=QUICK_RUNS)
+    make_folder(folder)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress)
+        found = study(loaded, granularities, measuring, opened, progress)
+        progress.stage("Writing the report")
+        data = study_data(found, load.batch)
+        write_study(found, data, study_page(found, load.batch), folder)
+    print_study(output.console, found, folder)
+    output.write_json(data)
+    return 0 if study_complete(found) else EXIT_PARTIAL

@@ -1,0 +1,114 @@
+"""A study as a table for a terminal, and as a folder of a page and its data."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.report.analysis import share
+from dlbricks_core.report.data import write_json, write_text
+from dlbricks_core.report.evaluation import TOLERANCES
+from dlbricks_core.report.study_published import PUBLISHED, comparable
+from dlbricks_core.report.study_tables import TABLES, as_csv, definitions
+from dlbricks_core.report.study_ways import absent, failures, label, remarks, ways
+from dlbricks_core.report.tables import table
+from dlbricks_core.report.terminal import print_failures, print_head
+from dlbricks_core.workflows import Evaluation, Study
+
+
+def make_folder(path: Path) -> None:
+    """Makes the folder of a report, so that a wrong name is told before anything runs.
+
+    Raises:
+        DLBricksError: If it cannot be made or written to.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        raise DLBricksError(
+            f"the report cannot be written to the folder {path}: {error.strerror}",
+            hint="Name another one with --output.",
+        ) from error
+
+
+def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> None:
+    """Writes ``index.html``, ``study.json`` and a CSV file for each figure.
+
+    Args:
+        study: What was found out.
+        data: Of the JSON file; see :func:`dlbricks_core.report.study_data.study_data`.
+        page: See :func:`dlbricks_core.report.study_page`.
+        folder: That exists.
+
+    Raises:
+        DLBricksError: If a file cannot be written.
+    """
+    write_text(page, folder / "index.html")
+    write_json(data, folder / "study.json")
+    for name, rows in TABLES.items():
+        write_text(as_csv(rows(study)), folder / f"{name}.csv")
+
+
+def print_study(console: Console, study: Study, folder: Path) -> None:
+    """A table by granularity, and remarks, for a terminal of 80 columns."""
+    granularities = ", ".join(map(str, study.by_granularity))
+    print_head(console, study.default.result, cuts=f"G={granularities}")
+    count = study.analysis.repetition.total
+    number = len(study.analysis.models)
+    console.print(
+        f"{number} model{'' if number == 1 else 's'}: {count.layers:,} layers, {count.unique:,} "
+        f"unique ({share(count)})."
+    )
+    console.print(_ways(study))
+    console.print(
+        "Geo. mean, MAPE: of estimate/measured, over the models. Speedup: one run of\n"
+        "each model over one of each unique brick, as in the paper. Wall: by seconds\n"
+        "spent, loading included."
+    )
+    if comparable(study):
+        for each in PUBLISHED:
+            where = f" ({each.where})" if each.where else ""
+            console.print(
+                f"[dim]Paper, Figure {each.figure}: {each.what}{where}: {each.text}; here "
+                f"{each.ours_text(study)}.[/]"
+            )
+    for text in remarks(study):
+        console.print(f"[yellow]Note:[/] {escape(text)}")
+    for model in absent(study):
+        where = ", ".join(model.ways)
+        console.print(
+            f"[red]Left out of the figures:[/] {escape(model.name)} ({where}): "
+            f"{escape(model.reason)}"
+        )
+    print_failures(console, failures(study))
+    console.print(f"Report: {escape(str(folder / 'index.html'))}", soft_wrap=True)
+
+
+def _ways(study: Study) -> Table:
+    shown = table("", "Bricks", "Geo. mean", "MAPE", *(f"±{t:.0%}" for t in TOLERANCES),
+                  "Speedup", "Wall")  # fmt: skip
+    for way in ways(study):
+        if way is study.default:
+            shown.add_section()
+        found = definitions(way)
+        speedups = [found.get(name) for name in ("paper", "wall_clock")]
+        shown.add_row(
+            label(way, study),
+            f"{len(way.result.brickset.bricks):,}",
+            *_figures(way),
+            *(f"{each.speedup:.2f}x" if each else "-" for each in speedups),
+        )
+    return shown
+
+
+def _figures(way: Evaluation) -> list[str]:
+    values = [(way.geometric_mean, ".3f"), (way.mape, ".1%")]
+    values += [(way.within(tolerance), ".0%") for tolerance in TOLERANCES]
+    return ["-" if value is None else format(value, style) for value, style in values]

@@ -1,0 +1,129 @@
+"""A study as plain data: all that its figures show, without the bricks' raw samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_core.measure.latency import interval
+from dlbricks_core.report.analysis import analysis_data
+from dlbricks_core.report.data import settings_data, totals
+from dlbricks_core.report.evaluation import TOLERANCES
+from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
+from dlbricks_core.report.study_tables import definitions
+from dlbricks_core.report.study_ways import absent, failures, remarks, ways
+from dlbricks_core.workflows import Evaluation, ModelEvaluation, ModelResult, Study
+
+
+def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
+    """A study as the JSON object that scripts read.
+
+    ``models``, ``totals`` and ``similarity`` are what ``dlbricks analyze`` writes, with each
+    model's measured latency added. ``evaluations`` holds the paper's way by granularity and
+    the default composer last. Errors and shares are fractions: 0.03 is 3%.
+
+    Args:
+        study: What was found out.
+        batch: Size that dynamic batch axes were bound to.
+    """
+    result = study.default.result
+    context = result.context
+    analysis = analysis_data(study.analysis)
+    settings = settings_data(result, batch)
+    for name in ("granularity", "split", "composer"):
+        del settings[name]
+    return {
+        "schema_version": analysis["schema_version"],
+        "system": {**context.system.to_dict(), "measured_on": context.fingerprint},
+        "backend": {
+            "name": context.backend.name,
+            "version": context.version,
+            "settings": dict(context.settings.options),
+        },
+        "settings": {**settings, "granularities": list(study.by_granularity)},
+        "timer": {"call_ms": result.call_ms},
+        "models": [
+            {**layers, **_measured(model)}
+            for layers, model in zip(analysis["models"], result.models, strict=True)
+        ],
+        "totals": analysis["totals"],
+        "similarity": analysis["similarity"],
+        "evaluations": [_evaluation(way) for way in ways(study)],
+        "published": _published(study),
+        "left_out": [
+            {"name": each.name, "ways": list(each.ways), "reason": each.reason}
+            for each in absent(study)
+        ],
+        "notes": [*remarks(study), *analysis["notes"]],
+        "failures": [{"where": f.where, "reason": f.reason} for f in failures(study)],
+    }
+
+
+def _measured(model: ModelResult) -> dict[str, Any]:
+    latency = model.measured
+    return {
+        "measured_ms": latency.ms if latency else None,
+        "measured_interval_ms": interval(latency.replicates) if latency else None,
+        "measured_samples_ms": list(latency.samples_ms) if latency else [],
+    }
+
+
+def _evaluation(way: Evaluation) -> dict[str, Any]:
+    options, worst = way.result.cut_options, way.worst
+    return {
+        "granularity": options.granularity,
+        "split": options.strategy,
+        "composer": options.composer,
+        **totals(way.result.brickset),
+        "bricks": sum(len(cut.occurrences) for cut in way.result.brickset.models),
+        "geometric_mean": way.geometric_mean,
+        "mape": way.mape,
+        "within_5_percent": way.within(TOLERANCES[0]),
+        "within_10_percent": way.within(TOLERANCES[1]),
+        "worst": {"name": worst.name, "error": worst.error} if worst else None,
+        "coverage": way.coverage,
+        "median_half_width": way.median_half_width,
+        "speedup": {
+            name: {"models_s": e.models_s, "bricks_s": e.bricks_s, "speedup": e.speedup}
+            for name, e in definitions(way).items()
+        },
+        "models": [_model(each) for each in way.models],
+        "left_out": [{"name": e.name, "reason": e.reason} for e in way.left_out],
+    }
+
+
+def _model(each: ModelEvaluation) -> dict[str, Any]:
+    model = each.model
+    return {
+        "name": each.name,
+        "source": model.cut.model.source,
+        "bricks": len(model.cut.occurrences),
+        "unique_bricks": len(model.cut.counts),
+        "estimate_ms": each.estimate_ms,
+        "interval_ms": model.estimate.interval_ms,
+        "parallel_estimate_ms": model.parallel.ms,
+        "measured_ms": each.measured_ms,
+        "normalized": each.normalized,
+        "error": each.error,
+        "covered": each.covered,
+        "same_rounds": each.same_rounds,
+    }
+
+
+def _published(study: Study) -> dict[str, Any] | None:
+    """The paper's own figures beside ours, where the models are the paper's."""
+    if not comparable(study):
+        return None
+    return {
+        "source": PAPER,
+        "figures": [
+            {
+                "figure": each.figure,
+                "what": each.what,
+                "where": each.where,
+                "paper": each.text,
+                "value": each.value,
+                "ours": each.ours(study),
+            }
+            for each in PUBLISHED
+        ],
+    }

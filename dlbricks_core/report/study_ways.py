@@ -1,0 +1,78 @@
+"""The ways of cutting and composing that a study compares, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlbricks_core.workflows import Evaluation, Failure, RunResult, Study
+
+
+def ways(study: Study) -> list[Evaluation]:
+    """The paper's chains and sums by granularity, then the default composer."""
+    return [*study.by_granularity.values(), study.default]
+
+
+def label(way: Evaluation, study: Study) -> str:
+    """What a way is called in tables: ``G=3``, or the composer's name."""
+    options = way.result.cut_options
+    return options.composer if way is study.default else f"G={options.granularity}"
+
+
+def finest(study: Study) -> Evaluation:
+    """The paper's way at the smallest granularity of the study: usually layer by layer."""
+    return study.by_granularity[min(study.by_granularity)]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A model that is not in the figures of some ways.
+
+    Attributes:
+        name: Of the model.
+        ways: The ways' labels.
+        reason: Why, in the first of them.
+    """
+
+    name: str
+    ways: Sequence[str]
+    reason: str
+
+
+def absent(study: Study) -> list[Absent]:
+    """Models that figures are without, each once."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for way in ways(study):
+        for each in way.left_out:
+            found.setdefault(each.name, []).append((label(way, study), each.reason))
+    return [
+        Absent(name, list(dict.fromkeys(where for where, _ in places)), places[0][1])
+        for name, places in found.items()
+    ]
+
+
+def failures(study: Study) -> list[Failure]:
+    """Everything that has no measurement, in whichever way it was wanted."""
+    return list(dict.fromkeys(f for way in ways(study) for f in way.result.failures))
+
+
+def complete(study: Study) -> bool:
+    """Whether every model is in the figures of every way."""
+    return not (absent(study) or failures(study))
+
+
+def remarks(study: Study) -> list[str]:
+    """What to keep in mind when reading the figures."""
+    result = study.default.result
+    doubtful = {b.brick.signature for w in ways(study) for b in w.result.bricks if b.warnings}
+    every = {b.brick.signature for w in ways(study) for b in w.result.bricks}
+    found = [f"{text} while measuring" for text in result.outcome.warnings]
+    if doubtful:
+        found.append(
+            f"samples of {len(doubtful)} of {len(every)} bricks scatter widely or are very short"
+        )
+    return [*found, *result.outcome.notes, *_apart(result)]
+
+
+def _apart(result: RunResult) -> list[str]:
+    return [f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes]
