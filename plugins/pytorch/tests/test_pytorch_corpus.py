@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch_networks as networks
 from dlbricks_pytorch.export import to_program, trace
 
 from dlbricks_core.bricks import BrickSet
@@ -18,12 +17,7 @@ from dlbricks_core.passes import normalize
 from dlbricks_core.workflows import MeasureOptions
 from dlbricks_core.workflows.verify import verify
 
-CORPUS = Path(__file__).parents[3] / "tests" / "corpus" / "torch_networks.py"
 FRAMEWORKS = {"pytorch": "torch", "onnxruntime": "onnxruntime", "mxnet": "mxnet"}
-
-_spec = importlib.util.spec_from_file_location("torch_networks", CORPUS)
-networks = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(networks)
 
 #: Operators that each network must keep, and how many.
 KEPT = {
