@@ -100,14 +100,7 @@ class TimerHost:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
         load = self.timer.load_native if kind == "native" else self.timer.load
-        loaded = load(materialize(model, seed))
-        try:
-            self.timer.run(loaded)
-            self.timer.synchronize(loaded)
-            _check_numbers(self.timer.outputs(loaded))
-        except BaseException:
-            self.timer.unload(loaded)
-            raise
+        loaded = self._tried(load(materialize(model, seed)))
         self._loaded[key] = loaded
         if kind and self._primed:
             weights = sum(model.tensors[name].nbytes for name in model.weights)
@@ -115,6 +108,37 @@ class TimerHost:
             copied = kind != "native" and weights < _LARGE_WEIGHTS
             self._twins[key] = self.timer.load(materialize(model, seed + 1)) if copied else loaded
         return self.sample(key, _WARMUP_RUNS, touch=False)[-1]
+
+    def _tried(self, loaded: Any) -> Any:
+        """The network after a first run, unloaded again if that gave nothing to use."""
+        try:
+            self._run(loaded)
+            _check_numbers(self.timer.outputs(loaded))
+        except BaseException:
+            self.timer.unload(loaded)
+            raise
+        return loaded
+
+    def infer(self, model: Model, seed: int) -> dict[str, Array]:
+        """Loads a network, runs it twice and unloads it: what the second run gave, by name.
+
+        The second, because nothing that the first leaves behind may show.
+
+        Args:
+            model: In canonical form.
+            seed: Of weights and inputs.
+
+        Raises:
+            BackendError: If a result is not a number (NaN).
+            UnsupportedError: If the framework has no counterpart for a layer.
+        """
+        loaded = self._tried(self.timer.load(materialize(model, seed)))
+        try:
+            self._run(loaded)
+            return dict(self.timer.outputs(loaded))
+        finally:
+            self.timer.unload(loaded)
+            gc.collect()
 
     def sample(self, key: str, runs: int, touch: bool) -> list[float]:
         """Latencies of so many runs, in milliseconds.
@@ -145,10 +169,13 @@ class TimerHost:
         return samples
 
     def _prime(self, loaded: Any) -> None:
-        """An untimed run."""
+        """An untimed run whose results nobody reads."""
+        self._run(loaded)
+        self.timer.release(loaded)
+
+    def _run(self, loaded: Any) -> None:
         self.timer.run(loaded)
         self.timer.synchronize(loaded)
-        self.timer.release(loaded)
 
     def outputs(self, key: str) -> dict[str, Array]:
         """Results of a network's last run, by name."""

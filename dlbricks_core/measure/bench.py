@@ -111,6 +111,15 @@ class Bench:
         results: dict[str, Array] = self._call("outputs", key)
         return results
 
+    def infer(self, model: Model) -> dict[str, Array]:
+        """What a network computes: loads it, runs it twice, and unloads it."""
+        settings = self._settings
+        # One limit for loading and the first run, as elsewhere, and one for the second.
+        results: dict[str, Array] = self._call(
+            "infer", model, settings.seed, extra_s=settings.timeout_s
+        )
+        return results
+
     def unload(self, key: str) -> None:
         """Frees a network, if it is loaded."""
         self._networks.pop(key, None)

@@ -187,11 +187,8 @@ def _lacking(cut: CutModel, reasons: Mapping[str, str]) -> tuple[Lacking, ...]:
 
 
 def _run(cut: CutModel, verdict: Verdict, bench: Bench) -> _Attempt:
-    key = verdict.model
     try:
-        bench.load(key, cut.whole.model)
-        outputs = bench.outputs(key)
-        bench.unload(key)
+        outputs = bench.infer(cut.whole.model)
     except UnsupportedError as error:
         lacking = Lacking("", 0, error.message)
         return _Attempt(replace(verdict, unsupported=(lacking,)))

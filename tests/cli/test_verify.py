@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,11 +40,12 @@ def test_verify_without_a_model_is_wrong_usage(dlbricks):
 
 @pytest.fixture
 def wrong(faulty, monkeypatch):
-    """Makes the faulty backend, and one that is wrong by a factor, known by name."""
+    """Makes the faulty backend, one that is wrong by a factor and a slow one known by name."""
     plugins = {
         name: Plugin("backend", name, f"faulty_backend:{cls}", "tests", "1",
                      getattr(faulty, cls))
-        for name, cls in (("faulty", "FaultyBackend"), ("wrong", "WrongBackend"))
+        for name, cls in (("faulty", "FaultyBackend"), ("wrong", "WrongBackend"),
+                          ("slow", "SlowBackend"))
     }  # fmt: skip
     monkeypatch.setattr(context, "find", lambda kind, name, base: plugins[name])
 
@@ -87,6 +90,14 @@ def test_verify_outlives_a_crash(wrong, builder, model):
     first, second = verify([b.model(name="crash"), model], options("faulty"))
     assert not first.agrees
     assert second.agrees
+
+
+def test_verify_runs_a_model_no_longer_than_it_must(wrong, faulty, model):
+    (slow,) = options("slow")
+    (verdict,) = verify([model], [replace(slow, timeout_s=3 * faulty.SLOW_S)])
+    assert verdict.agrees, verdict.failure
+    (verdict,) = verify([model], [replace(slow, timeout_s=faulty.SLOW_S / 2)])
+    assert "no answer within" in verdict.failure
 
 
 def test_verify_does_not_take_constant_outputs_for_agreement(wrong, builder):

@@ -42,6 +42,8 @@ def raise_error():
 
 FAULTS = {"Crash": crash, "Leave": leave, "Hang": hang, "Exhaust": exhaust, "Raise": raise_error}
 
+SLOW_S = 0.4
+
 
 class FaultyTimer(CpuTimer):
     def load(self, network):
@@ -122,6 +124,22 @@ class WrongBackend(FaultyBackend):
 
     def timer(self, settings):
         return WrongTimer()
+
+
+class SlowTimer(FaultyTimer):
+    def run(self, loaded):
+        if any(layer.op == "Relu" for layer in loaded[1].model.layers):
+            time.sleep(SLOW_S)
+        super().run(loaded)
+
+
+class SlowBackend(FaultyBackend):
+    """Takes its time for networks that have a Relu."""
+
+    name = "slow"
+
+    def timer(self, settings):
+        return SlowTimer()
 
 
 class BreakingTimer(FaultyTimer):
