@@ -44,6 +44,8 @@ _STYLE: dict[Any, Any] = {
 }
 _WIDTH = 6.4
 _LABEL_LENGTH = 34
+_TALL = 20
+"""Rows from which on figures at the bottom are out of sight at the top."""
 _FEW_DECADES = 300
 _LINEAR_RANGE = 3
 """Values that lie closer together need no logarithm."""
@@ -188,7 +190,7 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
     axes.set_ylabel(unit)
     axes.grid(axis="y", linewidth=0.6)
     axes.set_axisbelow(True)
-    return _finished(figure, axes, name, across, title, legend=True)
+    return _finished(figure, axes, name, across, title, legend=True, columns=3)
 
 
 def cumulative(name: str, values: Sequence[float], unit: str, title: str,
@@ -226,6 +228,7 @@ def _rows(rows: Sequence[str], height: float) -> tuple[Figure, Axes]:
     axes.set_yticks(range(len(rows)), [_short(row) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labeltop=len(rows) > _TALL)
     axes.grid(axis="x", linewidth=0.6)
     axes.set_axisbelow(True)
     for y in range(1, len(rows)):
@@ -248,13 +251,13 @@ def _offset(i: int, count: int, step: float) -> float:
 
 
 def _finished(
-    figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
+    figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool, columns: int = 4
 ) -> Markup:
     axes.set_xlabel(unit)
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         if legend:
-            figure.legend(loc="outside upper left", ncols=4, frameon=False, handlelength=1.2)
+            figure.legend(loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2)
         figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

@@ -73,12 +73,7 @@ def print_study(console: Console, study: Study, folder: Path) -> None:
         "spent, loading included."
     )
     if comparable(study):
-        for each in PUBLISHED:
-            where = f" ({each.where})" if each.where else ""
-            console.print(
-                f"[dim]Paper, Figure {each.figure}: {each.what}{where}: {each.text}; here "
-                f"{each.ours_text(study)}.[/]"
-            )
+        console.print(_published(study))
     for text in remarks(study):
         console.print(f"[yellow]Note:[/] {escape(text)}")
     for model in absent(study):
@@ -97,13 +92,11 @@ def _ways(study: Study) -> Table:
     for way in ways(study):
         if way is study.default:
             shown.add_section()
-        found = definitions(way)
-        speedups = [found.get(name) for name in ("paper", "wall_clock")]
         shown.add_row(
             label(way, study),
             f"{len(way.result.brickset.bricks):,}",
             *_figures(way),
-            *(f"{each.speedup:.2f}x" if each else "-" for each in speedups),
+            *(f"{each.speedup:.2f}x" if each else "-" for each in definitions(way).values()),
         )
     return shown
 
@@ -112,3 +105,11 @@ def _figures(way: Evaluation) -> list[str]:
     values = [(way.geometric_mean, ".3f"), (way.mape, ".1%")]
     values += [(way.within(tolerance), ".0%") for tolerance in TOLERANCES]
     return ["-" if value is None else format(value, style) for value, style in values]
+
+
+def _published(study: Study) -> Table:
+    """The paper's own figures beside ours."""
+    shown = table("Of the paper's models", "Where", "Paper", "Here", left=2)
+    for each in PUBLISHED:
+        shown.add_row(each.what, each.where, each.text, each.ours_text(study))
+    return shown

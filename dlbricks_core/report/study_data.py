@@ -10,7 +10,7 @@ from dlbricks_core.report.data import settings_data, totals
 from dlbricks_core.report.evaluation import TOLERANCES
 from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
 from dlbricks_core.report.study_tables import definitions
-from dlbricks_core.report.study_ways import absent, failures, remarks, ways
+from dlbricks_core.report.study_ways import Span, absent, failures, remarks, ways
 from dlbricks_core.workflows import Evaluation, ModelEvaluation, ModelResult, Study
 
 
@@ -28,6 +28,7 @@ def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
     result = study.default.result
     context = result.context
     analysis = analysis_data(study.analysis)
+    span = Span.of(study)
     settings = settings_data(result, batch)
     for name in ("granularity", "split", "composer"):
         del settings[name]
@@ -40,6 +41,11 @@ def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
             "settings": dict(context.settings.options),
         },
         "settings": {**settings, "granularities": list(study.by_granularity)},
+        "measured": {
+            "begin": span.begin.isoformat(timespec="seconds") if span else None,
+            "end": span.end.isoformat(timespec="seconds") if span else None,
+            "sessions": span.sessions if span else 0,
+        },
         "timer": {"call_ms": result.call_ms},
         "models": [
             {**layers, **_measured(model)}
@@ -84,6 +90,8 @@ def _evaluation(way: Evaluation) -> dict[str, Any]:
         "median_half_width": way.median_half_width,
         "speedup": {
             name: {"models_s": e.models_s, "bricks_s": e.bricks_s, "speedup": e.speedup}
+            if e
+            else None
             for name, e in definitions(way).items()
         },
         "models": [_model(each) for each in way.models],

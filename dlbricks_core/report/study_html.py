@@ -14,7 +14,15 @@ from dlbricks_core.report.evaluation import TOLERANCES, percent
 from dlbricks_core.report.plots import Curve, Point, all_around_one, curves, dots
 from dlbricks_core.report.study_published import MODELS, PAPER, Published, comparable, published
 from dlbricks_core.report.study_tables import TABLES, definitions, totals
-from dlbricks_core.report.study_ways import absent, failures, finest, label, remarks, ways
+from dlbricks_core.report.study_ways import (
+    Span,
+    absent,
+    failures,
+    finest,
+    label,
+    remarks,
+    ways,
+)
 from dlbricks_core.report.templating import render
 from dlbricks_core.report.terminal import alike
 from dlbricks_core.workflows import Evaluation, ModelResult, Study
@@ -42,6 +50,7 @@ def study_page(study: Study, batch: int | None = None) -> str:
         cut_options=result.cut_options,
         batch=batch or 1,
         study=study,
+        span=Span.of(study),
         analysis=study.analysis,
         counts=counts,
         percent=percent,
@@ -104,13 +113,13 @@ def _totals_plot(study: Study) -> Markup | None:
 
 
 def _latency_plot(models: Sequence[ModelResult]) -> Markup | None:
-    shown = {m.cut.model.name: m.measured for m in models if m.measured and m.measured.ms > 0}
+    shown = [(m.cut.model.name, m.measured) for m in models if m.measured and m.measured.ms > 0]
     if not shown:
         return None
-    points = [Point(latency.ms, interval(latency.replicates)) for latency in shown.values()]
+    points = [Point(latency.ms, interval(latency.replicates)) for _, latency in shown]
     return dots(
         "latency",
-        list(shown),
+        [name for name, _ in shown],
         {"measured": points},
         "end-to-end latency in ms",
         "End-to-end latency of every model, with its 90% interval",
@@ -262,7 +271,7 @@ def _speedups_plot(study: Study) -> Markup | None:
 
 def _speedup(definition: str) -> Callable[[Evaluation], float | None]:
     def speedup(way: Evaluation) -> float | None:
-        found = definitions(way).get(definition)
+        found = definitions(way)[definition]
         return found.speedup if found else None
 
     return speedup

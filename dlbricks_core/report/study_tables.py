@@ -126,13 +126,14 @@ def speedups(study: Study) -> Iterator[Row]:
     """Figure 12: what benchmarking by bricks saves, in each definition."""
     for way in ways(study):
         for definition, found in definitions(way).items():
-            yield {
-                **_way(way),
-                "definition": definition,
-                "models_s": found.models_s,
-                "bricks_s": found.bricks_s,
-                "speedup": found.speedup,
-            }
+            if found:
+                yield {
+                    **_way(way),
+                    "definition": definition,
+                    "models_s": found.models_s,
+                    "bricks_s": found.bricks_s,
+                    "speedup": found.speedup,
+                }
 
 
 def bricks(study: Study) -> Iterator[Row]:
@@ -151,10 +152,10 @@ def bricks(study: Study) -> Iterator[Row]:
                 }
 
 
-def definitions(way: Evaluation) -> dict[str, Benchmarking]:
-    """The benchmarking speedups of a way that are known."""
+def definitions(way: Evaluation) -> dict[str, Benchmarking | None]:
+    """The benchmarking speedups of a way; ``None`` where one is not known."""
     found = {"paper": way.speedups.paper, "wall_clock": way.speedups.wall_clock}
-    return {name: each for name, each in found.items() if each is not None and each.bricks_s}
+    return {name: each if each and each.bricks_s else None for name, each in found.items()}
 
 
 def _way(way: Evaluation) -> Row:

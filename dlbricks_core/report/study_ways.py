@@ -1,11 +1,12 @@
-"""The ways of cutting and composing that a study compares, and how they are called."""
+"""The ways of cutting and composing that a study compares, and what they lack."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from dlbricks_core.workflows import Evaluation, Failure, RunResult, Study
+from dlbricks_core.workflows import Evaluation, Failure, Study
 
 
 def ways(study: Study) -> list[Evaluation]:
@@ -71,8 +72,49 @@ def remarks(study: Study) -> list[str]:
         found.append(
             f"samples of {len(doubtful)} of {len(every)} bricks scatter widely or are very short"
         )
-    return [*found, *result.outcome.notes, *_apart(result)]
+    return [*found, *result.outcome.notes, *_apart(study)]
 
 
-def _apart(result: RunResult) -> list[str]:
-    return [f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes]
+def _apart(study: Study) -> list[str]:
+    """Says so where drift of the machine may be part of errors."""
+    every = {each.name for way in ways(study) for each in way.models}
+    names = {each.name for way in ways(study) for each in way.models if not each.same_rounds}
+    if not names:
+        return []
+    return [
+        f"{len(names)} of {len(every)} models have bricks that were not timed in the same "
+        "rounds as the whole model: drift of the machine is part of their errors"
+    ]
+
+
+@dataclass(frozen=True)
+class Span:
+    """When the samples of a study were taken.
+
+    Attributes:
+        begin: Of the first, with time zone.
+        end: Of the last.
+        sessions: In how many goes.
+    """
+
+    begin: datetime
+    end: datetime
+    sessions: int
+
+    @classmethod
+    def of(cls, study: Study) -> Span | None:
+        """``None`` where there are no samples."""
+        taken = [
+            samples
+            for way in ways(study)
+            for measurement in way.result.outcome.measurements.values()
+            for samples in measurement.samples
+        ]
+        if not taken:
+            return None
+        times = [each.taken_at.astimezone(UTC) for each in taken]
+        return cls(min(times), max(times), len({each.session for each in taken}))
+
+    def __str__(self) -> str:
+        begin, end = (f"{time:%Y-%m-%d %H:%M} UTC" for time in (self.begin, self.end))
+        return f"{begin} to {end}" if begin != end else begin

@@ -1,0 +1,194 @@
+"""``dlbricks study`` on real networks and a real backend."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite", "-G", "1,2",
+         "--runs", "2")  # fmt: skip
+WAYS = [("sequential", 1), ("sequential", 2), ("segmented", 128)]
+
+
+def rows(name, folder="study"):
+    with Path(folder, f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def by_way(name):
+    found = {}
+    for row in rows(name):
+        found.setdefault((row["composer"], int(row["granularity"])), []).append(row)
+    return found
+
+
+def test_two_networks_at_two_granularities(dlbricks, read, tmp_path):
+    done = dlbricks("study", "onnx:squeezenet", "onnx:shufflenet", *QUICK, "--json", "copy.json")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    for word in ("G=1", "G=2", "segmented", "Geo. mean", "MAPE", "study/index.html"):
+        assert word in done.out
+    data = read("study/study.json")
+    assert data == read("copy.json")
+    assert data["schema_version"] == 1
+    assert data["settings"]["granularities"] == [1, 2]
+    assert data["settings"]["runs"] == 2
+    assert data["measured"]["sessions"] == 1
+    assert [(e["composer"], e["granularity"]) for e in data["evaluations"]] == WAYS
+    assert data["published"] is None
+    assert "signature" not in data["evaluations"][0]
+
+    # Figures are recomputed from the tables.
+    normalized, totals, bricks = (by_way(n) for n in ("normalized", "granularities", "bricks"))
+    speedups = by_way("speedups")
+    latencies = {row["model"]: float(row["measured_ms"]) for row in rows("latency")}
+    assert list(latencies) == ["light_squeezenet", "light_shufflenet"]
+    for way, found in zip(WAYS, data["evaluations"], strict=True):
+        ratios = []
+        for row, each in zip(normalized[way], found["models"], strict=True):
+            ratio = float(row["estimate_ms"]) / latencies[row["model"]]
+            assert float(row["normalized"]) == each["normalized"] == pytest.approx(ratio)
+            assert float(row["error"]) == each["error"] == pytest.approx(ratio - 1)
+            low, high = each["interval_ms"]
+            assert (float(row["low_ms"]), float(row["high_ms"])) == (low, high)
+            assert (
+                each["covered"] is (low <= each["measured_ms"] <= high) is (row["covered"] == "1")
+            )
+            ratios.append(ratio)
+        (total,) = totals[way]
+        assert float(total["geometric_mean"]) == pytest.approx(math.exp(np.log(ratios).mean()))
+        assert found["geometric_mean"] == float(total["geometric_mean"])
+        errors = np.abs(np.array(ratios) - 1)
+        assert float(total["mape"]) == found["mape"] == pytest.approx(errors.mean())
+        assert float(total["within_10_percent"]) == pytest.approx((errors <= 0.1).mean())
+        assert float(total["worst_error"]) == pytest.approx(ratios[errors.argmax()] - 1)
+        assert int(total["unique_bricks"]) == found["unique_bricks"] == len(bricks[way])
+        (paper,) = [row for row in speedups[way] if row["definition"] == "paper"]
+        bricks_s = sum(float(row["latency_ms"]) for row in bricks[way]) / 1e3
+        assert float(paper["bricks_s"]) == pytest.approx(bricks_s)
+        assert float(paper["models_s"]) == pytest.approx(sum(latencies.values()) / 1e3)
+        for row in speedups[way]:
+            costs = found["speedup"][row["definition"]]
+            assert float(row["speedup"]) == costs["speedup"] > 0
+        assert {row["definition"] for row in speedups[way]} == {"paper", "wall_clock"}
+    # Layer by layer, the bricks are the unique layers.
+    assert data["evaluations"][0]["unique_bricks"] == data["totals"]["unique_layers"]
+    sequential = {row["model"]: float(row["sequential_normalized"]) for row in rows("totals")}
+    for row in normalized["sequential", 1]:
+        assert float(row["normalized"]) == sequential[row["model"]]
+
+    # What the models have in common.
+    for row, model in zip(rows("layers"), data["models"], strict=True):
+        assert int(row["layers"]) == model["layers"] == len(model["signatures"])
+        assert int(row["unique_layers"]) == len(set(model["signatures"]))
+        types = [each for each in rows("repeated_types") if each["model"] == row["model"]]
+        repeated = int(row["layers"]) - int(row["unique_layers"])
+        assert sum(int(each["repeated_layers"]) for each in types) == repeated
+        assert sum(float(each["share_of_repeated"]) for each in types) == pytest.approx(1)
+    first, second = (set(model["signatures"]) for model in data["models"])
+    alike = {(r["first"], r["second"]): float(r["jaccard"]) for r in rows("jaccard")}
+    assert len(alike) == 4
+    assert alike["light_squeezenet", "light_shufflenet"] == pytest.approx(
+        len(first & second) / len(first | second)
+    )
+
+    page = (tmp_path / "study" / "index.html").read_text(encoding="utf-8")
+    for number in (3, 5, 6, 7, 9, 10, 11, 12):
+        assert f"Figure {number} of the paper" in page
+    assert page.count("<svg") == 11
+    assert f"{data['evaluations'][2]['geometric_mean']:.3f}" in page
+
+
+def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
+    from dlbricks_core.store import ResultStore
+
+    a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+    kept = ResultStore.add_samples
+    taken = []
+
+    def keep(self, key, samples, operators):
+        if len(taken) == 7:
+            raise KeyboardInterrupt
+        taken.append(key)
+        kept(self, key, samples, operators)
+
+    monkeypatch.setattr(ResultStore, "add_samples", keep)
+    stopped = dlbricks("study", a, b, *QUICK)
+    assert stopped.status == 130
+    assert "run it again to go on" in stopped.err
+    monkeypatch.setattr(ResultStore, "add_samples", kept)
+    assert dlbricks("study", a, b, *QUICK, "--verbose").status == 0
+    data = read("study/study.json")
+    assert data["measured"]["sessions"] == 2
+    assert all(len(model["measured_samples_ms"]) == 2 for model in data["models"])
+    monkeypatch.setattr(ResultStore, "add_samples", keep)
+    again = dlbricks("study", a, b, *QUICK, "-o", "again/deep", "--verbose")
+    assert again.status == 0
+    assert "Timing" not in again.err
+    *of_paper, default = read("again/deep/study.json")["evaluations"]
+    assert of_paper == data["evaluations"][:2]
+    # Asking the backend what it executes is part of every run, and takes another time.
+    assert default["models"] == data["evaluations"][2]["models"]
+
+
+def test_what_fails_is_named_and_left_out(dlbricks, save, read, tmp_path):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xy")
+    middle = helper.make_tensor_value_info("a", TensorProto.FLOAT, (1, 8))
+    nodes = [helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
+             helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(nodes, "strange", [x], [y], value_info=[middle])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), "strange.onnx")
+    good = save("good", "Relu", "Sigmoid")
+    done = dlbricks("study", "strange.onnx", good, *QUICK)
+    assert done.status == 3
+    assert "Left out of the figures: strange (G=1, G=2, segmented)" in done.out
+    data = read("study/study.json")
+    assert [each["name"] for each in data["left_out"]] == ["strange"]
+    assert any("nowhere" in each["reason"] for each in data["failures"])
+    assert {row["model"] for row in rows("normalized")} == {"good"}
+    assert {row["models"] for row in rows("granularities")} == {"1"}
+    page = (tmp_path / "study" / "index.html").read_text(encoding="utf-8")
+    assert "Left out of the figures" in page
+    alone = dlbricks("study", "strange.onnx", *QUICK)
+    assert alone.status == 3
+    assert read("study/study.json")["evaluations"][0]["geometric_mean"] is None
+    assert rows("normalized") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-G", "0"), "from 1 upwards"),
+        (("-G", "3-1"), "from 1 upwards"),
+        (("-G", "some"), "write 1-10 or 1,3,5"),
+        (("-G", "1-100000000"), "too many"),
+        (("--quick",), "--quick and --runs contradict each other"),
+        (("-o", "results.txt"), "cannot be written to the folder results.txt"),
+    ],
+)
+def test_wrong_input(dlbricks, save, tmp_path, arguments, message):
+    (tmp_path / "results.txt").write_text("")
+    done = dlbricks("study", save("a", "Relu"), *QUICK, *arguments)
+    assert done.status == 2
+    assert message in " ".join(done.err.split())
+    assert not (tmp_path / "results.sqlite").exists()
+
+
+def test_no_model(dlbricks):
+    assert dlbricks("study", *QUICK).status == 2
+
+
+def test_quick_takes_few_runs(dlbricks, save, read):
+    from dlbricks_core.workflows.study import QUICK_RUNS
+
+    done = dlbricks("study", save("a", "Relu"), *QUICK[:-2], "--quick", "--json", "-")
+    assert done.status == 0
+    assert done.out.startswith("{")
+    assert read("study/study.json")["settings"]["runs"] == QUICK_RUNS
