@@ -34,6 +34,18 @@ def plain_ms(timer, network):
     return np.median(latencies[2:])
 
 
+def ratios(timer, network, plain):
+    """The layers' sum over the run that was profiled, and over one that was not."""
+    profile = timer.profile(network, 6)
+    return profile.sum_ms / profile.run_ms, profile.sum_ms / plain_ms(timer, plain)
+
+
+def assert_the_layers_sum_up_to_a_run(timer, network, plain):
+    """Once of five times: what else the machine does falls on some of them."""
+    tries = (ratios(timer, network, plain) for _ in range(5))
+    assert any(all(0.5 < ratio < 2 for ratio in each) for each in tries)
+
+
 @pytest.mark.parametrize("names", ["own", "none", "one for all"])
 def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
     model = squeezenet
@@ -42,7 +54,8 @@ def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
         model = replace(model, layers=tuple(replace(each, name=name) for each in model.layers))
     backend = OnnxruntimeBackend()
     timer, executed = backend.timer(SETTINGS), backend.executed(model, SETTINGS, 0)
-    profile = timer.profile(materialize(model, 0), 6)
+    network = materialize(model, 0)
+    profile = timer.profile(network, 6)
     assert len(executed.layers) < len(model.layers)
     for told, layer in zip(profile.layers, executed.layers, strict=True):
         assert told.outputs[: len(layer.outputs)] == layer.outputs
@@ -54,8 +67,7 @@ def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
     assert {"Relu", "MaxPool", "Concat", "Softmax"} <= known
     reorders = sum("Reorder" in each.operator for each in profile.layers)
     assert len(profile.layers) - reorders <= len(set(last)) + 1
-    assert 0.5 < profile.sum_ms / profile.run_ms < 2
-    assert 0.5 < profile.sum_ms / plain_ms(timer, materialize(squeezenet, 0)) < 2
+    assert_the_layers_sum_up_to_a_run(timer, network, materialize(squeezenet, 0))
 
 
 def test_the_time_is_where_the_work_is():
