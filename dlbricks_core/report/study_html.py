@@ -171,10 +171,10 @@ def _level(study: Study, figure: Callable[[Evaluation], float | None]) -> Curve 
     return None if value is None else Curve({0: value}, level=True)
 
 
-def _paper(study: Study, figure: int, what: str) -> dict[str, Curve | None]:
+def _paper(study: Study, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
     """What the paper says about it, at a granularity of 1."""
     return {
-        f"paper, {each.where.split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
+        f"paper{more}, {each.where.split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
         for each in published(study, figure)
         if each.what.startswith(what)
     }
@@ -235,7 +235,7 @@ def _shares_plot(study: Study) -> Markup | None:
     for name, draw in (("sequential", _curve), (composer, _level)):
         for tolerance in TOLERANCES:
             series[f"{name}, ±{tolerance:.0%}"] = draw(study, _share(tolerance))
-    series |= _paper(study, 11, "models within ±10%")
+    series |= _paper(study, 11, "models within ±10%", ", ±10%")
     return _drawn(
         "shares",
         series,

@@ -1,0 +1,114 @@
+"""A study's page and data, and where the paper's own figures stand beside ours."""
+
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+import dlbricks_core as dlbricks
+from dlbricks_core.passes import normalize
+from dlbricks_core.report import study_complete, study_data, study_page
+from dlbricks_core.report.study_tables import TABLES, as_csv
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import MeasureOptions, Observer, study
+
+pytest.importorskip("onnxruntime")
+
+NAME = '<img src="http://x.example/y.png">&amp;, "a"'
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Elements(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.links, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> at {self.getpos()}"
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The same two networks as the paper's, and as some others."""
+    from dlbricks_core.importers.light import LightModels
+
+    squeezenet = normalize(LightModels().load("squeezenet"))
+    models = [replace(squeezenet, name=NAME), replace(squeezenet, name="second")]
+    options = MeasureOptions("onnxruntime", threads=1, runs=2)
+    store = ResultStore.open(tmp_path_factory.mktemp("study") / "results.sqlite")
+
+    def run(*sources):
+        named = [replace(m, source=s) for m, s in zip(models, sources, strict=True)]
+        return study(named, (1, 3), options, store, Observer())
+
+    with store:
+        yield run("paper:1", "paper:2"), run("paper:1", "onnx:light_squeezenet")
+
+
+def test_page(studied):
+    page = study_page(studied[0])
+    elements = Elements()
+    elements.feed(page)
+    elements.close()
+    assert not elements.open
+    assert not {"script", "link", "img", "iframe"} & set(elements.tags)
+    assert set(elements.links) == {"study.json", *(f"{name}.csv" for name in TABLES)}
+    assert NAME in " ".join(elements.text)
+    for drawing in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+        assert ElementTree.fromstring(drawing).get("aria-label")
+        assert not re.findall(r"(?:fill|stroke): #", drawing)
+
+
+def test_the_papers_figures_stand_only_beside_its_models(studied):
+    of_paper, of_others = studied
+    found = study_data(of_paper)["published"]
+    assert "ICPE 2020" in found["source"]
+    layers = len(of_paper.analysis.models[0].cut.model.layers)
+    ours = {(each["figure"], each["what"]): each["ours"] for each in found["figures"]}
+    assert ours[5, "layers of all models"] == 2 * layers
+    assert ours[5, "unique layers over all models"] == of_paper.analysis.repetition.total.unique
+    way = of_paper.by_granularity[1]
+    assert ours[11, "geometric mean of the normalized latencies"] == way.geometric_mean
+    # Not all of the granularities that the paper names were studied.
+    assert None in ours.values()
+    page = study_page(of_paper)
+    for text in ("82.9%", "98.1%", "91.8%", "10,815", "1,529", "up to 4.4", "paper, c5.xlarge"):
+        assert text in page
+    assert study_data(of_others)["published"] is None
+    assert "91.8%" not in study_page(of_others)
+
+
+def test_tables(studied):
+    found, _ = studied
+    assert study_complete(found)
+    for name, rows in TABLES.items():
+        lines = as_csv(rows(found)).splitlines()
+        assert len(lines) > 2, name
+    (header, first, *_) = as_csv(TABLES["normalized"](found)).splitlines()
+    assert header.startswith("model,composer,granularity,")
+    assert first.startswith('"<img src=""http://x.example/y.png"">&amp;, ""a"""')
+    ratios = [
+        each["normalized"] for each in TABLES["normalized"](found) if each["granularity"] == 3
+    ]
+    mean = math.prod(ratios) ** (1 / len(ratios))
+    assert found.by_granularity[3].geometric_mean == pytest.approx(mean)
+
+
+def test_the_version_is_on_the_page(studied):
+    assert f"by DLBricks {dlbricks.__version__}" in study_page(studied[0])
