@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib import metadata
 from typing import Any, ClassVar
 
@@ -89,8 +90,11 @@ def _is_of_a_suite(item: pytest.Item) -> bool:
     return getattr(function, "__module__", "").startswith(f"{__package__}.")
 
 
+@cache
 def fresh(script: str, *arguments: str) -> dict[str, Any]:
     """Runs Python in a new process, which prints JSON, and gives what it printed.
+
+    Tests that look at the same answer share the process.
 
     Args:
         script: Source.
