@@ -79,14 +79,15 @@ class Effort:
     def of(cls, measurements: Iterable[Measurement]) -> Effort:
         """What samples cost, whichever sessions took them.
 
-        Seconds that were spent on networks which failed are not in it, nor the number of
-        groups.
+        Only samples count that say what they cost: those of older stores do not. Seconds
+        that were spent on networks which failed are not in it, nor the number of groups.
         """
         effort = cls()
         for measurement in measurements:
             kind = measurement.key.kind
             effort.networks[kind] += 1
-            effort.runs[kind] += len(measurement.samples_ms)
+            known = [taken for taken in measurement.samples if taken.spent_s is not None]
+            effort.runs[kind] += sum(len(taken.samples_ms) for taken in known)
             effort.seconds[kind] += sum(taken.spent_s or 0.0 for taken in measurement.samples)
             effort.add_loading(kind, sum(taken.loading_s or 0.0 for taken in measurement.samples))
         return effort

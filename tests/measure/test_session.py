@@ -13,7 +13,7 @@ from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.schedule import UntilPrecise
 from dlbricks_core.measure.session import Effort, Job, Session
-from dlbricks_core.store import MeasurementKey, ResultStore
+from dlbricks_core.store import Measurement, MeasurementKey, ResultStore, SampleSet
 
 SPEC = TensorSpec("float32", (3,))
 
@@ -234,3 +234,10 @@ def test_what_a_session_cost_can_be_told_from_its_samples(bench, store):
     assert told.networks == session.effort.networks
     assert told.loading["brick"] == pytest.approx(session.effort.loading["brick"])
     assert told.seconds["brick"] == pytest.approx(session.effort.seconds["brick"])
+
+
+def test_samples_of_unknown_cost_are_no_runs_for_nothing():
+    key = job("Relu").key
+    samples = (SampleSet("old", 0, (1.0,)), SampleSet("new", 0, (1.0,), spent_s=0.5))
+    told = Effort.of([Measurement(key, samples=samples)])
+    assert (told.runs["brick"], told.seconds["brick"]) == (1, 0.5)
