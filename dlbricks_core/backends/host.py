@@ -29,6 +29,10 @@ CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 _LARGE_WEIGHTS = 32_000_000
 """Bytes of weights from which on a network needs no copy of itself to be primed."""
 
+_LONG_MS = 100.0
+"""Latency from which on a network is warm after two runs, and not primed by a copy: what
+that is worth is lost in so long a run."""
+
 _WAKE = "wake"
 _WAKE_SHAPE = (16, 1024)
 """Large enough to be shared among threads, small enough for the nearest caches."""
@@ -102,12 +106,21 @@ class TimerHost:
         load = self.timer.load_native if kind == "native" else self.timer.load
         loaded = self._tried(load(materialize(model, seed)))
         self._loaded[key] = loaded
-        if kind and self._primed:
+        latency_ms = self._warmed_up(key)
+        if kind and self._primed and latency_ms < _LONG_MS:
             weights = sum(model.tensors[name].nbytes for name in model.weights)
             # Weights that no cache holds are as cold after a run of the network itself.
             copied = kind != "native" and weights < _LARGE_WEIGHTS
             self._twins[key] = self.timer.load(materialize(model, seed + 1)) if copied else loaded
-        return self.sample(key, _WARMUP_RUNS, touch=False)[-1]
+        return latency_ms
+
+    def _warmed_up(self, key: str) -> float:
+        """Latency after some runs; a long one tells enough about its network."""
+        for _ in range(_WARMUP_RUNS):
+            latency_ms = self.sample(key, 1, touch=False)[-1]
+            if latency_ms >= _LONG_MS:
+                break
+        return latency_ms
 
     def _tried(self, loaded: Any) -> Any:
         """The network after a first run, unloaded again if that gave nothing to use."""

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dlbricks_core.measure.precision import FEWEST, Demand, Spread
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
+FEWEST_LONG = 3
+"""Runs of a network that takes long: the longer a run, the less it scatters."""
+
 _REVIEW_ROUNDS = 5
 """Rounds between two looks at all samples: with many bricks a look takes as long as some
 of their runs."""
@@ -33,14 +36,20 @@ class Schedule(ABC):
 
 
 class FixedRuns(Schedule):
-    """Every network so often.
+    """Every network so often, or until its runs have taken so long.
 
     Args:
         missing: Samples that each lacks.
+        enough_s: Seconds of a network's runs after which it needs no more than
+            :data:`FEWEST_LONG` of them; ``None`` for no such end.
     """
 
-    def __init__(self, missing: Mapping[MeasurementKey, int]) -> None:
+    def __init__(
+        self, missing: Mapping[MeasurementKey, int], enough_s: float | None = None
+    ) -> None:
         self._missing = dict(missing)
+        self._enough_s = enough_s
+        self._taken: dict[MeasurementKey, tuple[float, ...]] = {}
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
         """Those that lack samples, late or not."""
@@ -49,6 +58,15 @@ class FixedRuns(Schedule):
     def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Counts them."""
         self._missing[key] -= len(taken.samples_ms)
+        self._taken[key] = (*self._taken.get(key, ()), *taken.samples_ms)
+        if long_enough(self._taken[key], self._enough_s):
+            self._missing[key] = 0
+
+
+def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:
+    """Whether samples that take long are enough, however few they are."""
+    total_s = sum(samples_ms) / 1e3
+    return enough_s is not None and len(samples_ms) >= FEWEST_LONG and total_s >= enough_s
 
 
 Family = Sequence[Demand]

@@ -92,6 +92,8 @@ class Context:
         precision: To reach beyond those samples, as in :class:`MeasureOptions`; ``None``
             where the number of runs is fixed.
         budget_s: As in :class:`MeasureOptions`.
+        enough_s: Seconds of a network's runs after which few of them are enough; ``None``
+            where their number alone counts.
     """
 
     plugin: Plugin
@@ -104,6 +106,7 @@ class Context:
     elsewhere: str = ""
     precision: float | None = None
     budget_s: float | None = None
+    enough_s: float | None = None
 
     @classmethod
     def of(cls, options: MeasureOptions) -> Context:

@@ -11,7 +11,13 @@ from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.measure.bench import Bench, BenchSettings, memory_to_use
 from dlbricks_core.measure.load import LoadSampler
 from dlbricks_core.measure.precision import MOST
-from dlbricks_core.measure.schedule import Family, UntilPrecise
+from dlbricks_core.measure.schedule import (
+    Family,
+    FixedRuns,
+    Schedule,
+    UntilPrecise,
+    long_enough,
+)
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -145,7 +151,8 @@ class _Plan:
 
     def _missing(self, key: MeasurementKey) -> int:
         known = self.known.get(key)
-        return self.context.runs - (len(known.samples_ms) if known else 0)
+        taken = known.samples_ms if known else ()
+        return 0 if long_enough(taken, self.context.enough_s) else self.context.runs - len(taken)
 
 
 def _plan(
@@ -196,7 +203,7 @@ def _measure(
             store,
             plans[0].context.protocol,
             observer.advance,
-            _schedule(plans, models),
+            _schedule(plans, models, jobs),
             plans[0].context.budget_s,
         )
         reused = sum(plan.outcome.reused for plan in plans)
@@ -215,11 +222,11 @@ def _measure(
         return session.late
 
 
-def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel]) -> UntilPrecise | None:
+def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel], jobs: Sequence[Job]) -> Schedule:
     """Until the figures are precise, if that is asked for."""
     precision = plans[0].context.precision
     if precision is None:
-        return None
+        return FixedRuns({job.key: job.missing for job in jobs}, plans[0].context.enough_s)
     each = [plan.families(models) for plan in plans]
     # What is compared is timed in the same rounds: a model's figures on all backends.
     together = [list(chain(*same)) for same in zip(*each, strict=True)] if models else chain(*each)

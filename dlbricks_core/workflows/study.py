@@ -29,6 +29,9 @@ RUNS = 20
 QUICK_RUNS = 6
 """Of a shorter study."""
 
+_ENOUGH_S = 3.0
+"""Seconds of runs after which a network that takes long has had enough of them."""
+
 
 @dataclass(frozen=True)
 class Study:
@@ -85,10 +88,10 @@ def study(
 
 
 def _fixed(context: Context) -> Context:
-    """A number of runs that does not depend on what came out: all ways get the same."""
-    if context.precision is None:
-        return context
-    return replace(context, runs=RUNS, precision=None)
+    """Runs that do not depend on how much they scatter: all ways are treated alike."""
+    runs = context.runs if context.precision is None else RUNS
+    enough_s = _ENOUGH_S if context.protocol.interleaved else None
+    return replace(context, runs=runs, precision=None, enough_s=enough_s)
 
 
 def _part(outcome: Outcome, brickset: BrickSet, context: Context, cutting_s: float) -> Outcome:

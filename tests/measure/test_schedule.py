@@ -3,7 +3,7 @@
 import numpy as np
 
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand
-from dlbricks_core.measure.schedule import FixedRuns, UntilPrecise
+from dlbricks_core.measure.schedule import FEWEST_LONG, FixedRuns, UntilPrecise, long_enough
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 
@@ -118,3 +118,10 @@ def test_a_network_that_failed_holds_nothing_up():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), a=0.05)
     machine.run(A)
     assert FEWEST < machine.count(A) < MOST
+
+
+def test_what_takes_long_has_enough_after_few_runs():
+    machine = Machine(FixedRuns({A: 9, B: 2}, enough_s=0.025))  # runs of 10 ms
+    machine.run(A, B)
+    assert (machine.count(A), machine.count(B)) == (FEWEST_LONG, 2)
+    assert not long_enough((1e6,) * (FEWEST_LONG - 1), 1.0)
