@@ -105,6 +105,18 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
         raise UnsupportedError(f"{network.model.source} has no native form here")
 
+    def load_copy(self, network: Network, loaded: LoadedT) -> LoadedT:
+        """Loads a network with other weights, to run right before each timed run of another.
+
+        Only called where :attr:`Backend.primed` says so. The copy may read the inputs of the
+        other instead of its own: its runs then leave them in the caches.
+
+        Args:
+            network: Like the other one but for the values of weights and inputs.
+            loaded: The other one.
+        """
+        return self.load(network)
+
     @abstractmethod
     def run(self, loaded: LoadedT) -> None:
         """Starts one inference; may return before the results are there."""

@@ -111,8 +111,12 @@ class TimerHost:
             weights = sum(model.tensors[name].nbytes for name in model.weights)
             # Weights that no cache holds are as cold after a run of the network itself.
             copied = kind != "native" and weights < _LARGE_WEIGHTS
-            self._twins[key] = self.timer.load(materialize(model, seed + 1)) if copied else loaded
+            self._twins[key] = self._copied(loaded, model, seed) if copied else loaded
         return latency_ms
+
+    def _copied(self, loaded: Any, model: Model, seed: int) -> Any:
+        """The same network with other weights, loaded to run before it."""
+        return self.timer.load_copy(materialize(model, seed + 1), loaded)
 
     def _warmed_up(self, key: str) -> float:
         """Latency after some runs; a long one tells enough about its network."""

@@ -280,3 +280,22 @@ def test_default_models_are_in_the_zoo():
     assert len(MxnetBackend.default_models) >= 4
     for model in MxnetBackend.default_models:
         assert model.removeprefix("mxnet:") in GluonZoo().names()
+
+
+def test_a_copy_reads_the_same_inputs_with_other_weights(timer):
+    tensors = {"x": spec("float32", 2, 3), "w": spec("float32", 3, 4), "y": spec("float32", 2, 4)}
+    first = network([Layer("MatMul", ("x", "w"), ("y",))], "x", "y", tensors, "w")
+    other = Network(first.model, {"w": first.weights["w"] + 1}, {"x": first.inputs["x"] + 1})
+    loaded = timer.load(first)
+    copy = timer.load_copy(other, loaded)
+    results = []
+    for each in (loaded, copy):
+        timer.run(each)
+        timer.synchronize(each)
+        results.append(timer.outputs(each)["y"])
+    for result, weights in zip(results, (first.weights, other.weights), strict=True):
+        np.testing.assert_allclose(result, first.inputs["x"] @ weights["w"], rtol=1e-4)
+    timer.unload(copy)
+    timer.touch(loaded)
+    timer.run(loaded)
+    np.testing.assert_array_equal(timer.outputs(loaded)["y"], results[0])
