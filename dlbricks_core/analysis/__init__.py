@@ -7,7 +7,7 @@ from dlbricks_core.analysis.modules import Module, repeated_modules
 from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
 from dlbricks_core.analysis.repetition import Count, Repetition
 from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
-from dlbricks_core.analysis.work import Work, layer_bytes
+from dlbricks_core.analysis.work import Operations, Work, layer_bytes
 
 __all__ = [
     "FLOPS",
@@ -18,6 +18,7 @@ __all__ = [
     "Count",
     "ModelAnalysis",
     "Module",
+    "Operations",
     "Outline",
     "Pair",
     "Repeated",

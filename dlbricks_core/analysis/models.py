@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.analysis.repetition import Repetition
 from dlbricks_core.analysis.similarity import Similarity
-from dlbricks_core.analysis.work import Work
+from dlbricks_core.analysis.work import Operations, Work
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.ir import Model
 
@@ -34,11 +34,13 @@ class Analysis:
         models: In the order in which they were given.
         repetition: Within and across the models.
         similarity: Of every two models.
+        operations: Of all layers, and of unique ones.
     """
 
     models: Sequence[ModelAnalysis]
     repetition: Repetition
     similarity: Similarity
+    operations: Operations
 
 
 def analyze(models: Iterable[Model]) -> Analysis:
@@ -49,4 +51,4 @@ def analyze(models: Iterable[Model]) -> Analysis:
     """
     cuts = BrickSet.of(models).models
     each = [ModelAnalysis(cut, Repetition.of([cut]), Work.of(cut.model)) for cut in cuts]
-    return Analysis(each, Repetition.of(cuts), Similarity.of(cuts))
+    return Analysis(each, Repetition.of(cuts), Similarity.of(cuts), Operations.of(cuts))

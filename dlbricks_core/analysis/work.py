@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import Layer, Model
 
 #: Only the form of the tensor changes; nothing needs to be read or written.
@@ -48,6 +49,40 @@ class Work:
             without_bytes[layer.qualified_op] += traffic is None
         weights = sum(model.tensors[name].nbytes for name in model.weights)
         return cls(flops, moved, weights, +without_flops, +without_bytes)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Floating-point operations of several models, where the layers' operators have rules.
+
+    Attributes:
+        flops: Of all layers.
+        unique: Of one layer of each signature.
+    """
+
+    flops: int
+    unique: int
+
+    @classmethod
+    def of(cls, cuts: Iterable[CutModel]) -> Operations:
+        """Adds up the layers of models, taken together."""
+        flops: Counter[str] = Counter()
+        unique: dict[str, int] = {}
+        for cut in cuts:
+            for signature, layer in zip(cut.layer_signatures, cut.model.layers, strict=True):
+                operations = layer_flops(cut.model, layer) or 0
+                flops[signature] += operations
+                unique[signature] = operations
+        return cls(flops.total(), sum(unique.values()))
+
+    @property
+    def saving(self) -> float | None:
+        """All operations over those of unique layers; ``None`` where there are none.
+
+        Were time proportional to operations, this would be the benchmarking speedup of
+        single layers as the paper defines it.
+        """
+        return self.flops / self.unique if self.unique else None
 
 
 def layer_bytes(model: Model, layer: Layer) -> int | None:

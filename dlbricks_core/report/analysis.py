@@ -21,6 +21,8 @@ _PAIRS = 15
 def print_analysis(console: Console, analysis: Analysis) -> None:
     """Tables and remarks for a terminal of 80 columns."""
     console.print(_models(analysis))
+    if operations := unique_operations(analysis):
+        console.print(operations)
     console.print(_types(analysis.repetition))
     if len(analysis.models) > 1:
         console.print(_matrix(analysis.similarity))
@@ -43,6 +45,17 @@ def flops(work: Work) -> str:
 def moved(work: Work) -> str:
     """The bytes that a model's layers read and write; marked where some are unknown."""
     return f"{'>' if work.without_bytes else ''}{quantity(work.moved_bytes)}B"
+
+
+def unique_operations(analysis: Analysis) -> str | None:
+    """How many of the operations are in unique layers, in a sentence."""
+    operations = analysis.operations
+    if operations.saving is None:
+        return None
+    return (
+        f"Unique layers: {quantity(operations.unique)} of {quantity(operations.flops)} floating-"
+        f"point operations; running each once saves at most {operations.saving:.2f}x."
+    )
 
 
 def notes(analysis: Analysis) -> list[str]:
@@ -75,7 +88,8 @@ def _models(analysis: Analysis) -> Table:
     if len(analysis.models) > 1:
         count = analysis.repetition.total
         shown.add_section()
-        shown.add_row("all", str(count.layers), str(count.unique), share(count), "", "", "")
+        operations = quantity(analysis.operations.flops)
+        shown.add_row("all", str(count.layers), str(count.unique), share(count), operations, "", "")
     shown.caption = "A multiply-add is two operations. Moved: what each layer reads and writes."
     shown.caption_justify = "left"
     return shown
@@ -121,7 +135,11 @@ def analysis_data(analysis: Analysis) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "models": [_model_data(each) for each in analysis.models],
-        "totals": _repetition_data(analysis.repetition),
+        "totals": {
+            **_repetition_data(analysis.repetition),
+            "flops": analysis.operations.flops,
+            "unique_flops": analysis.operations.unique,
+        },
         "similarity": {
             "measure": "jaccard",
             "names": list(analysis.similarity.names),

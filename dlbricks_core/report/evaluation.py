@@ -103,26 +103,45 @@ def evaluation_data(evaluation: Evaluation, batch: int | None = None) -> dict[st
         evaluation: What was found out.
         batch: Size that dynamic batch axes were bound to.
     """
-    worst, speedups = evaluation.worst, evaluation.speedups
+    speedups = evaluation.speedups
     return {
         **run_data(evaluation.result, batch),
         "evaluation": {
             "models": [_model(model) for model in evaluation.models],
-            "left_out": [{"name": e.name, "reason": e.reason} for e in evaluation.left_out],
-            "mape": evaluation.mape,
-            "within_5_percent": evaluation.within(TOLERANCES[0]),
-            "within_10_percent": evaluation.within(TOLERANCES[1]),
-            "worst": {"name": worst.name, "error": worst.error} if worst else None,
-            "geometric_mean": evaluation.geometric_mean,
-            "coverage": evaluation.coverage,
-            "median_half_width": evaluation.median_half_width,
+            **figures_data(evaluation),
             "speedup": {
-                "paper": _speedup(speedups.paper),
-                "wall_clock": _speedup(speedups.wall_clock),
-                "equal_precision": _speedup(speedups.equal_precision),
+                "paper": speedup_data(speedups.paper),
+                "wall_clock": speedup_data(speedups.wall_clock),
+                "equal_precision": speedup_data(speedups.equal_precision),
                 "precision": speedups.precision,
             },
         },
+    }
+
+
+def figures_data(evaluation: Evaluation) -> dict[str, Any]:
+    """What is said over all models, and which of them it does not speak of."""
+    worst = evaluation.worst
+    return {
+        "left_out": [{"name": e.name, "reason": e.reason} for e in evaluation.left_out],
+        "mape": evaluation.mape,
+        "within_5_percent": evaluation.within(TOLERANCES[0]),
+        "within_10_percent": evaluation.within(TOLERANCES[1]),
+        "worst": {"name": worst.name, "error": worst.error} if worst else None,
+        "geometric_mean": evaluation.geometric_mean,
+        "coverage": evaluation.coverage,
+        "median_half_width": evaluation.median_half_width,
+    }
+
+
+def speedup_data(benchmarking: Benchmarking | None) -> dict[str, float] | None:
+    """Both sides' seconds and their quotient; ``None`` where it is not known."""
+    if benchmarking is None:
+        return None
+    return {
+        "models_s": benchmarking.models_s,
+        "bricks_s": benchmarking.bricks_s,
+        "speedup": benchmarking.speedup,
     }
 
 
@@ -138,14 +157,4 @@ def _model(model: ModelEvaluation) -> dict[str, Any]:
         "covered": model.covered,
         "half_width": model.half_width,
         "same_rounds": model.same_rounds,
-    }
-
-
-def _speedup(benchmarking: Benchmarking | None) -> dict[str, float] | None:
-    if benchmarking is None:
-        return None
-    return {
-        "models_s": benchmarking.models_s,
-        "bricks_s": benchmarking.bricks_s,
-        "speedup": benchmarking.speedup,
     }

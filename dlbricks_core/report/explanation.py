@@ -15,7 +15,7 @@ from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report.data import run_data
 from dlbricks_core.report.plots import Point, dots
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.templating import render
+from dlbricks_core.report.templating import page
 from dlbricks_core.report.terminal import print_head, print_remarks
 from dlbricks_core.workflows.explain import Explanation, Group
 
@@ -230,13 +230,10 @@ def _group_data(group: Group) -> dict[str, Any]:
 def explanation_page(explanation: Explanation, batch: int | None = None) -> str:
     """An explanation as an HTML page; arguments as for :func:`explanation_data`."""
     result = explanation.result
-    return render(
+    return page(
         "explanation.html",
-        runs={result.context.backend.name: result},
-        context=result.context,
-        run_options=result.options,
-        cut_options=result.cut_options,
-        batch=batch or 1,
+        {result.context.backend.name: result},
+        batch,
         explanation=explanation,
         lines=total_lines(explanation),
         layers=layers,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -11,7 +10,7 @@ from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.report import comparison as words
 from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
 from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
-from dlbricks_core.report.templating import render
+from dlbricks_core.report.templating import page
 from dlbricks_core.workflows import (
     BrickComparison,
     BrickResult,
@@ -35,7 +34,7 @@ def run_page(result: RunResult, batch: int | None = None) -> str:
     """
     bricks = sorted(result.bricks, key=_weight, reverse=True)
     shares = _shares(bricks)
-    return _page(
+    return page(
         "run.html",
         {result.context.backend.name: result},
         batch,
@@ -55,7 +54,7 @@ def run_page(result: RunResult, batch: int | None = None) -> str:
 def comparison_page(result: Comparison, batch: int | None = None) -> str:
     """A comparison as an HTML page; arguments as for :func:`run_page`."""
     bricks = sorted(result.bricks, key=words.weight, reverse=True)
-    return _page(
+    return page(
         "comparison.html",
         result.runs,
         batch,
@@ -75,7 +74,7 @@ def comparison_page(result: Comparison, batch: int | None = None) -> str:
 def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
     """An evaluation as an HTML page; arguments as for :func:`run_page`."""
     result = evaluation.result
-    return _page(
+    return page(
         "evaluation.html",
         {result.context.backend.name: result},
         batch,
@@ -88,19 +87,6 @@ def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
         failures=_alike((f.model, f) for f in result.failures),
-    )
-
-
-def _page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
-    run = next(iter(runs.values()))
-    return render(
-        template,
-        runs=runs,
-        context=run.context,
-        run_options=run.options,
-        cut_options=run.cut_options,
-        batch=batch or 1,
-        **values,
     )
 
 

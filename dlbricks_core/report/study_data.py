@@ -7,7 +7,7 @@ from typing import Any
 from dlbricks_core.measure.latency import interval
 from dlbricks_core.report.analysis import analysis_data
 from dlbricks_core.report.data import settings_data, totals
-from dlbricks_core.report.evaluation import TOLERANCES
+from dlbricks_core.report.evaluation import figures_data, speedup_data
 from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
 from dlbricks_core.report.study_tables import definitions
 from dlbricks_core.report.study_ways import Span, absent, failures, remarks, ways
@@ -74,28 +74,16 @@ def _measured(model: ModelResult) -> dict[str, Any]:
 
 
 def _evaluation(way: Evaluation) -> dict[str, Any]:
-    options, worst = way.result.cut_options, way.worst
+    options = way.result.cut_options
     return {
         "granularity": options.granularity,
         "split": options.strategy,
         "composer": options.composer,
         **totals(way.result.brickset),
         "bricks": sum(len(cut.occurrences) for cut in way.result.brickset.models),
-        "geometric_mean": way.geometric_mean,
-        "mape": way.mape,
-        "within_5_percent": way.within(TOLERANCES[0]),
-        "within_10_percent": way.within(TOLERANCES[1]),
-        "worst": {"name": worst.name, "error": worst.error} if worst else None,
-        "coverage": way.coverage,
-        "median_half_width": way.median_half_width,
-        "speedup": {
-            name: {"models_s": e.models_s, "bricks_s": e.bricks_s, "speedup": e.speedup}
-            if e
-            else None
-            for name, e in definitions(way).items()
-        },
+        **figures_data(way),
+        "speedup": {name: speedup_data(each) for name, each in definitions(way).items()},
         "models": [_model(each) for each in way.models],
-        "left_out": [{"name": e.name, "reason": e.reason} for e in way.left_out],
     }
 
 

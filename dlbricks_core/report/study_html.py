@@ -23,7 +23,7 @@ from dlbricks_core.report.study_ways import (
     remarks,
     ways,
 )
-from dlbricks_core.report.templating import render
+from dlbricks_core.report.templating import page
 from dlbricks_core.report.terminal import alike
 from dlbricks_core.workflows import Evaluation, ModelResult, Study
 
@@ -42,13 +42,10 @@ def study_page(study: Study, batch: int | None = None) -> str:
         batch: Size that dynamic batch axes were bound to.
     """
     result = study.default.result
-    return render(
+    return page(
         "study.html",
-        runs={result.context.backend.name: result},
-        context=result.context,
-        run_options=result.options,
-        cut_options=result.cut_options,
-        batch=batch or 1,
+        {result.context.backend.name: result},
+        batch,
         study=study,
         span=Span.of(study),
         analysis=study.analysis,

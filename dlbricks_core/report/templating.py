@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dlbricks_core import __version__
 from dlbricks_core.report.tables import ms
+from dlbricks_core.workflows import RunResult
 
 
 def render(template: str, **values: Any) -> str:
@@ -24,6 +25,27 @@ def render(template: str, **values: Any) -> str:
     environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
     return environment.get_template(template).render(
         version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+    )
+
+
+def page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
+    """A page on runs, which says how they were made.
+
+    Args:
+        template: Its name.
+        runs: By backend, all made with the same options.
+        batch: Size that dynamic batch axes were bound to.
+        **values: What the template asks for besides.
+    """
+    run = next(iter(runs.values()))
+    return render(
+        template,
+        runs=runs,
+        context=run.context,
+        run_options=run.options,
+        cut_options=run.cut_options,
+        batch=batch or 1,
+        **values,
     )
 
 

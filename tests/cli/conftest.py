@@ -70,5 +70,20 @@ def save(tmp_path):
 
 
 @pytest.fixture
+def strange(tmp_path):
+    """A model whose first operator nobody knows."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xay"]
+    nodes = [
+        helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "strange", values[:1], values[2:], value_info=values[1:2])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
+    path = Path(tmp_path) / "strange.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+@pytest.fixture
 def read():
     return lambda path: json.loads(Path(path).read_text())

@@ -72,17 +72,10 @@ def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read
     assert [len(m["measured_samples_ms"]) for m in read("e.json")["models"]] == [4, 4]
 
 
-def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read):
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xy")
-    middle = helper.make_tensor_value_info("a", TensorProto.FLOAT, (1, 8))
-    nodes = [helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
-             helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
-    graph = helper.make_graph(nodes, "strange", [x], [y], value_info=[middle])
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), "strange.onnx")
+def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read, strange):
     good = save("good", "Relu", "Sigmoid")
     quick = (*QUICK, "--runs", "3", "--json", "e.json", "--html", "e.html")
-    done = dlbricks("evaluate", "strange.onnx", good, *quick)
+    done = dlbricks("evaluate", strange, good, *quick)
     assert done.status == 3
     assert "Left out of the figures: strange" in done.out
     found = read("e.json")["evaluation"]
@@ -91,7 +84,7 @@ def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read):
     assert left_out["name"] == "strange"
     assert "nowhere" in left_out["reason"]
     assert found["mape"] == pytest.approx(abs(found["models"][0]["error"]))
-    alone = dlbricks("evaluate", "strange.onnx", *quick)
+    alone = dlbricks("evaluate", strange, *quick)
     assert alone.status == 3
     assert "No model has both" in alone.out
     assert read("e.json")["evaluation"]["mape"] is None

@@ -118,16 +118,3 @@ def test_a_model_with_an_unknown_operator_is_explained_in_part(dlbricks, read, s
     assert any("no measurement" in " ".join(g["remarks"]) for g in found["groups"])
     assert "No profile of onnxruntime" in done.out
     assert "not measured" in done.out
-
-
-@pytest.fixture
-def strange(tmp_path):
-    onnx = pytest.importorskip("onnx")
-    values = [onnx.helper.make_tensor_value_info(n, 1, (1, 8)) for n in "xay"]
-    nodes = [onnx.helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
-             onnx.helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
-    graph = onnx.helper.make_graph(nodes, "strange", values[:1], values[2:], value_info=values[1:2])
-    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("nowhere", 1)]
-    path = tmp_path / "strange.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8), path)
-    return path

@@ -5,9 +5,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
 
@@ -137,16 +135,9 @@ def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
     assert default["models"] == data["evaluations"][2]["models"]
 
 
-def test_what_fails_is_named_and_left_out(dlbricks, save, read, tmp_path):
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xy")
-    middle = helper.make_tensor_value_info("a", TensorProto.FLOAT, (1, 8))
-    nodes = [helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
-             helper.make_node("Relu", ["a"], ["y"])]  # fmt: skip
-    graph = helper.make_graph(nodes, "strange", [x], [y], value_info=[middle])
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), "strange.onnx")
+def test_what_fails_is_named_and_left_out(dlbricks, save, read, strange, tmp_path):
     good = save("good", "Relu", "Sigmoid")
-    done = dlbricks("study", "strange.onnx", good, *QUICK)
+    done = dlbricks("study", strange, good, *QUICK)
     assert done.status == 3
     assert "Left out of the figures: strange (G=1, G=2, segmented)" in done.out
     data = read("study/study.json")
@@ -156,7 +147,7 @@ def test_what_fails_is_named_and_left_out(dlbricks, save, read, tmp_path):
     assert {row["models"] for row in rows("granularities")} == {"1"}
     page = (tmp_path / "study" / "index.html").read_text(encoding="utf-8")
     assert "Left out of the figures" in page
-    alone = dlbricks("study", "strange.onnx", *QUICK)
+    alone = dlbricks("study", strange, *QUICK)
     assert alone.status == 3
     assert read("study/study.json")["evaluations"][0]["geometric_mean"] is None
     assert rows("normalized") == []

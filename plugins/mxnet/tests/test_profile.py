@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from time import perf_counter
 
-import numpy as np
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
 
@@ -15,34 +13,11 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 
 
 def timer(**options):
     return MxnetBackend().timer(BackendSettings(1, options))
-
-
-def plain_ms(timer, network):
-    loaded = timer.load(network)
-    latencies = []
-    for _ in range(8):
-        begin = perf_counter()
-        timer.run(loaded)
-        timer.synchronize(loaded)
-        latencies.append((perf_counter() - begin) * 1e3)
-    timer.unload(loaded)
-    return np.median(latencies[2:])
-
-
-def ratios(timer, network):
-    """The layers' sum over the run that was profiled, and over one that was not."""
-    profile = timer.profile(network, 6)
-    return profile.sum_ms / profile.run_ms, profile.sum_ms / plain_ms(timer, network)
-
-
-def assert_the_layers_sum_up_to_a_run(timer, network):
-    """Once of five times: what else the machine does falls on some of them."""
-    tries = (ratios(timer, network) for _ in range(5))
-    assert any(all(0.5 < ratio < 2 for ratio in each) for each in tries)
 
 
 def test_every_layer_has_a_profile_and_their_sum_is_a_run():
@@ -51,7 +26,7 @@ def test_every_layer_has_a_profile_and_their_sum_is_a_run():
     profile = timer().profile(network, 6)
     assert [each.outputs for each in profile.layers] == [each.outputs for each in model.layers]
     assert all(each.ms > 0 for each in profile.layers)
-    assert_the_layers_sum_up_to_a_run(timer(), network)
+    assert layers_sum_up_to_a_run(timer(), network)
     assert dict(os.environ) == before
 
 

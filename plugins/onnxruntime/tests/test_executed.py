@@ -1,14 +1,17 @@
 """The graph that ONNX Runtime executes, and bricks cut from it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
-from dlbricks_onnxruntime.buffers import in_place
+from dlbricks_onnxruntime.buffers import places
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, materialize
 from dlbricks_core.importers.light import LightModels
+from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
@@ -49,18 +52,62 @@ def test_every_segment_of_it_runs(model, executed):
         timer.unload(loaded)
 
 
-def test_a_sum_takes_the_place_of_its_input_and_leaves_results_as_they_are():
-    model = normalize(LightModels().load("light_resnet50"))
-    executed = OnnxruntimeBackend().executed(model, SETTINGS, 0)
-    bricks = BrickSet.of([model], 128, "segments", {0: executed}).bricks
-    placed = [brick.model for brick in bricks.values() if in_place(brick.model)]
-    assert placed
-    timer = OnnxruntimeTimer(SETTINGS)
-    loaded = timer.load(materialize(placed[0]))
-    results = []
+def results(timer, model):
+    """Of a second run, after what the first one may have written over."""
+    loaded = timer.load(materialize(model))
     for _ in range(2):
         timer.touch(loaded)
         timer.run(loaded)
-        results.append(timer.outputs(loaded))
-    for name, value in results[0].items():
-        np.testing.assert_array_equal(value, results[1][name])
+    found = timer.outputs(loaded)
+    timer.unload(loaded)
+    return found
+
+
+def test_what_shares_memory_leaves_results_as_they_are(model, executed):
+    timer = OnnxruntimeTimer(SETTINGS)
+    bricks = BrickSet.of([model], 128, "segments", {0: executed}).bricks
+    sharing = [brick.model for brick in bricks.values() if places(brick.model)]
+    for brick in sharing:
+        alone = results(timer, replace(brick, executed=""))
+        for name, value in results(timer, brick).items():
+            np.testing.assert_allclose(value, alone[name], rtol=1e-4, atol=1e-5)
+    assert sharing or model.name != "light_resnet50"
+
+
+X, Y = TensorSpec("float32", (4, 6)), TensorSpec("float32", (2, 12))
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        # A sum that writes over what is fed, and another layer over the sum.
+        ("Sigmoid x > a, Add x a > b, Relu b > c, Softmax c > y", {"b": "x", "c": "x"}),
+        ("Add x x > y", {"y": "x"}),
+        # What the last layer writes over.
+        ("Sigmoid x > a, Softmax a > b, Relu b > y", {"b": "y"}),
+        # All the way from what is fed to what is handed on.
+        ("Relu x > a, Relu a > y", {"a": "x", "y": "x"}),
+        # What is read again later, or by somebody else, stays.
+        ("Relu x > a, Sigmoid a > b, Add x b > y", {"y": "x", "a": ""}),
+        ("Sigmoid x > a, Relu a > y, Softmax a > z", {}),
+        # Another shape of the same, at the end and at the beginning.
+        ("Sigmoid x > a, Reshape a > Y", {"a": "Y"}),
+        ("Reshape x > Q, Sigmoid Q > Y", {}),
+    ],
+)
+def test_places(layers, expected):
+    made = []
+    for text in layers.split(", "):
+        (op, *reads), (written,) = (side.split() for side in text.split(" > "))
+        made.append(Layer(op, tuple(reads), (written,)))
+    names = {name for layer in made for name in (*layer.inputs, *layer.outputs)}
+    specs = {name: Y if name.isupper() else X for name in names}
+    outputs = tuple(sorted(names & {"y", "z", "Y"}))
+    found = places(Model("m", tuple(made), ("x",), outputs, specs))
+    assert found == {name: place for name, place in expected.items() if place}
+
+
+def test_memory_begins_on_a_cache_line(model):
+    timer = OnnxruntimeTimer(SETTINGS)
+    loaded = timer.load(materialize(model))
+    assert all(array.ctypes.data % 64 == 0 for array in loaded.arrays.values())

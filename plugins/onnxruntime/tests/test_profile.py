@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 
-import numpy as np
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
@@ -14,6 +12,7 @@ from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
 
@@ -21,29 +20,6 @@ SETTINGS = BackendSettings(1, {"optimizations": "all"})
 @pytest.fixture(scope="module")
 def squeezenet() -> Model:
     return normalize(LightModels().load("light_squeezenet"))
-
-
-def plain_ms(timer, network):
-    loaded = timer.load(network)
-    latencies = []
-    for _ in range(8):
-        begin = perf_counter()
-        timer.run(loaded)
-        latencies.append((perf_counter() - begin) * 1e3)
-    timer.unload(loaded)
-    return np.median(latencies[2:])
-
-
-def ratios(timer, network, plain):
-    """The layers' sum over the run that was profiled, and over one that was not."""
-    profile = timer.profile(network, 6)
-    return profile.sum_ms / profile.run_ms, profile.sum_ms / plain_ms(timer, plain)
-
-
-def assert_the_layers_sum_up_to_a_run(timer, network, plain):
-    """Once of five times: what else the machine does falls on some of them."""
-    tries = (ratios(timer, network, plain) for _ in range(5))
-    assert any(all(0.5 < ratio < 2 for ratio in each) for each in tries)
 
 
 @pytest.mark.parametrize("names", ["own", "none", "one for all"])
@@ -67,7 +43,7 @@ def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
     assert {"Relu", "MaxPool", "Concat", "Softmax"} <= known
     reorders = sum("Reorder" in each.operator for each in profile.layers)
     assert len(profile.layers) - reorders <= len(set(last)) + 1
-    assert_the_layers_sum_up_to_a_run(timer, network, materialize(squeezenet, 0))
+    assert layers_sum_up_to_a_run(timer, network, materialize(squeezenet, 0))
 
 
 def test_the_time_is_where_the_work_is():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
-import numpy as np
 import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.timer import PytorchTimer
@@ -15,6 +12,7 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 
 
 @pytest.fixture(params=["contiguous", "channels_last"])
@@ -24,36 +22,13 @@ def timer(request):
     opened.close()
 
 
-def plain_ms(timer, network):
-    loaded = timer.load(network)
-    latencies = []
-    for _ in range(8):
-        begin = perf_counter()
-        timer.run(loaded)
-        latencies.append((perf_counter() - begin) * 1e3)
-    timer.unload(loaded)
-    return np.median(latencies[2:])
-
-
-def ratios(timer, network):
-    """The layers' sum over the run that was profiled, and over one that was not."""
-    profile = timer.profile(network, 6)
-    return profile.sum_ms / profile.run_ms, profile.sum_ms / plain_ms(timer, network)
-
-
-def assert_the_layers_sum_up_to_a_run(timer, network):
-    """Once of five times: what else the machine does falls on some of them."""
-    tries = (ratios(timer, network) for _ in range(5))
-    assert any(all(0.5 < ratio < 2 for ratio in each) for each in tries)
-
-
 def test_every_layer_has_a_profile_and_their_sum_is_a_run(timer):
     model = normalize(LightModels().load("light_squeezenet"))
     network = materialize(model, 0)
     profile = timer.profile(network, 6)
     assert [each.outputs for each in profile.layers] == [each.outputs for each in model.layers]
     assert all(each.ms > 0 for each in profile.layers)
-    assert_the_layers_sum_up_to_a_run(timer, network)
+    assert layers_sum_up_to_a_run(timer, network)
 
 
 def test_the_time_is_where_the_work_is(timer):

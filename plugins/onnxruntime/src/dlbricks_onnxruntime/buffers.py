@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 
+import numpy as np
 import onnxruntime as ort
 
+from dlbricks_core.backends import Array
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Layer, Model
 
@@ -19,36 +22,80 @@ _IN_PLACE: dict[str, tuple[int, ...]] = {
     "com.microsoft.nchwc.Conv": (3,),
 }
 
+#: Layers whose result is their first input under another shape (``Alias``). Where the result
+#: has a place of its own, they copy.
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
-def in_place(model: Model) -> dict[str, str]:
-    """Results of an executed brick that take the place of one of its inputs.
+_ALIGNMENT = 64
+"""Bytes: a cache line, and the longest vector of a processor."""
 
-    In the whole model ONNX Runtime plans this itself; it leaves a session's inputs alone.
+
+def places(model: Model) -> dict[str, str]:
+    """Tensors of an executed brick that share memory with one that the brick is fed or hands on.
+
+    In the whole model ONNX Runtime plans this itself. It leaves a session's inputs and
+    outputs alone: what a layer in the middle of the model writes over, it would copy here.
 
     Returns:
-        The input by the result.
+        By a tensor's name the input or result whose place it takes.
     """
-    places: dict[str, str] = {}
+    before: dict[str, str] = {}
     for index, layer in enumerate(model.layers):
         taken = _taken(model, index, layer)
-        if taken and taken not in places.values():
-            places[layer.outputs[0]] = taken
-    return places
+        if taken and taken not in before.values():
+            before[layer.outputs[0]] = taken
+    after = {taken: name for name, taken in before.items()}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys((*before, *after)):
+        first, last = _end(name, before), _end(name, after)
+        kept = first if first in model.inputs else last
+        if name != kept and kept in (*model.inputs, *model.outputs):
+            found[name] = kept
+    return {name: kept for name, kept in found.items() if not _seen_anyway(model, name, kept)}
+
+
+def _seen_anyway(model: Model, name: str, kept: str) -> bool:
+    """Whether it is but another shape of an input, which ONNX Runtime reads where it is."""
+    operator = model.layers[model.producers[name]].qualified_op
+    return operator in _VIEWS and kept in model.inputs and name not in model.output_names
 
 
 def _taken(model: Model, index: int, layer: Layer) -> str:
-    result = layer.outputs[0]
+    """The input that the layer's result takes the place of in the model, if any."""
+    specs, result = model.tensors, layer.outputs[0]
+    if layer.qualified_op in _VIEWS and layer.inputs[0] not in model.weights:
+        name = layer.inputs[0]
+        same = specs[name].dtype == specs[result].dtype and name not in model.output_names
+        return name if same and model.consumers[name][-1] == index else ""
     for position in _IN_PLACE.get(layer.qualified_op, ()):
         name = layer.inputs[position] if position < len(layer.inputs) else ""
         if (
-            name in model.inputs
-            and result in model.output_names
+            name in specs
+            and name not in model.weights
             and name not in model.output_names
-            and model.tensors[name] == model.tensors[result]
+            and specs[name] == specs[result]
             and model.consumers[name][-1] == index
         ):
             return name
     return ""
+
+
+def _end(name: str, following: Mapping[str, str]) -> str:
+    while name in following:
+        name = following[name]
+    return name
+
+
+def aligned(array: Array) -> Array:
+    """A copy that begins on a cache line, as ONNX Runtime's own memory does.
+
+    numpy's begins where it may: every long vector that is read then lies on two lines.
+    """
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    return copy
 
 
 @cache

@@ -17,7 +17,7 @@ from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLa
 from dlbricks_core.ir import Model, to_onnx
 from dlbricks_core.measure.statistics import trimmed_mean
 from dlbricks_onnxruntime.executed import named, saving
-from dlbricks_onnxruntime.timer import bind, create_session, session_options
+from dlbricks_onnxruntime.timer import allocate, bind, create_session, session_options
 
 _WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
@@ -40,7 +40,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         model = named(network.model)
         session = create_session(to_onnx(model, network.weights), options)
         nodes = onnx.load(path, load_external_data=False).graph.node
-        loaded = bind(session, network)
+        loaded = bind(session, model, allocate(network, {}))
         latencies = []
         for _ in range(_WARMUP_RUNS + runs):
             begin = perf_counter_ns()

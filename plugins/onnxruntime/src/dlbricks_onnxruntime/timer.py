@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,9 @@ from onnx import ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import TensorSpec, numpy_dtype, save_onnx, to_onnx
+from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, save_onnx, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_onnxruntime.buffers import ThreadPool, in_place, share_arena
+from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.warming import Warmer
 
@@ -39,15 +39,17 @@ class Loaded:
     An output that is an input is the same array: ONNX Runtime never writes such outputs.
 
     Attributes:
+        model: What it runs.
+        arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
         pristine: What inputs held before a result took their place.
         warm: What brings results and then inputs into the caches.
     """
 
     session: ort.InferenceSession
     binding: ort.IOBinding
-    inputs: dict[str, Array]
-    outputs: dict[str, Array]
-    pristine: dict[str, Array]
+    model: Model
+    arrays: dict[str, Array]
+    pristine: Mapping[str, Array] = field(default_factory=dict)
     warm: Sequence[ort.IOBinding] = ()
 
 
@@ -68,13 +70,26 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
             reason = refusal(model, layer)
             if reason:
                 raise UnsupportedError(reason)
+        shared = places(model) if model.executed else {}
+        arrays = allocate(network, shared)
+        loaded = bind(self._session(network, arrays), model, arrays)
+        kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
+        loaded.warm = self._warmer.bindings(arrays[name] for name in dict.fromkeys(kept))
+        written_over = set(shared.values()).intersection(model.inputs)
+        loaded.pristine = {name: arrays[name].copy() for name in written_over}
+        return loaded
+
+    def load_copy(self, network: Network, loaded: Loaded) -> Loaded:
+        """Builds a session on the other's memory, which its runs keep in the caches."""
+        return bind(self._session(network, loaded.arrays), network.model, loaded.arrays)
+
+    def _session(self, network: Network, arrays: Mapping[str, Array]) -> ort.InferenceSession:
+        """A session that hands on whatever has an array."""
+        model = network.model
         # Layers that ONNX Runtime itself made are not to be rewritten again.
         settings = without_optimizations(self._settings) if model.executed else self._settings
-        session = create_session(to_onnx(model, network.weights), session_options(settings))
-        loaded = bind(session, network)
-        arrays = (*loaded.outputs.values(), *loaded.inputs.values())
-        loaded.warm = self._warmer.bindings({id(array): array for array in arrays}.values())
-        return loaded
+        handed_on = replace(model, outputs=_handed_on(model, arrays))
+        return create_session(to_onnx(handed_on, network.weights), session_options(settings))
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -85,7 +100,8 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def touch(self, loaded: Loaded) -> None:
         """Writes every result, then every input onto itself."""
-        for name, array in loaded.inputs.items():
+        for name in loaded.model.inputs:
+            array = loaded.arrays[name]
             if name in loaded.pristine:
                 np.copyto(array, loaded.pristine[name])
             elif array.dtype != np.float32:
@@ -94,7 +110,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
-        return {name: array.copy() for name, array in loaded.outputs.items()}
+        return {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
 
     def profile(self, network: Network, runs: int) -> Profile:
         """What ONNX Runtime's profiler says of every node that it executes."""
@@ -107,32 +123,46 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         loaded.binding.clear_binding_inputs()
         loaded.binding.clear_binding_outputs()
         loaded.warm = ()
-        loaded.inputs.clear()
-        loaded.outputs.clear()
+        loaded.pristine = {}
+        loaded.arrays = {}
         del loaded.binding, loaded.session
 
     def close(self) -> None:
         """Sessions own everything; nothing is left to free."""
 
 
-def bind(session: ort.InferenceSession, network: Network) -> Loaded:
-    """Binds memory for every input and output of a network to its session."""
-    model, binding = network.model, session.io_binding()
-    specs = model.tensors
-    inputs = {name: np.array(network.inputs[name], order="C") for name in model.inputs}
-    places = in_place(model) if model.executed else {}
-    outputs = {
-        name: inputs[places.get(name, name)]
-        if places.get(name, name) in inputs
-        else np.zeros(specs[name].sizes, dtype=numpy_dtype(specs[name].dtype))
-        for name in model.outputs
-    }
-    for name, array in inputs.items():
-        binding.bind_ortvalue_input(name, _value(specs[name], array))
-    for name, array in outputs.items():
-        binding.bind_ortvalue_output(name, _value(specs[name], array))
-    pristine = {name: inputs[name].copy() for name in places.values()}
-    return Loaded(session, binding, inputs, outputs, pristine)
+def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
+    """Memory for every input and result of a network, with the inputs' values.
+
+    Args:
+        network: With its inputs' values.
+        shared: Which of its tensors take whose place; see :func:`places`.
+    """
+    model = network.model
+    arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
+    for name in model.outputs:
+        if name not in arrays and name not in shared:
+            spec = model.tensors[name]
+            arrays[name] = aligned(np.zeros(spec.sizes, dtype=numpy_dtype(spec.dtype)))
+    for name, place in shared.items():
+        arrays[name] = arrays[place].reshape(model.tensors[name].sizes)
+    return arrays
+
+
+def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
+    """Binds arrays to a session: the model's inputs, and what it hands on."""
+    binding = session.io_binding()
+    for name in model.inputs:
+        binding.bind_ortvalue_input(name, _value(model.tensors[name], arrays[name]))
+    for name in _handed_on(model, arrays):
+        binding.bind_ortvalue_output(name, _value(model.tensors[name], arrays[name]))
+    return Loaded(session, binding, model, dict(arrays))
+
+
+def _handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+    """The model's outputs, and results in its middle that have an array."""
+    others = (name for name in arrays if name not in model.inputs)
+    return tuple(dict.fromkeys((*model.outputs, *others)))
 
 
 def without_optimizations(settings: BackendSettings) -> BackendSettings:

@@ -41,11 +41,15 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A tensor with its own, contiguous copy of the values."""
+    """A tensor with its own, contiguous copy of the values.
+
+    It lies in torch's memory, which begins on a cache line; numpy's begins where it may, and
+    every long vector that is read from there lies on two lines.
+    """
     dtype = torch_dtype(dtype_name(array.dtype))
     # numpy knows bfloat16 and the 8-bit floats only through an extension: pass the bits.
     plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
-    tensor = torch.from_numpy(np.array(plain, order="C", copy=True))
+    tensor = torch.tensor(np.asarray(plain, order="C"))
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
