@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,26 @@ from dlbricks_core.ir.tensors import DTYPE_NUMBERS, TensorSpec
 _MAX_PROTOBUF_BYTES = 1_900_000_000
 
 
-def to_onnx(model: Model, values: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
+def to_onnx(
+    model: Model,
+    values: Mapping[str, np.ndarray[Any, Any]],
+    elsewhere: Collection[str] = (),
+) -> ModelProto:
     """The model as an ONNX protobuf; the same arguments give the same bytes.
 
     Args:
         model: In canonical form with static shapes.
         values: A value for every weight of the model.
+        elsewhere: Weights that are only declared, as external data: whoever reads the
+            model gets their values in another way.
     """
     graph = helper.make_graph(
         nodes=[node_proto(layer) for layer in model.layers],
         name=model.name,
         inputs=[_value_info(name, model.tensors[name]) for name in model.inputs],
         outputs=[_value_info(name, model.tensors[name]) for name in model.outputs],
-        initializer=[_initializer(name, model.tensors[name], values[name])
+        initializer=[_declared(name, model.tensors[name]) if name in elsewhere
+                     else _initializer(name, model.tensors[name], values[name])
                      for name in sorted(model.weights)],
         value_info=[_value_info(name, spec) for name, spec in sorted(_inner(model).items())],
     )  # fmt: skip
@@ -84,4 +91,15 @@ def _initializer(name: str, spec: TensorSpec, value: np.ndarray[Any, Any]) -> Te
         return helper.make_tensor(name, TensorProto.STRING, spec.sizes, value.ravel().tolist())
     proto = onnx.numpy_helper.from_array(np.ascontiguousarray(value).reshape(spec.sizes), name)
     proto.data_type = DTYPE_NUMBERS[spec.dtype]
+    return proto
+
+
+def _declared(name: str, spec: TensorSpec) -> TensorProto:
+    proto = TensorProto(
+        name=name,
+        data_type=DTYPE_NUMBERS[spec.dtype],
+        dims=spec.sizes,
+        data_location=TensorProto.EXTERNAL,
+    )
+    proto.external_data.add(key="location", value=name)
     return proto

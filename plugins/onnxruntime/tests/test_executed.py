@@ -111,3 +111,16 @@ def test_memory_begins_on_a_cache_line(model):
     timer = OnnxruntimeTimer(SETTINGS)
     loaded = timer.load(materialize(model))
     assert all(array.ctypes.data % 64 == 0 for array in loaded.arrays.values())
+
+
+def test_a_copy_works_on_the_same_memory_with_other_weights():
+    timer = OnnxruntimeTimer(SETTINGS)
+    model = normalize(LightModels().load("light_squeezenet"))
+    loaded = timer.load(materialize(model, 0))
+    copy = timer.load_copy(materialize(model, 1), loaded)
+    found = []
+    for each in (loaded, copy, loaded):
+        timer.run(each)
+        found.append(timer.outputs(loaded)[model.outputs[0]])
+    np.testing.assert_array_equal(found[0], found[2])
+    assert not np.array_equal(found[0], found[1])

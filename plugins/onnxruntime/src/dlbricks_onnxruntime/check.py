@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import onnxruntime as ort
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.ir import Model, to_onnx
+from dlbricks_core.ir import Model
 from dlbricks_onnxruntime.limits import refusal
-from dlbricks_onnxruntime.timer import create_session, session_options
+from dlbricks_onnxruntime.sessions import create_session, session_options
 
 
 def unsupported(model: Model) -> dict[int, str]:
@@ -45,7 +44,7 @@ def _reason(layer: Model) -> str:
         weights=frozenset(layer.constants),
     )
     try:
-        create_session(to_onnx(fed, layer.constants), _options())
+        create_session(fed, layer.constants, _options())
     except UnsupportedError as error:
         return error.message
     except DLBricksError as error:
@@ -53,6 +52,5 @@ def _reason(layer: Model) -> str:
     return ""
 
 
-@lru_cache(maxsize=1)
 def _options() -> ort.SessionOptions:
     return session_options(BackendSettings(threads=1, options={"optimizations": "off"}))

@@ -13,9 +13,9 @@ from onnx import ModelProto, helper
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.bricks import materialize
-from dlbricks_core.ir import Array, Model, dtype_name, read_model, to_onnx
+from dlbricks_core.ir import Array, Model, dtype_name, read_model
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_onnxruntime.timer import create_session, session_options, without_optimizations
+from dlbricks_onnxruntime.sessions import create_session, session_options, without_optimizations
 
 
 def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
@@ -31,9 +31,9 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
     """
     network = materialize(model, seed)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-        options = session_options(settings)
+        options = _unpacked(session_options(settings))
         path = saving(options, Path(folder))
-        create_session(to_onnx(named(model), network.weights), options)
+        create_session(named(model), network.weights, options)
         proto = onnx.load(path, load_external_data=False)
         values = _complete(proto, path, network, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
@@ -75,7 +75,7 @@ def _complete(
     del graph.output[:]
     graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     onnx.save(proto, path)
-    options = session_options(without_optimizations(settings))
+    options = _unpacked(session_options(without_optimizations(settings)))
     session = ort.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     values = dict(zip(names, session.run(names, dict(network.inputs)), strict=True))
     del graph.output[:]
@@ -86,6 +86,12 @@ def _complete(
         for name, value in values.items()
     )
     return values
+
+
+def _unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
+    """For a session that nobody times: kernels leave large weights in the order they have."""
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    return options
 
 
 def _may_be_sizes(value: Array) -> bool:

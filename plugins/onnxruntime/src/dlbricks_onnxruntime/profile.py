@@ -14,10 +14,11 @@ import onnx
 from onnx import NodeProto
 
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
-from dlbricks_core.ir import Model, to_onnx
+from dlbricks_core.ir import Model
 from dlbricks_core.measure.statistics import trimmed_mean
 from dlbricks_onnxruntime.executed import named, saving
-from dlbricks_onnxruntime.timer import allocate, bind, create_session, session_options
+from dlbricks_onnxruntime.sessions import create_session, session_options
+from dlbricks_onnxruntime.timer import allocate, bind
 
 _WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
@@ -38,7 +39,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         options.profile_file_prefix = str(Path(folder) / "profile")
         path = saving(options, Path(folder))
         model = named(network.model)
-        session = create_session(to_onnx(model, network.weights), options)
+        session = create_session(model, network.weights, options)
         nodes = onnx.load(path, load_external_data=False).graph.node
         loaded = bind(session, model, allocate(network, {}))
         latencies = []

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, save_onnx, to_onnx
-from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_core.ir import Model, numpy_dtype
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
+from dlbricks_onnxruntime.sessions import (
+    QUIET,
+    create_session,
+    session_options,
+    value_of,
+    without_optimizations,
+)
 from dlbricks_onnxruntime.warming import Warmer
-
-_LEVELS = {
-    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
-}
-_MAX_INLINE_BYTES = 1_900_000_000
-#: Types that numpy lacks: ONNX Runtime takes their bits.
-_BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
-         "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
-_QUIET = 4  # ONNX Runtime's severity "fatal": errors arrive as exceptions
 
 
 @dataclass
@@ -57,7 +48,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
     """Times networks on the CPU execution provider; runs are synchronous."""
 
     def __init__(self, settings: BackendSettings) -> None:
-        ort.set_default_logger_severity(_QUIET)
+        ort.set_default_logger_severity(QUIET)
         ThreadPool.share(settings.threads)
         share_arena()
         self._settings = settings
@@ -89,7 +80,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         # Layers that ONNX Runtime itself made are not to be rewritten again.
         settings = without_optimizations(self._settings) if model.executed else self._settings
         handed_on = replace(model, outputs=_handed_on(model, arrays))
-        return create_session(to_onnx(handed_on, network.weights), session_options(settings))
+        return create_session(handed_on, network.weights, session_options(settings))
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -153,9 +144,9 @@ def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array
     """Binds arrays to a session: the model's inputs, and what it hands on."""
     binding = session.io_binding()
     for name in model.inputs:
-        binding.bind_ortvalue_input(name, _value(model.tensors[name], arrays[name]))
+        binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
     for name in _handed_on(model, arrays):
-        binding.bind_ortvalue_output(name, _value(model.tensors[name], arrays[name]))
+        binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
     return Loaded(session, binding, model, dict(arrays))
 
 
@@ -163,59 +154,3 @@ def _handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """The model's outputs, and results in its middle that have an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))
-
-
-def without_optimizations(settings: BackendSettings) -> BackendSettings:
-    """The same settings for a graph that is to run just as it stands."""
-    return replace(settings, options={**settings.options, "optimizations": "off"})
-
-
-def session_options(settings: BackendSettings) -> ort.SessionOptions:
-    """One operator at a time, on so many threads, as quiet as possible."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = settings.threads
-    options.inter_op_num_threads = 1
-    options.use_per_session_threads = ThreadPool.threads is None
-    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
-    options.log_severity_level = _QUIET
-    # Threads of its own, if it has any, spin within a run, not on into the next session's.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.add_session_config_entry("session.use_env_allocators", "1")
-    return options
-
-
-def create_session(proto: ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
-    """A session for a model of any size.
-
-    Raises:
-        UnsupportedError: If ONNX Runtime has no kernel for a layer.
-    """
-    providers = ["CPUExecutionProvider"]
-    try:
-        if proto.ByteSize() < _MAX_INLINE_BYTES:
-            return ort.InferenceSession(proto.SerializeToString(), options, providers)
-        with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-            path = Path(folder) / "model.onnx"
-            save_onnx(proto, path)
-            return ort.InferenceSession(str(path), options, providers)
-    except _UNSUPPORTED as error:
-        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
-
-
-_STATES = ort.capi.onnxruntime_pybind11_state
-_UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail, _STATES.InvalidArgument)
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text.partition(" : ")[2].partition(" : ")[2] or text
-
-
-def _value(spec: TensorSpec, array: Array) -> ort.OrtValue:
-    """The array for ONNX Runtime, which works on its memory; no copy is made."""
-    if spec.dtype in _BITS:
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            array.view(_BITS[spec.dtype]), DTYPE_NUMBERS[spec.dtype]
-        )
-    return ort.OrtValue.ortvalue_from_numpy(array)

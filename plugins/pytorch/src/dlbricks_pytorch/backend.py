@@ -23,6 +23,7 @@ class PytorchBackend(Backend):
 
     name = "pytorch"
     distribution = "torch"
+    primed = True
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
             default="contiguous",

@@ -1,0 +1,115 @@
+"""Makes ONNX Runtime's sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime as ort
+
+from dlbricks_core.backends import Array, BackendSettings
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Model, TensorSpec, to_onnx
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_onnxruntime.buffers import ThreadPool, aligned
+
+QUIET = 4
+"""ONNX Runtime's severity "fatal": errors arrive as exceptions."""
+
+_LEVELS = {
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+}
+
+_INLINE_BYTES = 4096
+"""Weights up to this size are written into the model: shapes and the like are looked at
+while it is read."""
+
+#: Types that numpy lacks: ONNX Runtime takes their bits.
+_BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
+         "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
+
+
+class Session(ort.InferenceSession):  # type: ignore[misc]
+    """A session, and the memory of the weights that it was given.
+
+    Attributes:
+        weights: What must live as long as it does.
+    """
+
+    weights: tuple[ort.OrtValue, ...] = ()
+
+
+def create_session(
+    model: Model, weights: Mapping[str, Array], options: ort.SessionOptions
+) -> Session:
+    """A session for a model of any size.
+
+    Large weights are handed over in memory. Written into the model they would be copied
+    five times, and protobuf takes no more than 2 GB.
+
+    Args:
+        model: In canonical form.
+        weights: Values by name.
+        options: Of this session only: the weights become part of them.
+
+    Raises:
+        UnsupportedError: If ONNX Runtime has no kernel for a layer.
+    """
+    specs = model.tensors
+    large = [
+        name
+        for name in sorted(model.weights)
+        if specs[name].nbytes > _INLINE_BYTES and specs[name].dtype != "string"
+    ]
+    values = tuple(value_of(specs[name], aligned(weights[name])) for name in large)
+    if large:
+        options.add_external_initializers(large, list(values))
+    serialized = to_onnx(model, weights, frozenset(large)).SerializeToString()
+    try:
+        session = Session(serialized, options, ["CPUExecutionProvider"])
+    except _UNSUPPORTED as error:
+        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
+    session.weights = values
+    return session
+
+
+def session_options(settings: BackendSettings) -> ort.SessionOptions:
+    """One operator at a time, on so many threads, as quiet as possible."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    options.use_per_session_threads = ThreadPool.threads is None
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
+    options.log_severity_level = QUIET
+    # Threads of its own, if it has any, spin within a run, not on into the next session's.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    return options
+
+
+def without_optimizations(settings: BackendSettings) -> BackendSettings:
+    """The same settings for a graph that is to run just as it stands."""
+    return replace(settings, options={**settings.options, "optimizations": "off"})
+
+
+def value_of(spec: TensorSpec, array: Array) -> ort.OrtValue:
+    """The array for ONNX Runtime, which works on its memory; no copy is made."""
+    if spec.dtype in _BITS:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            array.view(_BITS[spec.dtype]), DTYPE_NUMBERS[spec.dtype]
+        )
+    return ort.OrtValue.ortvalue_from_numpy(array)
+
+
+_STATES = ort.capi.onnxruntime_pybind11_state
+_UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail, _STATES.InvalidArgument)
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text.partition(" : ")[2].partition(" : ")[2] or text
