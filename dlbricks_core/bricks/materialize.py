@@ -134,6 +134,9 @@ _CARRIERS = frozenset(
      "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )  # fmt: skip
 
+#: Layers whose result is positive where their first input is.
+_SIGN_KEEPERS = _CARRIERS | {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
+
 _ZERO_POINTS = {
     "QuantizeLinear": {2}, "DequantizeLinear": {2}, "QLinearConv": {2, 5, 7},
     "QLinearMatMul": {2, 5, 7}, "ConvInteger": {2, 3}, "MatMulInteger": {2, 3},
@@ -204,7 +207,18 @@ class _Drawer:
                 if layer.op in _WEIGHTED and position == 1 and name in self._model.weights:
                     drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
                 return drawn
+        if self._has_to_be_positive(name):
+            return _POSITIVE
         return _SMALL if name in self._model.weights else _UNIT
+
+    def _has_to_be_positive(self, name: str) -> bool:
+        """Whether what becomes of it is an argument of a root, a logarithm and the like."""
+        return any(
+            _FLOAT_RULES.get(layer.op) == _POSITIVE_FIRST
+            or (layer.op in _SIGN_KEEPERS and self._has_to_be_positive(layer.outputs[0]))
+            for layer, position in self._uses(name)
+            if position == 0
+        )
 
     def _is_scaled_input(self, name: str, layer: Layer) -> bool:
         """Whether the layer multiplies what the user feeds by a known number.

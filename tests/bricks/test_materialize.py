@@ -159,3 +159,13 @@ def test_opaque_layers_and_texts_are_refused():
     text = TensorSpec("string", (1,))
     with pytest.raises(ModelError, match="text"):
         materialize(single("Identity", {"x": text}, {"y": text}))
+
+
+def test_what_a_sum_hands_to_a_root_is_positive():
+    layers = (Layer("ReduceSum", ("x",), ("s",)), Layer("Sqrt", ("s",), ("y",)))
+    specs = {"x": f(1, 8, 4, 4), "s": f(1, 1, 1, 1), "y": f(1, 1, 1, 1)}
+    model = Model("norm", layers, ("x",), ("y",), specs)
+    assert (materialize(model).inputs["x"] > 0).all()
+    squeezed = Layer("Sigmoid", ("x",), ("s",))
+    negative = Model("m", (squeezed, layers[1]), ("x",), ("y",), {**specs, "s": f(1, 8, 4, 4)})
+    assert (materialize(negative).inputs["x"] < 0).any()

@@ -1,12 +1,15 @@
 """In which layout feature maps reach the layers of a model."""
 
+from dataclasses import replace
+
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.layouts import PLAIN
+from dlbricks_mxnet.layouts import PLAIN, fed_in_blocks
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import signature
 from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.measure.bench import Bench, BenchSettings
 
 MAP = TensorSpec("float32", (1, 16, 8, 8))
 SETTINGS = BackendSettings(1, {"inputs": "blocked"})
@@ -46,3 +49,22 @@ def test_the_same_layer_on_another_layout_is_another_brick():
 def test_plain_inputs_are_a_setting():
     model = chain("Conv", "Clip")
     assert MxnetBackend().executed(model, BackendSettings(1, {"inputs": "plain"}), 0) is model
+
+
+def test_what_crashes_on_blocks_is_fed_in_plain_order():
+    def fed(operator):
+        return fed_in_blocks(chain(operator, "Relu"), "x")
+
+    assert fed("Relu")
+    assert fed("MaxPool")
+    assert not fed("Softmax")
+    assert not fed("LogSoftmax")
+
+
+def test_a_softmax_over_the_last_axis_runs_alone():
+    model = chain("Softmax")
+    last = replace(model, layers=(replace(model.layers[0], attributes={"axis": 3}),))
+    settings = BenchSettings(BackendSettings(1, {"inputs": "blocked"}))
+    backend = MxnetBackend()
+    with Bench("dlbricks_mxnet.backend:MxnetBackend", backend, settings) as bench:
+        assert bench.load("softmax", last) > 0

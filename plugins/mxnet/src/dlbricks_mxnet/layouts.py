@@ -22,9 +22,20 @@ _KEEPING = frozenset(
 _KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
 
 
+#: MXNet 1.9.1 crashes where these read blocks and work along the last axis.
+_CRASHING = frozenset({"LogSoftmax", "Softmax"})
+
+
 def may_be_blocked(spec: TensorSpec) -> bool:
     """Whether convolutions leave such a tensor in blocks of channels."""
     return spec.dtype == "float32" and spec.rank == 4 and spec.sizes[1] % _BLOCK == 0
+
+
+def fed_in_blocks(model: Model, name: str) -> bool:
+    """Whether an input of a brick is to be fed as a convolution would leave it."""
+    spec = model.tensors[name]
+    readers = {model.layers[index].op for index in model.consumers.get(name, ())}
+    return may_be_blocked(spec) and spec.layout != PLAIN and not readers & _CRASHING
 
 
 def with_layouts(model: Model) -> Model:

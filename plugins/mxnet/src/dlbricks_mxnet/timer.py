@@ -13,9 +13,9 @@ import numpy as np
 
 from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.ir import Model
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_mxnet.layouts import PLAIN, may_be_blocked
+from dlbricks_mxnet.layouts import fed_in_blocks
 from dlbricks_mxnet.lowering import Lowered, lower
 from dlbricks_mxnet.native import original
 
@@ -57,7 +57,7 @@ class MxnetTimer(CpuTimer[Loaded]):
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
-        self._lay_out = _LAYOUTS[settings.options.get("inputs", "blocked")]
+        self._blocks = settings.options.get("inputs", "blocked") == "blocked"
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
@@ -83,11 +83,13 @@ class MxnetTimer(CpuTimer[Loaded]):
         return Loaded(network.model, _without_arrays(lowered), start_both, loaded.inputs)
 
     def _placed(self, network: Network, lowered: Lowered, prepare: Prepare) -> Loaded:
-        specs = network.model.specs(network.model.inputs)
+        model = network.model
         fed = {
-            name: self._lay_out(_place(value), spec)
-            for (name, value), spec in zip(
-                lowered.feed(network.inputs, network.model).items(), specs, strict=True
+            name: _blocked(_place(value))
+            if self._blocks and fed_in_blocks(model, tensor)
+            else _place(value)
+            for (name, value), tensor in zip(
+                lowered.feed(network.inputs, model).items(), model.inputs, strict=True
             )
         }
         held = {name: _place(value) for name, value in lowered.arrays.items()}
@@ -207,30 +209,18 @@ _EXECUTORS: dict[str, Prepare] = {
 }
 
 
-def _blocked(array: NDArray, spec: TensorSpec) -> NDArray:
+def _blocked(array: NDArray) -> NDArray:
     """The input as a convolution would leave it: in oneDNN's blocked layout.
 
     A feature map in the middle of a network nearly always comes from a convolution or
     from what keeps its layout, and stays blocked until something needs it otherwise. Fed
     in plain layout, every brick would pay for a conversion that the model pays for once.
     """
-    if not may_be_blocked(spec) or spec.layout == PLAIN:
-        return array
     channels = array.shape[1]
     ones = mx.nd.ones((channels, 1, 1, 1))
     return mx.nd.Convolution(
         array, ones, kernel=(1, 1), num_filter=channels, num_group=channels, no_bias=True
     )
-
-
-def _plain(array: NDArray, spec: TensorSpec) -> NDArray:
-    return array
-
-
-_LAYOUTS: dict[str, Callable[[NDArray, TensorSpec], NDArray]] = {
-    "blocked": _blocked,
-    "plain": _plain,
-}
 
 
 def _place(value: np.ndarray[Any, Any]) -> NDArray:
