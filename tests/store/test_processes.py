@@ -89,7 +89,9 @@ def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
         if line.isdigit():
             reported.append(int(line))
     process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate()
+    # Not communicate(): it would miss what readline took from the pipe beyond its line.
+    rest = process.stdout.read()
+    process.wait()
     # The last line may be cut off.
     reported += [int(line) for line in rest.split("\n")[:-1]]
     assert process.returncode == -signal.SIGKILL
