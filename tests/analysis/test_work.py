@@ -111,3 +111,25 @@ def test_convolution_against_counting_products(builder):
             for x in range(4):
                 products += image[0, :, y : y + 2, x : x + 2].size
     assert flops("Conv", [(1, 2, 5, 5), (3, 2, 2, 2)], [(1, 3, 4, 4)]) == 2 * products
+
+
+def test_operations_of_layers_that_occur_again_count_once():
+    def chain(name, *operators):
+        names = ["x", *(f"{name}{i}" for i in range(len(operators)))]
+        layers = tuple(
+            Layer(op, (before,), (after,))
+            for op, before, after in zip(operators, names, names[1:], strict=False)
+        )
+        return Model(
+            name,
+            layers,
+            ("x",),
+            tuple(names[-1:]),
+            dict.fromkeys(names, TensorSpec("float32", (4, 5))),
+        )
+
+    found = analyze([chain("a", "Relu", "Sigmoid", "Relu"), chain("b", "Relu")]).operations
+    relu, sigmoid = (analyze([chain("c", op)]).operations.flops for op in ("Relu", "Sigmoid"))
+    assert (found.flops, found.unique) == (3 * relu + sigmoid, relu + sigmoid)
+    assert found.saving == pytest.approx((3 * relu + sigmoid) / (relu + sigmoid))
+    assert analyze([chain("d", "Identity")]).operations.saving is None

@@ -14,6 +14,7 @@ def test_analyze(dlbricks, save, read, tmp_path):
     assert data["similarity"]["matrix"][0][1] == pytest.approx(2 / 4)
     assert (data["totals"]["layers"], data["totals"]["unique_layers"]) == (10, 4)
     assert data["totals"]["operators"]["MatMul"]["repeated"] == 4
+    assert data["totals"]["flops"] > data["totals"]["unique_flops"] > 0
     # 3 products of 16 x 16 and as many activations
     assert data["models"][0]["flops"] == 3 * (2 * 16 * 16 + 16)
     assert "Jaccard" in (tmp_path / "out.html").read_text()
