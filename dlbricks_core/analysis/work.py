@@ -55,6 +55,8 @@ class Work:
 class Operations:
     """Floating-point operations of several models, where the layers' operators have rules.
 
+    What they leave out, :class:`Work` tells for each model.
+
     Attributes:
         flops: Of all layers.
         unique: Of one layer of each signature.
@@ -66,14 +68,15 @@ class Operations:
     @classmethod
     def of(cls, cuts: Iterable[CutModel]) -> Operations:
         """Adds up the layers of models, taken together."""
-        flops: Counter[str] = Counter()
+        occurrences: Counter[str] = Counter()
         unique: dict[str, int] = {}
         for cut in cuts:
             for signature, layer in zip(cut.layer_signatures, cut.model.layers, strict=True):
-                operations = layer_flops(cut.model, layer) or 0
-                flops[signature] += operations
-                unique[signature] = operations
-        return cls(flops.total(), sum(unique.values()))
+                if signature not in unique:
+                    unique[signature] = layer_flops(cut.model, layer) or 0
+                occurrences[signature] += 1
+        every = sum(count * unique[signature] for signature, count in occurrences.items())
+        return cls(every, sum(unique.values()))
 
     @property
     def saving(self) -> float | None:

@@ -42,6 +42,12 @@ def flops(work: Work) -> str:
     return f"{'>' if work.without_flops else ''}{quantity(work.flops)}"
 
 
+def all_flops(analysis: Analysis) -> str:
+    """The operations of all models, marked as :func:`flops` does."""
+    lacking = any(each.work.without_flops for each in analysis.models)
+    return f"{'>' if lacking else ''}{quantity(analysis.operations.flops)}"
+
+
 def moved(work: Work) -> str:
     """The bytes that a model's layers read and write; marked where some are unknown."""
     return f"{'>' if work.without_bytes else ''}{quantity(work.moved_bytes)}B"
@@ -53,8 +59,8 @@ def unique_operations(analysis: Analysis) -> str | None:
     if operations.saving is None:
         return None
     return (
-        f"Unique layers: {quantity(operations.unique)} of {quantity(operations.flops)} floating-"
-        f"point operations; running each once saves at most {operations.saving:.2f}x."
+        f"Unique layers: {quantity(operations.unique)} of {all_flops(analysis)} floating-point "
+        f"operations, {operations.saving:.2f} times fewer."
     )
 
 
@@ -88,7 +94,7 @@ def _models(analysis: Analysis) -> Table:
     if len(analysis.models) > 1:
         count = analysis.repetition.total
         shown.add_section()
-        operations = quantity(analysis.operations.flops)
+        operations = all_flops(analysis)
         shown.add_row("all", str(count.layers), str(count.unique), share(count), operations, "", "")
     shown.caption = "A multiply-add is two operations. Moved: what each layer reads and writes."
     shown.caption_justify = "left"

@@ -124,3 +124,21 @@ def test_a_copy_works_on_the_same_memory_with_other_weights():
         found.append(timer.outputs(loaded)[model.outputs[0]])
     np.testing.assert_array_equal(found[0], found[2])
     assert not np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "float8e4m3fn", "float8e5m2"])
+def test_large_weights_of_every_type_are_loaded(dtype):
+    square = TensorSpec("float32", (128, 128))
+    model = Model(
+        "quantized",
+        (Layer("DequantizeLinear", ("w", "s"), ("a",)), Layer("Add", ("x", "a"), ("y",))),
+        ("x",),
+        ("y",),
+        {"w": TensorSpec(dtype, (128, 128)), "s": TensorSpec("float32", ()),
+         **dict.fromkeys("xay", square)},
+        frozenset({"w", "s"}),
+    )  # fmt: skip
+    network = materialize(model)
+    weights = network.weights["w"].astype(np.float32) * network.weights["s"]
+    (found,) = results(OnnxruntimeTimer(SETTINGS), model).values()
+    np.testing.assert_allclose(found, network.inputs["x"] + weights, rtol=1e-5, atol=1e-6)

@@ -20,8 +20,6 @@ _KEEPING = frozenset(
      "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
 )  # fmt: skip
 _KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
-
-
 #: MXNet 1.9.1 crashes where these read blocks and work along the last axis.
 _CRASHING = frozenset({"LogSoftmax", "Softmax"})
 

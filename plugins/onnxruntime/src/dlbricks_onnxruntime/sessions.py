@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, TensorSpec, to_onnx
+from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 
@@ -60,11 +60,7 @@ def create_session(
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
     """
     specs = model.tensors
-    large = [
-        name
-        for name in sorted(model.weights)
-        if specs[name].nbytes > _INLINE_BYTES and specs[name].dtype != "string"
-    ]
+    large = [name for name in sorted(model.weights) if _handed_over(specs[name])]
     values = tuple(value_of(specs[name], aligned(weights[name])) for name in large)
     if large:
         options.add_external_initializers(large, list(values))
@@ -75,6 +71,15 @@ def create_session(
         raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
     session.weights = values
     return session
+
+
+def _handed_over(spec: TensorSpec) -> bool:
+    """Whether a weight is large, and of a type that ONNX Runtime takes from numpy's memory.
+
+    Types of less than a byte are packed in ONNX and not in numpy.
+    """
+    known = spec.dtype in _BITS or numpy_dtype(spec.dtype).isbuiltin == 1
+    return known and spec.dtype != "string" and spec.nbytes > _INLINE_BYTES
 
 
 def session_options(settings: BackendSettings) -> ort.SessionOptions:
