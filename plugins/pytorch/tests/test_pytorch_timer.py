@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from dlbricks_pytorch.backend import PytorchBackend
+from dlbricks_pytorch.tensors import from_numpy
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError
@@ -189,3 +190,11 @@ def test_large_weights_are_not_read_for_the_check():
     model = Model("huge", (Layer("Gather", ("w", "i"), ("y",), {"axis": 0}),), ("i",), ("y",),
                   tensors, frozenset({"w"}))  # fmt: skip
     assert PytorchBackend().check(model) == {}
+
+
+def test_tensors_begin_on_a_cache_line():
+    memory = np.zeros(4 * 1024 + 64, np.uint8)
+    start = -memory.ctypes.data % 64 + 16
+    between = memory[start : start + 4 * 1000].view(np.float32)
+    assert between.ctypes.data % 64 == 16
+    assert from_numpy(between).data_ptr() % 64 == 0
