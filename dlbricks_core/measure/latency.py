@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,8 +10,8 @@ from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.measure.protocols import Protocol
-from dlbricks_core.measure.statistics import FloatArray, Samples
+from dlbricks_core.measure.protocols import Protocol, Statistic
+from dlbricks_core.measure.statistics import FloatArray, Samples, faster_half
 from dlbricks_core.store import Measurement
 
 RESAMPLES = 1000
@@ -43,7 +44,7 @@ class Latency:
     @classmethod
     def of(cls, measurement: Measurement, protocol: Protocol) -> Latency:
         """Latency of a measurement that has samples."""
-        call_ms = measurement.call_ms or 0.0
+        call_ms = call_of(measurement, protocol.statistic)
         return cls(measurement.samples_ms, protocol, call_ms, rounds_of(measurement))
 
     @cached_property
@@ -55,15 +56,24 @@ class Latency:
     def replicates(self) -> FloatArray:
         """The same number for ``RESAMPLES`` bootstrap samples.
 
-        Those of interleaved rounds are made by :func:`medians_by_rounds`. Samples of loops
+        Those of interleaved rounds are made by :func:`means_by_rounds`. Samples of loops
         are drawn with replacement: rounds mean nothing there.
         """
         samples = np.asarray(self.samples_ms)
         count = len(samples)
         if self.protocol.interleaved:
-            return medians_by_rounds(samples, self.rounds or [("", i) for i in range(count)])
+            return means_by_rounds(samples, self.rounds or [("", i) for i in range(count)])
         chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
         return self.protocol.statistic(samples[chosen])
+
+
+def call_of(measurement: Measurement, statistic: Statistic) -> float:
+    """What the timer itself cost a call, by the number that stands for the samples too.
+
+    Another number would take too much or too little off them wherever the machine's speed
+    changes from round to round. 0 if it was never measured.
+    """
+    return float(statistic(measurement.calls_ms)) if measurement.calls_ms else 0.0
 
 
 def rounds_of(measurement: Measurement) -> tuple[Round, ...]:
@@ -73,13 +83,15 @@ def rounds_of(measurement: Measurement) -> tuple[Round, ...]:
     )
 
 
-def medians_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
-    """Bootstrap replicates of a median, in which drift stays common to many networks.
+def means_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
+    """Bootstrap replicates of ``faster_half``, in which drift is common to many networks.
 
     Each replicate gives each round a weight, drawn from an exponential distribution, and
-    takes the weighted median of the samples (the Bayesian bootstrap: Rubin, The Annals of
-    Statistics 9, 1981). A round weighs the same for every network that ran in it, however
-    many other rounds each of them ran in.
+    takes the weighted mean of the samples that hold the faster half of all weight (the
+    Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round weighs the same for
+    every network that ran in it, however many other rounds each of them ran in. Of n
+    samples, replicates of a mean vary by ``(n - 1) / (n + 1)`` of what the mean itself
+    does; they are pulled apart to make up for it.
 
     Args:
         samples: In milliseconds.
@@ -87,9 +99,14 @@ def medians_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
     """
     values = np.asarray(samples, dtype=np.float64)
     order = np.argsort(values, kind="stable")
-    passed = np.cumsum([_weights(*rounds[i]) for i in order], axis=0)
-    middle = (passed < passed[-1] / 2).sum(axis=0)
-    return np.asarray(values[order][middle])
+    weights = np.array([_weights(*rounds[i]) for i in order])
+    passed = np.cumsum(weights, axis=0)
+    half = passed[-1] / 2
+    counted = np.clip(half - (passed - weights), 0, weights)
+    count, mean = len(values), float(faster_half(values))
+    means = mean + (values[order] - mean) @ counted / half
+    apart = math.sqrt((count + 1) / max(count - 1, 1))
+    return np.asarray(mean + (means - mean) * apart)
 
 
 @lru_cache(maxsize=4096)

@@ -9,15 +9,20 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dlbricks_core.measure.latency import medians_by_rounds, rounds_of
-from dlbricks_core.measure.statistics import FloatArray, median
+from dlbricks_core.measure.latency import call_of, means_by_rounds, rounds_of
+from dlbricks_core.measure.statistics import (
+    FASTER_HALF_VARIANCE,
+    FloatArray,
+    faster_half,
+    median,
+)
 from dlbricks_core.store import Measurement, MeasurementKey
 
 PRECISION = 0.01
 """Relative half-width that is reached unless the user asks for another."""
 
 FEWEST = 6
-"""Rounds at the least: with fewer samples no interval of the median reaches 95%."""
+"""Rounds at the least: with fewer, a half that counts holds but one or two samples."""
 
 MOST = 200
 """Rounds at the most: a network that is noisier than that is not for waiting."""
@@ -35,8 +40,8 @@ _SMALL = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 
 def deviation(samples: Sequence[float]) -> float:
     """Robust standard deviation: the median distance from the median, made unbiased.
 
-    A sample that an interrupt hit does not widen it, as it does not move the median
-    that a figure rests on. The factors for few samples, without which these would look
+    A sample that an interrupt hit does not widen it, as it does not move the mean of the
+    faster half that a figure rests on. The factors for few samples, without which these would look
     quieter than they are: Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly
     Robust Estimators of Scale", COMPSTAT 1992.
     """
@@ -53,11 +58,11 @@ class Spread:
 
     Attributes:
         taken: Number of samples.
-        ms: Median, without the timer's own cost.
+        ms: Mean of the faster half, without the timer's own cost.
         deviation_ms: Robust standard deviation of a sample.
         call_ms: The timer's own cost.
         run_ms: What one more sample costs.
-        errors_ms: How far bootstrap replicates of the median are from it.
+        errors_ms: How far bootstrap replicates of that mean are from it.
     """
 
     taken: int
@@ -70,15 +75,15 @@ class Spread:
     @classmethod
     def of(cls, measurement: Measurement) -> Spread:
         """Of at least one sample, taken in rounds."""
-        samples_ms, call_ms = measurement.samples_ms, measurement.call_ms or 0.0
-        middle = float(median(samples_ms))
+        samples_ms, call_ms = measurement.samples_ms, call_of(measurement, faster_half)
+        mean_ms = float(faster_half(samples_ms))
         return cls(
             taken=len(samples_ms),
-            ms=max(middle - call_ms, 0.0),
+            ms=max(mean_ms - call_ms, 0.0),
             deviation_ms=deviation(samples_ms),
             call_ms=call_ms,
-            run_ms=middle + _STEP_MS,
-            errors_ms=medians_by_rounds(samples_ms, rounds_of(measurement)) - middle,
+            run_ms=mean_ms + _STEP_MS,
+            errors_ms=means_by_rounds(samples_ms, rounds_of(measurement)) - mean_ms,
         )
 
 
@@ -122,25 +127,26 @@ class Demand:
     def own_half_width(self, spreads: Spreads) -> float:
         """The half-width if nothing is common to the networks.
 
-        The median of n normal samples has the variance ``pi/2 * s**2 / n``; those of the
-        networks add up, with the squares of their counts.
+        The mean of the faster half of n normal samples has the variance ``v * s**2 / n``
+        with ``v`` = ``FASTER_HALF_VARIANCE``; those of the networks add up, with the squares
+        of their counts.
         """
         variance = sum(
             (count * spreads[key].deviation_ms) ** 2 / spreads[key].taken
             for key, count in self.counts.items()
             if key in spreads
         )
-        return _relative(_Z * math.sqrt(math.pi / 2 * variance), self.total_ms(spreads))
+        return _relative(_Z * math.sqrt(FASTER_HALF_VARIANCE * variance), self.total_ms(spreads))
 
     def allocation(self, spreads: Spreads, precision: float) -> dict[MeasurementKey, float]:
         """The cheapest numbers of samples that make the sum precise; not rounded.
 
         Wanted are numbers ``n_b`` for which ``sum(n_b * t_b)``, the time spent, is least,
-        while the variance ``pi/2 * sum((c_b * s_b)**2 / n_b)`` is
+        while the variance ``v * sum((c_b * s_b)**2 / n_b)`` is
         ``V = (precision * total / z)**2``. At the optimum the derivatives of both by each
         ``n_b`` have the same ratio, so that ``t_b`` is proportional to
         ``(c_b * s_b / n_b)**2``: ``n_b = k * c_b * s_b / sqrt(t_b)``. Put into the
-        variance, that gives ``k = pi/2 / V * sum(c_b * s_b * sqrt(t_b))``.
+        variance, that gives ``k = v / V * sum(c_b * s_b * sqrt(t_b))``.
 
         Source: Neyman, "On the Two Different Aspects of the Representative Method",
         Journal of the Royal Statistical Society 97 (1934), with the costs of a sample as in
@@ -152,7 +158,7 @@ class Demand:
             if key in spreads
         }
         variance = (precision * self.total_ms(spreads) / _Z) ** 2
-        common = math.pi / 2 * sum(scatter * root for scatter, root in parts.values())
+        common = FASTER_HALF_VARIANCE * sum(scatter * root for scatter, root in parts.values())
         return {
             key: _relative(common * scatter / root, variance)
             for key, (scatter, root) in parts.items()

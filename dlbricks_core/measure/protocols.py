@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.statistics import FloatArray, Samples, median, trimmed_mean
+from dlbricks_core.measure.statistics import FloatArray, Samples, faster_half, trimmed_mean
 
 Statistic = Callable[[Samples], FloatArray]
 """Reduces the last axis of an array of samples."""
@@ -44,8 +44,8 @@ PROTOCOLS: dict[str, Protocol] = {
             runs=None,
             interleaved=True,
             touch=True,
-            statistic=median,
-            statistic_name="median over rounds",
+            statistic=faster_half,
+            statistic_name="mean of the faster half",
         ),
         Protocol(
             name="paper",

@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+#: Of n normal samples' :func:`faster_half`, times n, in units of a sample's variance.
+#: The estimator's influence is ``(min(x, m) - E min(x, m)) / 0.5`` with the median m, and
+#: ``min(z, 0)`` of a standard normal z has the variance ``1/2 - 1/(2 pi)``.
+FASTER_HALF_VARIANCE = 2 - 2 / math.pi
+
 Samples = Sequence[float] | npt.NDArray[np.floating[Any]]
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,6 +48,26 @@ def trimmed_mean(samples: Samples, fraction: float = 0.2) -> FloatArray:
     count = ordered.shape[-1]
     dropped = int(fraction * count)
     return np.asarray(ordered[..., dropped : count - dropped].mean(axis=-1))
+
+
+def faster_half(samples: Samples) -> FloatArray:
+    """Mean of the faster half along the last axis; of an odd number, the middle counts half.
+
+    Whatever else a machine does makes runs slower, seldom all of them and never faster:
+    what is above the median says more about the neighbours than about the network. A mean
+    scatters less than a quantile or the minimum. That of the lower half of normal samples is
+    ``sqrt(2 / pi)``, 0.8, standard deviations below their mean, with the variance
+    ``FASTER_HALF_VARIANCE * s**2 / n``; a median's is ``pi / 2 * s**2 / n``.
+
+    Args:
+        samples: At least one along the last axis.
+    """
+    ordered = np.sort(_filled(samples), axis=-1)
+    half = ordered.shape[-1] / 2
+    shares = np.clip(half - np.arange(ordered.shape[-1]), 0, 1)
+    # Counted from the fastest: equal samples give exactly what they are.
+    fastest = ordered[..., :1]
+    return np.asarray(fastest[..., 0] + (ordered - fastest) @ shares / half)
 
 
 def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float]:

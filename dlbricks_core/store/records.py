@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
-import numpy as np
-
 Kind = Literal["brick", "model", "native"]
 """A brick, a whole model as the backend lowers it, or as its own framework runs it."""
 
@@ -123,10 +121,9 @@ class Measurement:
         return tuple(ms for taken in self.samples for ms in taken.samples_ms)
 
     @property
-    def call_ms(self) -> float | None:
-        """The timer's own cost a call: the median of what was measured, if anything."""
-        costs = [taken.call_ms for taken in self.samples if taken.call_ms is not None]
-        return float(np.median(costs)) if costs else None
+    def calls_ms(self) -> tuple[float, ...]:
+        """What the timer itself cost a call, each time that it was measured."""
+        return tuple(taken.call_ms for taken in self.samples if taken.call_ms is not None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

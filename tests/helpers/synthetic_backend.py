@@ -22,8 +22,12 @@ CALL_NS = 20_000
 NS_PER_ELEMENT = {"Relu": 100, "Tanh": 400, "Abs": 150, "Neg": 250, "Add": 200, "Sigmoid": 1}
 """Sigmoid, which the engine wakes a framework with, is as cheap as elsewhere."""
 
-LAYER_NOISE = 0.05
-"""Standard deviation of a layer's time, relative."""
+SLOWDOWN = 0.04
+"""Mean of how much slower a run is than on a quiet machine, relative; exponential. On real
+machines, whole models scatter nearly as much as bricks: most of the noise is common to all
+layers of a run."""
+LAYER_NOISE = 0.01
+"""Standard deviation of a layer's own time, relative."""
 INTERRUPTS_PER_NS = 1 / 60e6
 INTERRUPT_NS = 2e6
 DRIFT, DRIFT_PERIOD_NS = 0.15, 4e8
@@ -43,8 +47,19 @@ def truth_ms(model):
     return (CALL_NS + sum(cost_ns(model))) / 1e6
 
 
+def noisy_ms(model):
+    """Latency of a network where runs slow down: the mean of the faster half of them all.
+
+    The faster half of exponential numbers has ``1 - log(2)`` of their mean.
+    """
+    return truth_ms(model) * (1 + SLOWDOWN * (1 - math.log(2)))
+
+
 class BusyClock:
     """Lets time pass by waiting for it."""
+
+    def begin_run(self):
+        pass
 
     def spend(self, ns):
         end = perf_counter_ns() + ns
@@ -59,12 +74,18 @@ class SimulatedClock:
     noise: bool
     drift: bool
     ns: float = 0.0
+    slowdown: float = 0.0
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
     def now(self):
         return round(self.ns)
 
+    def begin_run(self):
+        if self.noise:
+            self.slowdown = self.random.exponential(SLOWDOWN)
+
     def spend(self, ns):
+        ns *= 1 + self.slowdown
         if self.drift:
             ns *= 1 + DRIFT * math.sin(2 * math.pi * self.ns / DRIFT_PERIOD_NS)
         if self.noise:
@@ -90,6 +111,7 @@ class SyntheticTimer(CpuTimer):
 
     def run(self, loaded):
         begin = perf_counter_ns()
+        self.clock.begin_run()
         for ns in loaded.costs_ns:
             self.clock.spend(ns)
         loaded.inside_ms.append((perf_counter_ns() - begin) / 1e6)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand, Spread, deviation
+from dlbricks_core.measure.statistics import FASTER_HALF_VARIANCE
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 Z = 1.6448536
@@ -36,12 +37,12 @@ def test_the_known_optimum_of_two_bricks():
     found = demand.allocation(spreads, 0.01)
     assert found[B] / found[A] == pytest.approx(3)
     # The interval of the sum of 100 ms then is 1 ms to both sides.
-    variance = math.pi / 2 * ((4 * 0.5) ** 2 / found[A] + 3.0**2 / found[B])
+    variance = FASTER_HALF_VARIANCE * ((4 * 0.5) ** 2 / found[A] + 3.0**2 / found[B])
     assert Z * math.sqrt(variance) == pytest.approx(1.0)
 
     def seconds(a):
         """What it costs to reach the same with another number for the first."""
-        b = math.pi / 2 * 3.0**2 / ((1 / Z) ** 2 - math.pi / 2 * 2.0**2 / a)
+        b = FASTER_HALF_VARIANCE * 3.0**2 / ((1 / Z) ** 2 - FASTER_HALF_VARIANCE * 2.0**2 / a)
         return 4.0 * a + 1.0 * b
 
     assert seconds(found[A]) < min(seconds(found[A] * 1.05), seconds(found[A] * 0.95))

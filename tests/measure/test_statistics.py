@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.measure.statistics import median, median_interval, trimmed_mean, warnings_for
+from dlbricks_core.measure.statistics import (
+    FASTER_HALF_VARIANCE,
+    faster_half,
+    median,
+    median_interval,
+    trimmed_mean,
+    warnings_for,
+)
 
 latencies = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=120)
 
@@ -36,15 +43,39 @@ def test_trimmed_mean_goes_from_the_mean_to_the_median(samples):
         assert trimmed_mean(samples, min(almost_half, 0.4999)) == pytest.approx(median(samples))
 
 
+def test_the_faster_half_counts_and_of_an_odd_number_half_the_middle():
+    assert faster_half([4, 1, 1000, 3]) == 2
+    assert faster_half([3, 1, 1000]) == pytest.approx((1 + 0.5 * 3) / 1.5)
+    assert faster_half([7]) == 7
+
+
+@given(latencies, st.floats(0, 1e9))
+def test_how_slow_the_slower_half_was_does_not_count(samples, slower):
+    ordered = sorted(samples)
+    half = (len(samples) + 1) // 2
+    disturbed = ordered[:half] + [ms + slower for ms in ordered[half:]]
+    assert faster_half(disturbed) == pytest.approx(faster_half(samples))
+    assert min(samples) <= faster_half(samples) * (1 + 1e-12)
+    assert faster_half(samples) <= median(samples) * (1 + 1e-12)
+
+
+def test_the_faster_half_of_normal_samples_lies_and_scatters_as_stated():
+    found = faster_half(np.random.default_rng(2).normal(0, 1, (4000, 200)))
+    assert found.mean() == pytest.approx(-np.sqrt(2 / np.pi), abs=0.01)
+    assert 200 * found.var() == pytest.approx(FASTER_HALF_VARIANCE, rel=0.1)
+
+
 def test_locations_work_along_the_last_axis():
     table = np.random.default_rng(0).random((3, 4, 15))
-    for statistic in (median, trimmed_mean):
+    for statistic in (median, trimmed_mean, faster_half):
         found = statistic(table)
         assert found.shape == (3, 4)
         assert found[1, 2] == pytest.approx(float(statistic(table[1, 2])))
 
 
-@pytest.mark.parametrize("statistic", [median, trimmed_mean, median_interval, warnings_for])
+@pytest.mark.parametrize(
+    "statistic", [median, trimmed_mean, faster_half, median_interval, warnings_for]
+)
 def test_nothing_follows_from_no_samples(statistic):
     with pytest.raises(ValueError, match="no samples"):
         statistic([])

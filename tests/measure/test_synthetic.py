@@ -86,7 +86,7 @@ def test_intervals_hold_the_truth(synthetic, networks, evaluated):
     models = networks(10)
     found = evaluated(models, 24, noise="yes")
     ends = [each.model.estimate.interval_ms for each in found.models]
-    truths = [synthetic.truth_ms(model) for model in models]
+    truths = [synthetic.noisy_ms(model) for model in models]
     held = [low <= truth <= high for (low, high), truth in zip(ends, truths, strict=True)]
     assert sum(held) >= 8
 

@@ -42,9 +42,9 @@ def test_measurement_flattens_its_sample_sets_in_order():
         ),
     )
     assert found.samples_ms == (3.0, 1.0, 2.0, 5.0)
-    assert found.call_ms == 0.5
+    assert found.calls_ms == (0.25, 0.75)
     assert found.warnings == ("hot", "busy")
-    assert Measurement(KEY).call_ms is None
+    assert Measurement(KEY).calls_ms == ()
 
 
 def test_equal_options_have_one_canonical_text():
