@@ -2,6 +2,7 @@
 
 from dlbricks_core.analysis.critical import Basis, Costs, critical_path
 from dlbricks_core.analysis.flops import FLOPS, layer_flops
+from dlbricks_core.analysis.likeness import Volume, form
 from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
 from dlbricks_core.analysis.modules import Module, repeated_modules
 from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
@@ -25,9 +26,11 @@ __all__ = [
     "Repetition",
     "Similarity",
     "Terminal",
+    "Volume",
     "Work",
     "analyze",
     "critical_path",
+    "form",
     "jaccard",
     "layer_bytes",
     "layer_flops",

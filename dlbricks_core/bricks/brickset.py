@@ -96,12 +96,14 @@ class BrickSet:
         strategy: Name of the split strategy.
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
+        spared: Signatures of bricks that need not be timed: others tell their latency.
     """
 
     granularity: int = 1
     strategy: str = "chain"
     bricks: dict[str, Brick] = field(default_factory=dict)
     models: list[CutModel] = field(default_factory=list)
+    spared: frozenset[str] = frozenset()
 
     @classmethod
     def of(

@@ -4,5 +4,6 @@ from dlbricks_core.compose.base import Composer, Estimate
 from dlbricks_core.compose.parallel import Parallel, brick_graph
 from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.compose.sequential import Sequential
+from dlbricks_core.compose.similar import Similar
 
-__all__ = ["Composer", "Estimate", "Parallel", "Segmented", "Sequential", "brick_graph"]
+__all__ = ["Composer", "Estimate", "Parallel", "Segmented", "Sequential", "Similar", "brick_graph"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.measure.latency import RESAMPLES, Latency, interval
 from dlbricks_core.measure.statistics import FloatArray
 
@@ -68,6 +68,16 @@ class Composer(ABC):
             Array of shape (n,), in milliseconds.
         """
 
+    def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:
+        """Signatures of the bricks that have to be timed: all, unless others tell some."""
+        return bricks.keys()
+
+    def complete(
+        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Latency]
+    ) -> Mapping[str, Latency]:
+        """Latencies of all bricks that can be told from those that were timed."""
+        return latencies
+
     def compose(self, cut: CutModel, latencies: Mapping[str, Latency]) -> Estimate:
         """Estimates a model from what was measured.
 
@@ -89,10 +99,13 @@ class Composer(ABC):
         call = max(latency.call_ms for latency in known.values())
         points = {s: _without_call(np.array([each.ms]), each) for s, each in known.items()}
         spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
-        ms = call + float(self.total(cut, {**points, **absent})[0])
-        replicates = call + np.broadcast_to(self.total(cut, {**spread, **absent}), RESAMPLES)
+        plausible = {s: _without_call(each.plausible, each) for s, each in known.items()}
+        ms, scatter, replicates = (
+            call + np.broadcast_to(self.total(cut, {**costs, **absent}), RESAMPLES)
+            for costs in (points, spread, plausible)
+        )
         off = 1 + self.error * np.random.default_rng(0).standard_normal(RESAMPLES)
-        return Estimate(ms, interval(replicates * off), missing, interval(replicates))
+        return Estimate(float(ms[0]), interval(replicates * off), missing, interval(scatter))
 
 
 def _without_call(latencies_ms: FloatArray, latency: Latency) -> FloatArray:

@@ -66,6 +66,57 @@ class Latency:
         chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
         return self.protocol.statistic(samples[chosen])
 
+    @property
+    def plausible(self) -> FloatArray:
+        """Replicates in which all that the latency may be off by is, not the scatter alone."""
+        return self.replicates
+
+
+@dataclass(frozen=True)
+class Inferred(Latency):
+    """What the latency of one network tells about a similar one, which was not timed.
+
+    Attributes:
+        like: The network that was.
+        source: Its latency.
+        ratio: Of the cost without the timer's own: of this one over the other.
+        error: Standard deviation of the logarithm of what the ratio is off by.
+        seed: The same wherever this network occurs.
+    """
+
+    like: str = ""
+    source: Latency | None = None
+    ratio: float = 1.0
+    error: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def from_similar(
+        cls, source: Latency, like: str, signature: str, ratio: float, error: float
+    ) -> Inferred:
+        """Latency of ``signature`` from that of ``like``."""
+        seed = crc32(signature.encode())
+        return cls((), source.protocol, source.call_ms, (), like, source, ratio, error, seed)
+
+    @cached_property
+    def ms(self) -> float:
+        """The number that samples would have, in milliseconds."""
+        assert self.source is not None
+        return self.call_ms + max(self.source.ms - self.call_ms, 0.0) * self.ratio
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """Those of the other network, with the ratio as it is."""
+        assert self.source is not None
+        costs = np.maximum(self.source.replicates - self.call_ms, 0.0)
+        return np.asarray(self.call_ms + costs * self.ratio)
+
+    @cached_property
+    def plausible(self) -> FloatArray:
+        """The replicates, with what the ratio may be off by."""
+        off = np.exp(self.error * np.random.default_rng(self.seed).standard_normal(RESAMPLES))
+        return np.asarray(self.call_ms + (self.replicates - self.call_ms) * off)
+
 
 def call_of(measurement: Measurement, statistic: Statistic) -> float:
     """What the timer itself cost a call, by the number that stands for the samples too.

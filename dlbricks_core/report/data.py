@@ -77,6 +77,7 @@ def totals(bricks: BrickSet) -> dict[str, int]:
         "layers": bricks.layers,
         "unique_layers": bricks.unique_layers,
         "unique_bricks": len(bricks.bricks),
+        "timed_bricks": len(bricks.bricks) - len(bricks.spared),
     }
 
 
@@ -141,6 +142,7 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
         "latency_ms": latency.ms if latency else None,
         "interval_ms": result.interval_ms,
         "samples_ms": list(latency.samples_ms) if latency else [],
+        "like": result.like or None,
         "warnings": list(result.warnings),
         "failure": result.failure or None,
     }

@@ -115,7 +115,8 @@ def _print_totals(console: Console, result: RunResult) -> None:
     share = bricks.unique_layers / max(bricks.layers, 1)
     console.print(
         f"{_count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({share:.0%}); "
-        f"{_count(len(bricks.bricks), 'unique brick')}."
+        f"{_count(len(bricks.bricks), 'unique brick')}"
+        f"{f', {len(bricks.bricks) - len(bricks.spared):,} timed' if bricks.spared else ''}."
     )
     if result.benchmarking:
         b = result.benchmarking

@@ -79,7 +79,7 @@ def at_precision(
         assert model.measured is not None
         wholes[model.cut.whole.signature] = model.measured
         factor = _factor(relative_half_width(model.estimate.scatter_ms), precision)
-        for signature in model.cut.counts:
+        for signature in {result.timed.get(each, each) for each in model.cut.counts}:
             factors[signature] = max(factors.get(signature, 0.0), factor)
     largest = max(factors.values(), default=0.0)
     whole_runs = [
@@ -89,7 +89,7 @@ def at_precision(
     brick_runs = [
         (each.latency, factors.get(each.brick.signature, largest))
         for each in result.bricks
-        if each.latency
+        if each.latency and not each.like
     ]
     return Benchmarking(_side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs))
 

@@ -32,13 +32,15 @@ def cut_models(
         benchmarking by bricks.
     """
     answers, asking_s = _Answers(), 0.0
-    if find_composer(cut_options.composer).executed and context.backend.rewrites:
+    composer = find_composer(cut_options.composer)
+    if composer.executed and context.backend.rewrites:
         begin = perf_counter()
         answers = _ask(models, context, options, observer)
         asking_s = perf_counter() - begin
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(models, granularity, strategy, answers.executed)
+    brickset.spared = frozenset(brickset.bricks.keys() - composer.to_time(brickset.bricks))
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Estimate, Parallel
-from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.measure.latency import Inferred, Latency, interval
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.measure.statistics import median, warnings_for
 from dlbricks_core.plugins import find
@@ -105,7 +106,7 @@ class BrickResult:
     Attributes:
         brick: The brick.
         occurrences: How often it stands in the models of this run.
-        latency: If it was measured.
+        latency: If it was measured, or follows from that of a similar brick.
         failure: Why it was not, otherwise.
         warnings: What makes its samples doubtful.
     """
@@ -117,9 +118,14 @@ class BrickResult:
     warnings: Sequence[str] = ()
 
     @property
+    def like(self) -> str:
+        """Signature of the similar brick that was timed in its place; empty for its own."""
+        return self.latency.like if isinstance(self.latency, Inferred) else ""
+
+    @property
     def interval_ms(self) -> tuple[float, float] | None:
         """90% interval of the latency."""
-        return interval(self.latency.replicates) if self.latency else None
+        return interval(self.latency.plausible) if self.latency else None
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,15 @@ class RunResult:
     bricks: Sequence[BrickResult]
     benchmarking: Benchmarking | None
     outcome: Outcome
+
+    @cached_property
+    def timed(self) -> Mapping[str, str]:
+        """Of each brick the one that was timed to know of it: itself, or a similar one."""
+        return {
+            each.brick.signature: each.like or each.brick.signature
+            for each in self.bricks
+            if each.latency
+        }
 
     @property
     def effort(self) -> Effort:
@@ -226,11 +241,16 @@ def assemble(
     for cut in brickset.models:
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
+    timed = {
+        signature: Latency.of(outcome.measurements[key], context.protocol)
+        for signature in brickset.bricks
+        if (key := context.key(signature, "brick")) in outcome.measurements
+    }
+    latencies = composer.complete(brickset.bricks, timed)
     bricks = [
-        _brick_result(brick, counts.get(signature, 1), context, outcome)
+        _brick_result(brick, counts.get(signature, 1), latencies.get(signature), context, outcome)
         for signature, brick in brickset.bricks.items()
     ]
-    latencies = {each.brick.signature: each.latency for each in bricks if each.latency}
     models = [_model_result(cut, composer, latencies, context, outcome) for cut in brickset.models]
     return RunResult(
         context=context,
@@ -245,14 +265,15 @@ def assemble(
 
 
 def _brick_result(
-    brick: Brick, occurrences: int, context: Context, outcome: Outcome
+    brick: Brick, occurrences: int, latency: Latency | None, context: Context, outcome: Outcome
 ) -> BrickResult:
     key = context.key(brick.signature, "brick")
     measurement = outcome.measurements.get(key)
-    if measurement is None:
+    if latency is None:
         reason = outcome.failures.get(key, "not measured")
         return BrickResult(brick, occurrences, None, failure=reason)
-    latency = Latency.of(measurement, context.protocol)
+    if measurement is None:
+        return BrickResult(brick, occurrences, latency)
     warnings = (*warnings_for(latency.samples_ms), *measurement.warnings)
     return BrickResult(brick, occurrences, latency, warnings=warnings)
 
@@ -264,7 +285,9 @@ def _model_result(
     context: Context,
     outcome: Outcome,
 ) -> ModelResult:
-    keys = {signature: context.key(signature, "brick") for signature in cut.counts}
+    keys = {
+        signature: context.key(_timed(signature, latencies), "brick") for signature in cut.counts
+    }
     reasons = {
         signature: outcome.failures.get(key, "not measured")
         for signature, key in keys.items()
@@ -289,6 +312,12 @@ def _model_result(
         native=native,
         notes=(*cut.notes, *_session_notes(measurement, bricks), *_native_notes(measured, native)),
     )
+
+
+def _timed(signature: str, latencies: Mapping[str, Latency]) -> str:
+    """The brick that was timed to know of this one."""
+    latency = latencies.get(signature)
+    return latency.like if isinstance(latency, Inferred) else signature
 
 
 def _native_notes(measured: Latency | None, native: Latency | None) -> tuple[str, ...]:
@@ -319,7 +348,7 @@ def _benchmarking(
     models: Sequence[ModelResult], latencies: Mapping[str, Latency]
 ) -> Benchmarking | None:
     compared = [m for m in models if m.measured is not None and not m.estimate.partial]
-    bricks = {signature for model in compared for signature in model.cut.counts}
+    bricks = {_timed(signature, latencies) for m in compared for signature in m.cut.counts}
     if not bricks:
         return None
     wholes = {m.cut.whole.signature: m.measured.ms for m in compared if m.measured}

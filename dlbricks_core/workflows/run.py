@@ -89,7 +89,8 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
     """For each model: itself, then those of its bricks that come first with it.
 
     Args:
-        bricksets: Of the same models, cut in one way or several.
+        bricksets: Of the same models, cut in one way or several; what they spare is left
+            out.
         end_to_end: Whether whole models are wanted as well.
     """
     seen: set[tuple[str, Kind]] = set()
@@ -99,6 +100,7 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
             signature: brickset.bricks[signature]
             for brickset, cut in zip(bricksets, cuts, strict=True)
             for signature in cut.counts
+            if signature not in brickset.spared
         }
         targets = [Target(brick, "brick") for brick in bricks.values()]
         if end_to_end and not any(brick.opaque for brick in bricks.values()):

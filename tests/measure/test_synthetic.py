@@ -52,11 +52,13 @@ def network(b, operators, number):
 
 @pytest.fixture
 def evaluated(tmp_path):
-    def evaluate(models, runs, protocol="interleaved", precision=None, **backend_options):
+    def evaluate(models, runs, protocol="interleaved", precision=None, composer=None,
+                 **backend_options):  # fmt: skip
         options = MeasureOptions("synthetic", threads=1, runs=runs, protocol=protocol,
                                  precision=precision, backend_options=backend_options)  # fmt: skip
         with ResultStore.open(tmp_path / f"{protocol}.sqlite") as store:
-            return Evaluation.of(run(models, CutOptions(), options, store, Observer()))
+            cut = CutOptions() if composer is None else CutOptions.chosen(None, None, composer)
+            return Evaluation.of(run(models, cut, options, store, Observer()))
 
     return evaluate
 
@@ -71,6 +73,19 @@ def test_on_a_quiet_machine_estimates_are_exact(synthetic, networks, evaluated):
         assert each.estimate_ms == pytest.approx(truth, rel=1e-5)
         assert each.half_width < 1e-5
         assert each.same_rounds
+
+
+def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exactly(
+    synthetic, networks, evaluated
+):
+    found = evaluated(networks(9), 3, composer="similar")
+    assert len(found.result.brickset.bricks) == 9
+    assert len(found.result.brickset.spared) == 6  # three forms
+    assert sum(bool(each.like) for each in found.result.bricks) == 6
+    for each in found.models:
+        assert each.estimate_ms == pytest.approx(each.measured_ms, rel=1e-5)
+    assert sum(each.half_width > 0.2 for each in found.models) == 6  # which nobody could know
+    assert found.speedups.paper.speedup > 2.5
 
 
 @pytest.mark.parametrize("drift", ["no", "yes"])

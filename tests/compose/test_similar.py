@@ -1,0 +1,111 @@
+"""Bricks that are alike but for their size: which are timed, and what they tell of others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.analysis import Volume, form
+from dlbricks_core.bricks import Brick
+from dlbricks_core.compose import Segmented, Similar
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.measure.protocols import PROTOCOLS
+
+PROTOCOL = PROTOCOLS["interleaved"]
+
+
+def conv(inputs, outputs, size=14, kernel=3, dtype="float32", groups=1, op="Conv", domain=""):
+    """A convolution that keeps its map's size."""
+    tensors = {
+        "x": TensorSpec(dtype, (1, inputs, size, size)),
+        "w": TensorSpec(dtype, (outputs, inputs // groups, kernel, kernel)),
+        "y": TensorSpec(dtype, (1, outputs, size, size)),
+    }
+    shape = {"kernel_shape": (kernel, kernel), "strides": (1, 1), "dilations": (1, 1)}
+    layer = Layer(op, ("x", "w"), ("y",), {**shape, "group": groups}, domain)
+    return Model("conv", (layer,), ("x",), ("y",), tensors, weights=frozenset({"w"}))
+
+
+def bricks(**models):
+    return {name: Brick(name, model) for name, model in models.items()}
+
+
+def latency(*samples, call_ms=0.0):
+    return Latency(samples, PROTOCOL, call_ms)
+
+
+def test_one_of_similar_bricks_is_timed_the_smallest():
+    found = bricks(large=conv(64, 64), small=conv(48, 48), huge=conv(256, 256))
+    assert set(Similar().to_time(found)) == {"small", "huge"}
+    assert set(Segmented().to_time(found)) == set(found)
+
+
+def test_operations_and_memory_decide_what_an_inferred_brick_takes():
+    found = bricks(small=conv(32, 32), large=conv(32, 64))
+    told = Similar().complete(found, {"small": latency(3.0, call_ms=1.0)})
+    small, large = (Volume.of(found[name].model) for name in ("small", "large"))
+    ratio = (large.flops / small.flops) ** 0.7 * (large.nbytes / small.nbytes) ** 0.3
+    assert large.flops == 2 * small.flops
+    assert told["large"].ms == pytest.approx(1.0 + 2.0 * ratio)
+    assert (told["large"].like, told["large"].samples_ms) == ("small", ())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        conv(32, 32, kernel=1),
+        conv(32, 32, dtype="float16"),
+        conv(32, 32, groups=32),
+        conv(32, 32, groups=4),
+        conv(36, 36),
+        conv(32, 32, op="ConvTranspose"),
+    ],
+    ids=["kernel", "type", "depthwise", "groups", "no whole blocks", "operator"],
+)
+def test_what_has_another_form_tells_nothing(other):
+    found = bricks(one=conv(32, 32), other=other)
+    assert set(Similar().to_time(found)) == {"one", "other"}
+    assert "other" not in Similar().complete(found, {"one": latency(3.0)})
+
+
+def test_layers_that_a_framework_made_have_the_operations_of_the_standards():
+    plain = Volume.of(conv(32, 64))
+    assert Volume.of(conv(32, 64, op="FusedConv", domain="com.microsoft")) == plain
+    assert Volume.of(conv(32, 64, domain="com.microsoft.nchwc")) == plain
+    assert Volume.of(conv(32, 64, op="Strange", domain="com.example")).flops == 1
+
+
+def test_what_failed_is_told_by_another_that_did_not():
+    found = bricks(a=conv(32, 32), b=conv(40, 40), c=conv(48, 48))
+    assert set(Similar().to_time(found)) == {"a"}
+    told = Similar().complete(found, {"b": latency(2.0)})
+    assert {name: each.like for name, each in told.items() if name != "b"} == {"a": "b", "c": "b"}
+
+
+def test_an_inferred_latency_is_less_certain_than_its_source():
+    found = bricks(small=conv(32, 32), large=conv(32, 64))
+    source = latency(*np.linspace(2.9, 3.1, 20))
+    told = Similar().complete(found, {"small": source})["large"]
+    scatter, all_of_it = interval(told.replicates), interval(told.plausible)
+    assert np.diff(scatter) / told.ms == pytest.approx(
+        np.diff(interval(source.replicates)) / source.ms
+    )
+    assert all_of_it[0] < 0.8 * told.ms < told.ms < 1.25 * told.ms < all_of_it[1]
+    again = Similar().complete(found, {"small": source})["large"]
+    assert np.array_equal(again.plausible, told.plausible)
+
+
+channels = st.integers(1, 40).map(lambda n: 8 * n)
+
+
+@given(st.lists(st.tuples(channels, channels, st.sampled_from([7, 14, 28])), min_size=1))
+def test_every_brick_is_timed_or_close_to_one_that_is(sizes):
+    found = bricks(**{str(size): conv(*size) for size in sizes})
+    timed = Similar().to_time(found)
+    told = Similar().complete(found, {name: latency(1.0) for name in timed})
+    assert told.keys() == found.keys()
+    for name in found.keys() - timed:
+        one, other = found[name].model, found[told[name].like].model
+        assert form(one) == form(other)
+        assert Volume.of(one).distance(Volume.of(other)) <= Similar.farthest
