@@ -19,6 +19,7 @@ from dlbricks_core.bricks.power import activation_powers
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, numpy_dtype
 from dlbricks_core.ir.parameters import INDEX_INPUTS, PARAMETER_INPUTS
+from dlbricks_core.ir.tensors import aligned_empty
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ _POSITIVE = _Range(0.5, 1.5)
 _INSIDE_UNIT = _Range(0.1, 0.9)
 _ABOVE_ONE = _Range(1.1, 1.9)
 _SCALE = _Range(0.01, 0.02)
+
+_DRAWN = 1_048_573
+"""Floats that are drawn for one tensor at most. A prime: no two rows of a matrix are alike."""
 
 _Rule = Callable[[Layer, TensorSpec], _Range]
 
@@ -280,7 +284,14 @@ def _activations(interval: _Range, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def _floats(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    values = rng.random(shape, dtype=np.float32)
-    values *= interval.high - interval.low
-    values += interval.low
+    """Floats that repeat after so many: drawing all of a large weight takes longer than a run."""
+    values = aligned_empty(shape, np.dtype(np.float32))
+    flat = values.reshape(-1)
+    drawn = flat[:_DRAWN]
+    rng.random(dtype=np.float32, out=drawn)
+    drawn *= interval.high - interval.low
+    drawn += interval.low
+    for start in range(_DRAWN, flat.size, _DRAWN):
+        rest = flat[start : start + _DRAWN]
+        rest[:] = drawn[: rest.size]
     return values

@@ -31,6 +31,26 @@ _ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnu
               "int2": "int2", "uint2": "uint2"}  # fmt: skip
 
 
+CACHE_LINE = 64
+"""Bytes; the longest vector of a processor as well."""
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array, not filled, that begins on a cache line as frameworks' own memory does.
+
+    numpy's begin where they may: every long vector that is read then lies on two lines.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = np.empty(nbytes + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    return memory[start : start + nbytes].view(dtype).reshape(shape)
+
+
+def is_aligned(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the array is contiguous and begins on a cache line."""
+    return bool(array.flags.c_contiguous) and array.ctypes.data % CACHE_LINE == 0
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy type that holds elements of the IR type ``name``."""
     if name == "string":

@@ -6,6 +6,7 @@ from dlbricks_core.bricks import BrickSet, extract, materialize
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec, to_onnx
+from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
 
 TINY = np.finfo(np.float32).tiny
@@ -40,6 +41,21 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(residual):
     )
     assert first == second
     assert first != other
+
+
+def test_weights_begin_on_a_cache_line(residual):
+    assert all(is_aligned(weight) for weight in materialize(residual()).weights.values())
+    assert not is_aligned(np.zeros(100, np.uint8)[1:])
+
+
+def test_a_large_weight_repeats_values_but_no_row():
+    shapes = {"x": f(1, 1100), "w": f(1100, 2000)}
+    model = single("MatMul", shapes, {"y": f(1, 2000)}, weights=("w",))
+    weight = materialize(model).weights["w"]
+    assert weight.var() == pytest.approx(1 / 1100, rel=0.01)
+    assert abs(weight.mean()) < 1e-3
+    assert len(np.unique(weight)) < 0.6 * weight.size
+    assert len(np.unique(weight, axis=0)) == 1100
 
 
 @pytest.mark.parametrize("name", ["resnet50", "inception_v2", "shufflenet"])

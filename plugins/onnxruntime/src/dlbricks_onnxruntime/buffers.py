@@ -12,6 +12,7 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir.tensors import aligned_empty
 
 #: Layers that write over one of their inputs when nobody else needs it, and which ones; as
 #: registered with ``MayInplace`` in ONNX Runtime 1.31. A fused sum copies it otherwise.
@@ -25,9 +26,6 @@ _IN_PLACE: dict[str, tuple[int, ...]] = {
 #: Layers whose result is their first input under another shape (``Alias``). Where the result
 #: has a place of its own, they copy.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-
-_ALIGNMENT = 64
-"""Bytes: a cache line, and the longest vector of a processor."""
 
 
 def places(model: Model) -> dict[str, str]:
@@ -87,13 +85,8 @@ def _end(name: str, following: Mapping[str, str]) -> str:
 
 
 def aligned(array: Array) -> Array:
-    """A copy that begins on a cache line, as ONNX Runtime's own memory does.
-
-    numpy's begins where it may: every long vector that is read then lies on two lines.
-    """
-    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    """A copy that begins on a cache line, as ONNX Runtime's own memory does."""
+    copy = aligned_empty(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
 

@@ -11,7 +11,7 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, to_onnx
-from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 
 QUIET = 4
@@ -61,7 +61,11 @@ def create_session(
     """
     specs = model.tensors
     large = [name for name in sorted(model.weights) if _handed_over(specs[name])]
-    values = tuple(value_of(specs[name], aligned(weights[name])) for name in large)
+    arrays = {name: weights[name] for name in large}
+    values = tuple(
+        value_of(specs[name], array if is_aligned(array) else aligned(array))
+        for name, array in arrays.items()
+    )
     if large:
         options.add_external_initializers(large, list(values))
     serialized = to_onnx(model, weights, frozenset(large)).SerializeToString()
