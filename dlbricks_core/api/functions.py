@@ -87,7 +87,7 @@ def time(
         runs: Runs of each brick; ``None`` for as many as ``precision`` needs.
         threads: For one operator; ``None`` for the physical cores available.
         **more: Further fields of :class:`dlbricks_core.workflows.MeasureOptions`:
-            ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``,
+            ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``, ``retry_failed``,
             ``precision`` (0.01 is 1%), ``budget_s``.
     """
     options = _measure_options(backend, runs, threads, more)
@@ -167,7 +167,8 @@ def compare(
         runs: As for :func:`time`.
         threads: As for :func:`time`.
         backend_options: For each backend that needs some.
-        **more: ``protocol``, ``seed``, ``timeout_s``, ``force``, ``precision``, ``budget_s``.
+        **more: ``protocol``, ``seed``, ``timeout_s``, ``force``, ``retry_failed``,
+            ``precision``, ``budget_s``.
     """
     chosen = backend_options or {}
     options = [

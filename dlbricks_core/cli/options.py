@@ -260,6 +260,7 @@ timing_options = _group(
         help="Seconds that a network may take to load or to run once.",
     ),
     click.option("--force", is_flag=True, help="Measure again what the store holds."),
+    click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
 )
 
 store_option = click.option(
@@ -356,6 +357,7 @@ def _measure_options(
         seed=values["seed"],
         timeout_s=values.get("timeout_s", 120.0),
         force=values.get("force", False),
+        retry_failed=values.get("retry_failed", False),
         precision=values.get("precision"),
         budget_s=values.get("budget_s"),
     )

@@ -33,6 +33,7 @@ class MeasureOptions:
         seed: Of weights and inputs.
         timeout_s: Longest time that a network may take to load or to run once.
         force: Whether to measure again what the store holds.
+        retry_failed: Whether to try again what failed before.
 
     Raises:
         DLBricksError: If some of it is out of range, or contradicts another part.
@@ -46,6 +47,7 @@ class MeasureOptions:
     seed: int = 0
     timeout_s: float = 120.0
     force: bool = False
+    retry_failed: bool = False
     precision: float | None = None
     budget_s: float | None = None
 

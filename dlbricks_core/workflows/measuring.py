@@ -74,7 +74,7 @@ def measure(
     each of the models, and latencies of whole models; without models, of each target.
 
     A target whose measurement failed before is reported, not tried again, unless
-    ``options.force`` says so.
+    ``options.force`` or ``options.retry_failed`` says so.
     """
     sweeps = [list(targets)]
     return measure_side_by_side(sweeps, [context], options, store, observer, models)[0]
@@ -165,6 +165,8 @@ def _plan(
     wanted = {context.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
     if options.force:
         store.forget(wanted)
+    elif options.retry_failed:
+        store.forget(key for key, found in store.get(wanted).items() if found.failure)
     store.remember_system(context.system.fingerprint, context.system.to_dict())
     plan = _Plan(context, wanted, store.get(wanted))
     for key, target in wanted.items():
@@ -172,7 +174,7 @@ def _plan(
         if target.brick.opaque:
             plan.outcome.failures[key] = target.brick.opaque
         elif found is not None and found.failure:
-            plan.outcome.failures[key] = f"{found.failure} (earlier; --force tries again)"
+            plan.outcome.failures[key] = f"{found.failure} (earlier; --retry-failed tries again)"
     too_few = plan.too_few(models)
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)

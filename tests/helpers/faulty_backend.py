@@ -40,7 +40,20 @@ def raise_error():
     raise RuntimeError("kernel not found")
 
 
-FAULTS = {"Crash": crash, "Leave": leave, "Hang": hang, "Exhaust": exhaust, "Raise": raise_error}
+def raise_while_ill():
+    """Fails until the file is there whose path the environment tells."""
+    if not Path(os.environ["FAULTY_WELL"]).exists():
+        raise RuntimeError("still ill")
+
+
+FAULTS = {
+    "IllForNow": raise_while_ill,
+    "Crash": crash,
+    "Leave": leave,
+    "Hang": hang,
+    "Exhaust": exhaust,
+    "Raise": raise_error,
+}
 
 SLOW_S = 0.4
 
@@ -92,7 +105,8 @@ class FaultyBackend(Backend):
         return "1.0"
 
     def environment(self, settings):
-        return {"PYTHONPATH": str(Path(__file__).parent)}
+        well = os.environ.get("FAULTY_WELL", "")
+        return {"PYTHONPATH": str(Path(__file__).parent), "FAULTY_WELL": well}
 
     def timer(self, settings):
         return FaultyTimer()
