@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -77,10 +78,15 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
     plugins = discover(kind, base)
     named = [plugin for plugin in plugins if plugin.name == name]
     if not named:
-        known = ", ".join(dict.fromkeys(p.name for p in plugins if not p.problem)) or "none"
+        known = list(dict.fromkeys(p.name for p in plugins if not p.problem))
+        meant = get_close_matches(name, known, 1)
+        cure = (
+            f"Did you mean {meant[0]}?"
+            if meant
+            else f"A {kind} comes with a plugin: pip install dlbricks-{name}"
+        )
         raise PluginError(
-            f"unknown {kind} {name!r}",
-            hint=f"Usable here: {known}. A {kind} comes with a plugin: pip install dlbricks-{name}",
+            f"unknown {kind} {name!r}", hint=f"Usable here: {', '.join(known) or 'none'}. {cure}"
         )
     if named[0].problem:
         raise PluginError(f"{kind} {name!r}: {named[0].problem}", hint=named[0].cure)

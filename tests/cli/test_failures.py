@@ -66,7 +66,11 @@ def test_one_bad_model_among_good_ones_is_found_before_any_timing(dlbricks, save
 
 def test_unknown_names(dlbricks, save):
     model = save("good", "Relu")
-    check_refused(dlbricks("--backend", "caffe", model), "unknown backend 'caffe'", "onnxruntime")
+    check_refused(
+        dlbricks("--backend", "caffe", model), "unknown backend 'caffe'", "onnxruntime",
+        "pip install dlbricks-caffe",
+    )  # fmt: skip
+    check_refused(dlbricks("--backend", "onnxruntim", model), "Did you mean onnxruntime?")
     check_refused(dlbricks(*QUICK, model, "--composer", "best"), "unknown composer", "sequential")
     check_refused(dlbricks(*QUICK, "zoo:x"), "neither a file nor a model collection", "onnx:")
     check_refused(dlbricks(*QUICK, "onnx:resnet51"), "no model 'resnet51'", "light_resnet50")
