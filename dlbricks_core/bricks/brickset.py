@@ -148,6 +148,11 @@ class BrickSet:
         return cut
 
     @property
+    def timed(self) -> int:
+        """Number of bricks that have to be timed."""
+        return len(self.bricks) - len(self.spared)
+
+    @property
     def unique_layers(self) -> int:
         """Number of different layers over all models."""
         return len({s for cut in self.models for s in cut.layer_signatures})

@@ -77,7 +77,7 @@ def totals(bricks: BrickSet) -> dict[str, int]:
         "layers": bricks.layers,
         "unique_layers": bricks.unique_layers,
         "unique_bricks": len(bricks.bricks),
-        "timed_bricks": len(bricks.bricks) - len(bricks.spared),
+        "timed_bricks": bricks.timed,
     }
 
 

@@ -68,9 +68,9 @@ def print_study(console: Console, study: Study, folder: Path) -> None:
     )
     console.print(_ways(study))
     console.print(
-        "Geo. mean, MAPE: of estimate/measured, over the models. Speedup: one run of\n"
-        "each model over one of each unique brick, as in the paper. Wall: by seconds\n"
-        "spent, loading included."
+        "Bricks: those that are timed. Geo. mean, MAPE: of estimate/measured, over the\n"
+        "models. Speedup: one run of each model over one of each brick, as in the paper.\n"
+        "Wall: by seconds spent, loading included."
     )
     if comparable(study):
         console.print(_published(study))
@@ -94,7 +94,7 @@ def _ways(study: Study) -> Table:
             shown.add_section()
         shown.add_row(
             label(way, study),
-            f"{len(way.result.brickset.bricks):,}",
+            f"{way.result.brickset.timed:,}",
             *_figures(way),
             *(f"{each.speedup:.2f}x" if each else "-" for each in definitions(way).values()),
         )

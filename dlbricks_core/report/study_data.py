@@ -18,8 +18,8 @@ def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
     """A study as the JSON object that scripts read.
 
     ``models``, ``totals`` and ``similarity`` are what ``dlbricks analyze`` writes, with each
-    model's measured latency added. ``evaluations`` holds the paper's way by granularity and
-    the default composer last. Errors and shares are fractions: 0.03 is 3%.
+    model's measured latency added. ``evaluations`` holds the paper's way by granularity,
+    then the default composer and the fastest. Errors and shares are fractions: 0.03 is 3%.
 
     Args:
         study: What was found out.

@@ -124,9 +124,9 @@ def _latency_plot(models: Sequence[ModelResult]) -> Markup | None:
 
 
 def _normalized_plot(study: Study) -> Markup | None:
-    """The smallest and the largest granularity, and the default; the table has them all."""
+    """The smallest and the largest granularity, and our own; the table has them all."""
     ends = {min(study.by_granularity), max(study.by_granularity)}
-    shown = [*(study.by_granularity[end] for end in sorted(ends)), study.default]
+    shown = [*(study.by_granularity[end] for end in sorted(ends)), *study.by_composer.values()]
     rows = [i for i, models in enumerate(_by_model(study)) if any(m.normalized for m in models)]
     if not rows:
         return None
@@ -162,10 +162,15 @@ def _curve(study: Study, figure: Callable[[Evaluation], float | None]) -> Curve 
     return Curve(values) if values else None
 
 
-def _level(study: Study, figure: Callable[[Evaluation], float | None]) -> Curve | None:
-    """The same of the default composer."""
-    value = figure(study.default)
-    return None if value is None else Curve({0: value}, level=True)
+def _lines(
+    study: Study, figure: Callable[[Evaluation], float | None], more: str = ""
+) -> dict[str, Curve | None]:
+    """A figure of the paper's way by granularity, and as levels that of our own composers."""
+    found: dict[str, Curve | None] = {f"sequential{more}": _curve(study, figure)}
+    for name, way in study.by_composer.items():
+        value = figure(way)
+        found[f"{name}{more}"] = None if value is None else Curve({0: value}, level=True)
+    return found
 
 
 def _paper(study: Study, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
@@ -199,8 +204,7 @@ def _means_plot(study: Study) -> Markup | None:
     return _drawn(
         "means",
         {
-            "sequential": _curve(study, mean),
-            study.default.result.cut_options.composer: _level(study, mean),
+            **_lines(study, mean),
             **_paper(study, 11, "geometric mean of"),
         },
         "geometric mean (1: they agree)",
@@ -216,8 +220,7 @@ def _errors_plot(study: Study) -> Markup | None:
     return _drawn(
         "mape",
         {
-            "sequential": _curve(study, error),
-            study.default.result.cut_options.composer: _level(study, error),
+            **_lines(study, error),
             **_paper(study, 11, "mean absolute error"),
         },
         "mean absolute error in %",
@@ -227,11 +230,9 @@ def _errors_plot(study: Study) -> Markup | None:
 
 
 def _shares_plot(study: Study) -> Markup | None:
-    composer = study.default.result.cut_options.composer
     series: dict[str, Curve | None] = {}
-    for name, draw in (("sequential", _curve), (composer, _level)):
-        for tolerance in TOLERANCES:
-            series[f"{name}, ±{tolerance:.0%}"] = draw(study, _share(tolerance))
+    for tolerance in TOLERANCES:
+        series |= _lines(study, _share(tolerance), f", ±{tolerance:.0%}")
     series |= _paper(study, 11, "models within ±10%", ", ±10%")
     return _drawn(
         "shares",
@@ -251,11 +252,9 @@ def _share(tolerance: float) -> Callable[[Evaluation], float | None]:
 
 
 def _speedups_plot(study: Study) -> Markup | None:
-    composer = study.default.result.cut_options.composer
     series: dict[str, Curve | None] = {}
-    for name, draw in (("sequential", _curve), (composer, _level)):
-        for definition, title in (("paper", "one run each"), ("wall_clock", "wall-clock")):
-            series[f"{name}, {title}"] = draw(study, _speedup(definition))
+    for definition, title in (("paper", "one run each"), ("wall_clock", "wall-clock")):
+        series |= _lines(study, _speedup(definition), f", {title}")
     series |= _paper(study, 12, "benchmarking speedup")
     return _drawn(
         "speedups",

@@ -112,6 +112,7 @@ def granularities(study: Study) -> Iterator[Row]:
             "layers": bricks.layers,
             "bricks": sum(len(cut.occurrences) for cut in bricks.models),
             "unique_bricks": len(bricks.bricks),
+            "timed_bricks": bricks.timed,
             "geometric_mean": way.geometric_mean,
             "mape": way.mape,
             "within_5_percent": way.within(TOLERANCES[0]),
@@ -139,7 +140,8 @@ def speedups(study: Study) -> Iterator[Row]:
 def bricks(study: Study) -> Iterator[Row]:
     """The latencies that the estimates and speedups rest on: unique bricks of each way."""
     for way in ways(study):
-        compared = {s for each in way.models for s in each.model.cut.counts}
+        timed = way.result.timed
+        compared = {timed.get(s, s) for each in way.models for s in each.model.cut.counts}
         for brick in way.result.bricks:
             if brick.brick.signature in compared and brick.latency:
                 yield {

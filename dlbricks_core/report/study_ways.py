@@ -10,14 +10,15 @@ from dlbricks_core.workflows import Evaluation, Failure, Study
 
 
 def ways(study: Study) -> list[Evaluation]:
-    """The paper's chains and sums by granularity, then the default composer."""
-    return [*study.by_granularity.values(), study.default]
+    """The paper's chains and sums by granularity, then DLBricks' own composers."""
+    return [*study.by_granularity.values(), *study.by_composer.values()]
 
 
 def label(way: Evaluation, study: Study) -> str:
     """What a way is called in tables: ``G=3``, or the composer's name."""
     options = way.result.cut_options
-    return options.composer if way is study.default else f"G={options.granularity}"
+    own = options.composer in study.by_composer
+    return options.composer if own else f"G={options.granularity}"
 
 
 def finest(study: Study) -> Evaluation:

@@ -116,7 +116,7 @@ def _print_totals(console: Console, result: RunResult) -> None:
     console.print(
         f"{_count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({share:.0%}); "
         f"{_count(len(bricks.bricks), 'unique brick')}"
-        f"{f', {len(bricks.bricks) - len(bricks.spared):,} timed' if bricks.spared else ''}."
+        f"{f', {bricks.timed:,} timed' if bricks.spared else ''}."
     )
     if result.benchmarking:
         b = result.benchmarking

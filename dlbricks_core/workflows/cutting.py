@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, BenchSettings
@@ -40,11 +41,17 @@ def cut_models(
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(models, granularity, strategy, answers.executed)
-    brickset.spared = frozenset(brickset.bricks.keys() - composer.to_time(brickset.bricks))
+    brickset = sparing(brickset, composer)
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     return brickset, asking_s
+
+
+def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
+    """The same bricks, without timing those that the composer tells from others."""
+    spared = brickset.bricks.keys() - composer.to_time(brickset.bricks)
+    return replace(brickset, spared=frozenset(spared))
 
 
 @dataclass

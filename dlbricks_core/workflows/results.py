@@ -54,6 +54,7 @@ class CutOptions:
 
 
 DEFAULT_COMPOSER = "segmented"
+FASTEST_COMPOSER = "similar"
 PAPER_COMPOSER = "sequential"
 
 

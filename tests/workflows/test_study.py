@@ -49,6 +49,16 @@ def test_each_granularity_is_an_evaluation_of_its_own(found, models):
     assert found.default.result.cut_options == CutOptions.chosen(None, None, None)
 
 
+def test_the_fastest_composer_takes_fewer_of_the_defaults_bricks(found):
+    default, fastest = found.by_composer["segmented"].result, found.by_composer["similar"].result
+    assert fastest.brickset.bricks.keys() == default.brickset.bricks.keys()
+    assert 0 < fastest.effort.networks["brick"] == fastest.brickset.timed < default.brickset.timed
+    latencies = {each.brick.signature: each.latency.ms for each in default.bricks}
+    for each in fastest.bricks:
+        if not each.like:
+            assert each.latency.ms == latencies[each.brick.signature]
+
+
 def test_what_each_granularity_cost_is_told_apart(found):
     for evaluation in found.by_granularity.values():
         effort = evaluation.result.effort
