@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 _INK, _SOFT, _RULE = "#010101", "#020202", "#030303"
-_SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406")
+_SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407")
 #: Colours of the figure, which stand for variables of the page's style sheet.
 _VARIABLES = {
     _INK: "var(--ink)",
@@ -25,7 +25,7 @@ _VARIABLES = {
 }
 _PARTS = (*_SERIES[:5], _RULE)
 #: Told apart by shape as well: colours may not be seen.
-_MARKERS = "osD^vP"
+_MARKERS = "osD^vPX"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
