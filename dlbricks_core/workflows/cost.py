@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.precision import FEWEST
+from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import Kind, Measurement
 from dlbricks_core.workflows.results import Benchmarking, ModelResult, RunResult
 
@@ -22,7 +23,8 @@ class Speedups:
         paper: One run of each whole model over one run of each unique brick.
         wall_clock: Seconds spent on whole models over seconds spent on bricks, loading
             included; ``None`` unless this run took all of the samples. What failed is
-            part of it: its seconds were spent.
+            part of it: its seconds were spent. Models that differ in their weights alone
+            are timed once; the seconds count for each of them.
         equal_precision: The same, with the runs that both sides would need until the
             intervals are as narrow as ``precision``; see :func:`at_precision`.
         precision: Half-width of the 90% intervals, relative to the latency.
@@ -45,9 +47,10 @@ class Speedups:
         known = all(_taken_now(result, kind) for kind in ("model", "brick"))
         both = known and bool(models)
         seconds = result.effort.seconds
+        models_s = seconds["model"] + _again_s(result, models)
         return cls(
             paper=result.benchmarking,
-            wall_clock=Benchmarking(seconds["model"], seconds["brick"]) if both else None,
+            wall_clock=Benchmarking(models_s, seconds["brick"]) if both else None,
             equal_precision=at_precision(result, models, precision) if both else None,
             precision=precision,
         )
@@ -69,29 +72,31 @@ def at_precision(
 
     Args:
         result: Of a run that took all of its samples itself.
-        models: Those of its models that have an estimate and a measured latency; one that
-            occurs twice is timed once.
+        models: Those of its models that have an estimate and a measured latency.
         precision: Relative half-width to reach.
     """
-    wholes: dict[str, Latency] = {}
+    wholes: list[Latency] = []
     factors: dict[str, float] = {}
     for model in models:
         assert model.measured is not None
-        wholes[model.cut.whole.signature] = model.measured
+        wholes.append(model.measured)
         factor = _factor(relative_half_width(model.estimate.scatter_ms), precision)
         for signature in {result.timed.get(each, each) for each in model.cut.counts}:
             factors[signature] = max(factors.get(signature, 0.0), factor)
+    loading_s = Effort.of(_again(result, models)).loading["model"]
     largest = max(factors.values(), default=0.0)
     whole_runs = [
         (whole, _factor(relative_half_width(interval(whole.replicates)), precision))
-        for whole in wholes.values()
+        for whole in wholes
     ]
     brick_runs = [
         (each.latency, factors.get(each.brick.signature, largest))
         for each in result.bricks
         if each.latency and not each.like
     ]
-    return Benchmarking(_side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs))
+    return Benchmarking(
+        loading_s + _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)
+    )
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:
@@ -115,6 +120,24 @@ def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Latency, float]]
         number = max(math.ceil(len(latency.samples_ms) * factor), FEWEST)
         seconds += number * (float(np.mean(latency.samples_ms)) / 1e3 + besides_s)
     return seconds
+
+
+def _again_s(result: RunResult, models: Sequence[ModelResult]) -> float:
+    """What timing them once more would take, for models that are equal but for their weights."""
+    return Effort.of(_again(result, models)).seconds["model"]
+
+
+def _again(result: RunResult, models: Sequence[ModelResult]) -> list[Measurement]:
+    """Measurements of whole models that stand for one more model, each time that they do."""
+    seen: set[str] = set()
+    found = []
+    for model in models:
+        signature = model.cut.whole.signature
+        if signature in seen:
+            key = result.context.key(signature, "model")
+            found.append(result.outcome.measurements[key])
+        seen.add(signature)
+    return found
 
 
 def _measured(result: RunResult, kind: Kind) -> list[Measurement]:

@@ -1,6 +1,7 @@
 """Figures of an evaluation, computed by hand from runs that are made up."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,14 +188,20 @@ def test_costs_at_equal_precision(made, chain):
     assert runs_needed(other, 0.02) == FEWEST
 
 
-def test_a_network_that_is_named_twice_counts_twice_but_costs_once(made, chain):
+def test_models_that_are_equal_but_for_their_weights_count_each(made, chain):
     for name in ("one", "two"):
         cut = made.model(chain("Relu", name=name), 105.0, 1.0, [100.0] * 10)
+    key = made.context.key(cut.whole.signature, "model")
+    (first, *rest) = made.outcome.measurements[key].samples
+    samples = (replace(first, spent_s=0.5, loading_s=2.0), *rest)
+    made.outcome.measurements[key] = replace(made.outcome.measurements[key], samples=samples)
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10)
     result = made.run({"model": 3.0, "brick": 3.0}, {"model": 10, "brick": 10}, loading=2.0)
     found = Evaluation.of(result)
     assert [m.name for m in found.models] == ["one", "two"]
-    assert found.speedups.equal_precision.models_s == pytest.approx(2.0 + FEWEST * 0.1)
+    assert found.speedups.equal_precision.models_s == pytest.approx(2 * (2.0 + FEWEST * 0.1))
+    assert found.speedups.wall_clock.models_s == pytest.approx(3.0 + 2.5)
+    assert found.speedups.wall_clock.bricks_s == 3.0
 
 
 def test_costs_are_unknown_where_samples_came_from_the_store(made, chain):
