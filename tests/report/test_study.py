@@ -80,3 +80,13 @@ def test_tables(studied):
 
 def test_the_version_is_on_the_page(studied):
     assert f"by DLBricks {dlbricks.__version__}" in study_page(studied[0])
+
+
+def test_models_that_differ_in_their_weights_alone_count_each(studied):
+    """As in the paper's definition of the benchmarking speedup."""
+    way = studied[0].by_granularity[1]
+    one, other = way.models
+    assert one.measured_ms == other.measured_ms
+    assert way.speedups.paper.models_s == pytest.approx(2 * one.measured_ms / 1e3)
+    bricks_s = sum(each.latency.ms for each in way.result.bricks) / 1e3
+    assert way.speedups.paper.bricks_s == pytest.approx(bricks_s)
