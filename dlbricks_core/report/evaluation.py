@@ -72,6 +72,12 @@ def _print_figures(console: Console, evaluation: Evaluation) -> None:
         f"Intervals: {evaluation.coverage:.0%} contain the measured latency; "
         f"median half-width ±{evaluation.median_half_width:.2%}."
     )
+    bricks = evaluation.result.brickset
+    if bricks.spared:
+        console.print(
+            f"{bricks.timed:,} of {len(bricks.bricks):,} unique bricks timed; similar ones tell "
+            "the others."
+        )
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:

@@ -119,3 +119,17 @@ def test_where_the_backend_does_not_tell_what_it_executes_the_model_says_so(dlbr
     assert [missing["layers"] for missing in integers["missing"]] == [["Abs", "Relu"]]
     assert "integers: cut as it is" in done.out + done.err
     assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
+
+
+def test_the_fastest_composer_says_what_it_timed(dlbricks, read):
+    fastest = ("--composer", "similar", "--runs", "2")
+    done = dlbricks("evaluate", *NETWORKS, *QUICK, *fastest, "--json", "e.json")
+    assert done.status == 0, done.err
+    data = read("e.json")
+    told = [each for each in data["bricks"] if each["like"]]
+    unique, timed = data["totals"]["unique_bricks"], data["totals"]["timed_bricks"]
+    assert 0 < len(told) == unique - timed
+    assert f"{timed} of {unique} unique bricks timed" in done.out
+    sampled = {each["signature"] for each in data["bricks"] if each["samples_ms"]}
+    assert {each["like"] for each in told} <= sampled
+    assert all(each["latency_ms"] > 0 and not each["samples_ms"] for each in told)
