@@ -61,7 +61,8 @@ def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
             second = sorted(net(brick, name) for name in ALL)[1]
             assert value * net(brick, brick["fastest"]) == pytest.approx(second)
             low, high = brick["margin"]["interval"]
-            assert brick["clear"] == (low > 1)
+            # The second may be slower beyond doubt where a third, that scatters more, is not.
+            assert low > 1 or not brick["clear"]
     for model in data["models"]:
         measured = {n: model["backends"][n]["measured_ms"] for n in ALL}
         assert model["fastest"] == min(measured, key=measured.get)
