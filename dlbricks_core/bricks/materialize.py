@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,12 +147,13 @@ _ZERO_POINTS = {
 }  # fmt: skip
 
 
-def materialize(model: Model, seed: int = 0) -> Network:
+def materialize(model: Model, seed: int = 0, without: Collection[str] = ()) -> Network:
     """Gives a model values to run on; the same arguments give the same values.
 
     Args:
         model: In canonical form, without opaque layers.
         seed: Of the random generator.
+        without: Weights that need no values.
 
     Raises:
         ModelError: If a layer is opaque or a tensor's type has no values to draw.
@@ -163,7 +164,7 @@ def materialize(model: Model, seed: int = 0) -> Network:
     draw = _Drawer(model, seed)
     return Network(
         model=model,
-        weights={name: draw(name) for name in sorted(model.weights)},
+        weights={name: draw(name) for name in sorted(model.weights) if name not in without},
         inputs={name: draw(name) for name in model.inputs},
     )
 

@@ -48,7 +48,8 @@ class Bench:
     Attributes:
         call_ms: What a call of the timer cost when that was last measured.
 
-    Benches take turns: none calls its worker before that of the last one has come to rest.
+    Benches that time take turns: none calls its worker before that of the last one has come
+    to rest.
 
     Every method that names a network may raise :class:`DLBricksError` with the reason
     why it failed; the bench itself then is ready for the next network. Those that were
@@ -65,6 +66,7 @@ class Bench:
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
+        self._ready = False
         self._in_worker: set[str] = set()
         self.call_ms: float | None = None
 
@@ -128,9 +130,13 @@ class Bench:
             self._call("unload", key)
 
     def executed(self, model: Model) -> Model:
-        """What the backend makes of a whole model before it runs it."""
-        settings = self._settings
-        made: Model = self._call("executed", self._target, model, settings.backend, settings.seed)
+        """What the backend makes of a whole model before it runs it.
+
+        Nothing is timed for that, so several benches may be asked at once.
+        """
+        settings, worker = self._settings, self._launched()
+        asked = self._target, model, settings.backend, settings.seed
+        made: Model = self._answer(worker, "executed", *asked, timeout=settings.timeout_s)
         return made
 
     def profile(self, model: Model, runs: int, latency_ms: float) -> Profile:
@@ -171,30 +177,40 @@ class Bench:
         if Bench._last not in (None, worker):
             Bench._last.rest(_REST_TIMEOUT_S)
         Bench._last = worker
+        timeout = self._settings.timeout_s + extra_s
+        return self._answer(worker, method, *arguments, timeout=timeout)
+
+    def _answer(self, worker: WorkerProcess, method: str, *arguments: Any, timeout: float) -> Any:
         try:
-            return worker.call(method, *arguments, timeout=self._settings.timeout_s + extra_s)
+            return worker.call(method, *arguments, timeout=timeout)
         except WorkerError:
             self._discard()
             raise
 
     def _started(self) -> WorkerProcess:
-        if self._worker is None:
-            settings = self._settings.backend
-            worker = WorkerProcess(
-                "dlbricks_core.backends.host:TimerHost", self._backend.environment(settings)
-            )
+        """The worker with the framework imported, ready to time."""
+        worker = self._launched()
+        if not self._ready:
+            start = self._target, self._settings.backend, self._memory
             try:
-                worker.call("start", self._target, settings, self._memory, timeout=_START_TIMEOUT_S)
+                worker.call("start", *start, timeout=_START_TIMEOUT_S)
             except BaseException:
-                worker.kill()
+                self._discard()
                 raise
-            self._worker = worker
+            self._ready = True
+        return worker
+
+    def _launched(self) -> WorkerProcess:
+        if self._worker is None:
+            environment = self._backend.environment(self._settings.backend)
+            self._worker = WorkerProcess("dlbricks_core.backends.host:TimerHost", environment)
         return self._worker
 
     def _discard(self) -> None:
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
+            self._ready = False
             self._in_worker.clear()
 
     def close(self) -> None:
@@ -202,6 +218,7 @@ class Bench:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+            self._ready = False
 
     def __enter__(self) -> Bench:
         return self

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
@@ -11,6 +14,7 @@ from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.system import physical_cores_available
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, find_composer
@@ -65,16 +69,42 @@ class _Answers:
 def _ask(
     models: Sequence[Model], context: Context, options: MeasureOptions, observer: Observer
 ) -> _Answers:
-    observer.stage(f"Asking {context.backend.name} what it makes of the models", len(models))
-    settings = BenchSettings(context.settings, options.seed, options.timeout_s)
+    """Asks about as many models at once as there are cores: nothing is timed meanwhile."""
+    positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
+    observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
+    number = max(1, min(physical_cores_available(), len(positions)))
     answers = _Answers()
-    with Bench(context.plugin.target, context.backend, settings) as bench:
-        for position, model in enumerate(models):
-            if not any(layer.opaque for layer in model.layers):
-                try:
-                    answers.executed[position] = bench.executed(model)
-                except DLBricksError as error:
-                    answers.refused[position] = error.message
-                    observer.note(f"{model.name} is cut as it is: {error.message}")
-            observer.advance(model.name)
+    with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
+        idle = _benches(number, context, options, stack)
+        # Whatever ends the loop: nothing may begin once the benches are closed.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        found = pool.map(lambda position: _answer(models[position], idle), positions)
+        for position, answer in zip(positions, found, strict=True):
+            name = models[position].name
+            if isinstance(answer, DLBricksError):
+                answers.refused[position] = answer.message
+                observer.note(f"{name} is cut as it is: {answer.message}")
+            else:
+                answers.executed[position] = answer
+            observer.advance(name)
     return answers
+
+
+def _benches(
+    number: int, context: Context, options: MeasureOptions, stack: ExitStack
+) -> SimpleQueue[Bench]:
+    settings = BenchSettings(context.settings, options.seed, options.timeout_s)
+    idle: SimpleQueue[Bench] = SimpleQueue()
+    for _ in range(number):
+        idle.put(stack.enter_context(Bench(context.plugin.target, context.backend, settings)))
+    return idle
+
+
+def _answer(model: Model, idle: SimpleQueue[Bench]) -> Model | DLBricksError:
+    bench = idle.get()
+    try:
+        return bench.executed(model)
+    except DLBricksError as error:
+        return error
+    finally:
+        idle.put(bench)

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 
-from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import materialize
-from dlbricks_core.ir import Array, Model, dtype_name, read_model
-from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_onnxruntime.sessions import create_session, session_options, without_optimizations
+from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_onnxruntime.sessions import (
+    INLINE_BYTES,
+    is_large,
+    open_session,
+    session_options,
+    without_optimizations,
+)
 
 
 def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
     """What is left of a model after ONNX Runtime's optimizations, to be run without them.
 
-    ONNX Runtime saves its optimized graph. The layers' shapes are not all in there: one
-    run of it, with every tensor for an output, tells them.
+    ONNX Runtime saves its optimized graph. Large weights are zeros in it: nothing that is
+    asked for depends on them, and drawing, folding and saving them takes far longer.
 
     Args:
         model: In canonical form, without opaque layers.
         settings: Whose ``optimizations`` are applied.
-        seed: Of the weights, whose values decide nothing but what is folded.
+        seed: Of small weights and of inputs, whose values decide nothing but what is folded.
     """
-    network = materialize(model, seed)
+    large = frozenset(
+        name
+        for name in model.weights
+        if name not in model.constants and is_large(model.tensors[name])
+    )
+    network = materialize(model, seed, without=large)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-        options = _unpacked(session_options(settings))
-        path = saving(options, Path(folder))
-        create_session(named(model), network.weights, options)
-        proto = onnx.load(path, load_external_data=False)
-        values = _complete(proto, path, network, settings)
+        path = Path(folder) / "executed.onnx"
+        proto = to_onnx(named(model), network.weights, large)
+        proto = _optimized(proto, path, settings)
+        values = _complete(proto, path, network.inputs, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
-    computed = {name: value for name, value in values.items() if _may_be_sizes(value)}
+    computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
 
 
@@ -54,38 +65,87 @@ def named(model: Model) -> Model:
     return replace(model, layers=tuple(layers))
 
 
-def saving(options: ort.SessionOptions, folder: Path) -> Path:
-    """Where a session with these options will write the graph that it executes."""
-    path = folder / "executed.onnx"
+def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:
+    """The graph that a session saves at this path, with zeros for large weights again."""
+    options = _unpacked(session_options(settings))
     options.optimized_model_filepath = str(path)
-    options.add_session_config_entry(_WEIGHTS_FILE, "weights")
-    return path
+    _open(proto, path.with_name("model.onnx"), options)
+    found = onnx.load(path, load_external_data=False)
+    for tensor in found.graph.initializer:
+        if tensor.data_type in _FLOATS and len(tensor.raw_data) > INLINE_BYTES:
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+    return found
 
 
-_WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
+#: Large integers that were folded may be indices, and stay.
+_FLOATS = {DTYPE_NUMBERS[name] for name in ("bfloat16", "float16", "float32", "float64")}
+
+
+def _open(proto: ModelProto, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
+    """A session for a model whose external weights are zeros, all the same ones."""
+    largest = 0
+    for tensor in proto.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            largest = max(largest, _zeros(tensor))
+    with path.with_name(_ZEROS).open("wb") as file:
+        file.truncate(largest)  # takes no room on the disk
+    onnx.save(proto, path)
+    return open_session(str(path), options)
+
+
+_ZEROS = "zeros"
+
+
+def _zeros(tensor: TensorProto) -> int:
+    """Lets a weight begin where the file of zeros does; returns its bytes."""
+    spec = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
+    del tensor.external_data[:]
+    for key, value in ("location", _ZEROS), ("offset", "0"), ("length", str(spec.nbytes)):
+        tensor.external_data.add(key=key, value=value)
+    return spec.nbytes
 
 
 def _complete(
-    proto: ModelProto, path: Path, network: Network, settings: BackendSettings
+    proto: ModelProto, path: Path, inputs: Mapping[str, Array], settings: BackendSettings
 ) -> dict[str, Array]:
-    """Writes type and shape of every tensor into the graph, from one run that it returns."""
+    """Writes type and shape of every tensor into the graph.
+
+    Returns:
+        Results of every layer, if it took a run to know them: ONNX Runtime infers most
+        shapes, and all of them in models that compute no sizes.
+    """
     graph = proto.graph
     names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
     outputs = list(graph.output)
     del graph.output[:]
     graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    onnx.save(proto, path)
-    options = _unpacked(session_options(without_optimizations(settings)))
-    session = ort.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    values = dict(zip(names, session.run(names, dict(network.inputs)), strict=True))
+    session = _open(proto, path, _unpacked(session_options(without_optimizations(settings))))
+    specs = [_inferred(output) for output in session.get_outputs()]
+    values = {}
+    if any(not spec.is_static or _may_be_size(spec) for spec in specs):
+        values = dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        specs = [_spec_of(value) for value in values.values()]
     del graph.output[:]
     graph.output.extend(outputs)
     del graph.value_info[:]
     graph.value_info.extend(
-        helper.make_tensor_value_info(name, DTYPE_NUMBERS[dtype_name(value.dtype)], value.shape)
-        for name, value in values.items()
+        helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.sizes)
+        for name, spec in zip(names, specs, strict=True)
     )
     return values
+
+
+def _inferred(output: ort.NodeArg) -> TensorSpec:
+    """What ONNX Runtime knows of a result before it runs."""
+    kind = output.type.removeprefix("tensor(").removesuffix(")")
+    number = TensorProto.DataType.Value(kind.upper())
+    # It has no other word for a shape that it does not know than that of a single number.
+    return TensorSpec(DTYPE_NAMES[number], tuple(output.shape) or None)
+
+
+def _spec_of(value: Array) -> TensorSpec:
+    return TensorSpec(dtype_name(value.dtype), value.shape)
 
 
 def _unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
@@ -94,9 +154,9 @@ def _unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
     return options
 
 
-def _may_be_sizes(value: Array) -> bool:
+def _may_be_size(spec: TensorSpec) -> bool:
     """Whether a result may be a shape, or what a shape is computed from."""
-    return value.dtype == np.int64 and value.ndim < 2 and value.size <= _MAX_AXES
+    return spec.dtype == "int64" and spec.rank < 2 and math.prod(spec.sizes) <= _MAX_AXES
 
 
 _MAX_AXES = 8

@@ -16,13 +16,14 @@ from onnx import NodeProto
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.statistics import trimmed_mean
-from dlbricks_onnxruntime.executed import named, saving
+from dlbricks_onnxruntime.executed import named
 from dlbricks_onnxruntime.sessions import create_session, session_options
 from dlbricks_onnxruntime.timer import allocate, bind
 
 _WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
 _BLOCKED = "_nchwc"
+_WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 
 
 def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
@@ -37,7 +38,9 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     options.enable_profiling = True
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
-        path = saving(options, Path(folder))
+        path = Path(folder) / "executed.onnx"
+        options.optimized_model_filepath = str(path)
+        options.add_session_config_entry(_WEIGHTS_FILE, "weights")
         model = named(network.model)
         session = create_session(model, network.weights, options)
         nodes = onnx.load(path, load_external_data=False).graph.node

@@ -24,7 +24,7 @@ _LEVELS = {
     "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
 
-_INLINE_BYTES = 4096
+INLINE_BYTES = 4096
 """Weights up to this size are written into the model: shapes and the like are looked at
 while it is read."""
 
@@ -60,7 +60,7 @@ def create_session(
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
     """
     specs = model.tensors
-    large = [name for name in sorted(model.weights) if _handed_over(specs[name])]
+    large = [name for name in sorted(model.weights) if is_large(specs[name])]
     arrays = {name: weights[name] for name in large}
     values = tuple(
         value_of(specs[name], array if is_aligned(array) else aligned(array))
@@ -69,21 +69,30 @@ def create_session(
     if large:
         options.add_external_initializers(large, list(values))
     serialized = to_onnx(model, weights, frozenset(large)).SerializeToString()
-    try:
-        session = Session(serialized, options, ["CPUExecutionProvider"])
-    except _UNSUPPORTED as error:
-        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
+    session = open_session(serialized, options)
     session.weights = values
     return session
 
 
-def _handed_over(spec: TensorSpec) -> bool:
-    """Whether a weight is large, and of a type that ONNX Runtime takes from numpy's memory.
+def open_session(model: bytes | str, options: ort.SessionOptions) -> Session:
+    """A session for a serialized model, or for one in a file.
 
-    Types of less than a byte are packed in ONNX and not in numpy.
+    Raises:
+        UnsupportedError: If ONNX Runtime has no kernel for a layer.
+    """
+    try:
+        return Session(model, options, ["CPUExecutionProvider"])
+    except _UNSUPPORTED as error:
+        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
+
+
+def is_large(spec: TensorSpec) -> bool:
+    """Whether a weight is better not written into a model.
+
+    Types of less than a byte always are: they are packed in ONNX and not in numpy.
     """
     known = spec.dtype in _BITS or numpy_dtype(spec.dtype).isbuiltin == 1
-    return known and spec.dtype != "string" and spec.nbytes > _INLINE_BYTES
+    return known and spec.dtype != "string" and spec.nbytes > INLINE_BYTES
 
 
 def session_options(settings: BackendSettings) -> ort.SessionOptions:
