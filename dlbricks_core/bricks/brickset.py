@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlbricks_core.bricks.extract import extract
+from dlbricks_core.bricks.extract import extract, scalars
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
 from dlbricks_core.ir import Model
@@ -81,10 +81,18 @@ class CutModel:
 
     @cached_property
     def whole(self) -> Brick:
-        """The whole model as one brick, to be timed end to end."""
+        """The whole model as one brick, to be timed end to end.
+
+        Other scalars than a brick's would make it another model: frameworks fuse an
+        activation function whose constants they know.
+        """
         every = range(len(self.model.layers))
-        identity = signature(self.model, every)
-        return Brick(identity, extract(self.model, every, identity))
+        name = signature(self.model, every)
+        model = extract(self.model, every, name, exact=True)
+        numbers = scalars(model)
+        if numbers == scalars(extract(self.model, every, name)):
+            return Brick(name, model)
+        return Brick(signature(self.model, every, numbers), model)
 
 
 @dataclass

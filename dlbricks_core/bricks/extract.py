@@ -15,17 +15,19 @@ from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 _MAX_AXES = 8
 
 
-def extract(model: Model, indices: Sequence[int], name: str) -> Model:
+def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = False) -> Model:
     """The sequence as a model of its own.
 
     Names become ``x0``, ``w0``, ``t0`` and so on by first use. Of the values, only
-    those stay that the work depends on (axes, pads), and scalars rounded to one digit,
-    without which arithmetic may leave its domain; weights are never part of a model.
+    those stay that the work depends on (axes, pads), and scalars, without which arithmetic
+    may leave its domain; weights are never part of a model.
 
     Args:
         model: In canonical form.
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
+        exact: Whether scalars stay as they are, by which frameworks know what to fuse; else
+            they are rounded to one digit, for they tell one model from another.
     """
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
     inputs = tuple(renamed.values())
@@ -41,8 +43,8 @@ def extract(model: Model, indices: Sequence[int], name: str) -> Model:
                 renamed[tensor] = f"w{weights}"
                 weights += 1
             if tensor in model.constants:
-                exact = position in by_value or _is_size(model, tensor)
-                kept = _kept(model.constants[tensor], by_value=exact)
+                whole = position in by_value or _is_size(model, tensor)
+                kept = _kept(model.constants[tensor], by_value=whole, exact=exact)
                 if kept is not None and (position in by_value or renamed[tensor] not in constants):
                     constants[renamed[tensor]] = kept
         for tensor in layer.outputs:
@@ -77,10 +79,22 @@ def _is_size(model: Model, tensor: str) -> bool:
     return bool(model.executed) and value.dtype.kind == "i" and value.size <= _MAX_AXES
 
 
-def _kept(value: np.ndarray[Any, Any], *, by_value: bool) -> np.ndarray[Any, Any] | None:
-    if by_value:
+def scalars(model: Model) -> tuple[float, ...]:
+    """Constants of a cut out model that are single floating-point numbers, by their names."""
+    found = (model.constants[name] for name in sorted(model.constants))
+    return tuple(float(v.ravel()[0]) for v in found if _is_scalar(v))
+
+
+def _is_scalar(value: np.ndarray[Any, Any]) -> bool:
+    return value.size == 1 and value.dtype.kind == "f"
+
+
+def _kept(
+    value: np.ndarray[Any, Any], *, by_value: bool, exact: bool
+) -> np.ndarray[Any, Any] | None:
+    if by_value or (exact and _is_scalar(value)):
         return value
-    if value.size == 1 and value.dtype.kind == "f":
+    if _is_scalar(value):
         rounded = float(f"{float(value.ravel()[0]):.0e}")
         return np.full(value.shape, rounded, dtype=value.dtype)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ _VERSION = "1"
 """Part of every signature; raise it when the canonical form or this module changes it."""
 
 
-def signature(model: Model, sequence: Iterable[int]) -> str:
+def signature(model: Model, sequence: Iterable[int], scalars: Sequence[float] = ()) -> str:
     """Identity of a layer sequence.
 
     It covers topology, operators, attributes, shapes, element types, which results
@@ -28,6 +28,7 @@ def signature(model: Model, sequence: Iterable[int]) -> str:
     Args:
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
+        scalars: Numbers among the weights that are to tell it from others.
 
     Returns:
         24 hexadecimal digits.
@@ -36,6 +37,7 @@ def signature(model: Model, sequence: Iterable[int]) -> str:
     live = live_outputs(model, indices)
     seen: dict[str, str] = {}
     words = [_VERSION, model.executed] if model.executed else [_VERSION]
+    words += [repr(number) for number in scalars]
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))

@@ -175,3 +175,19 @@ def test_extract_rounds_scalars_and_drops_weights(builder):
     b.add("Mul", b.add("Mul", b.input, scale), vector)
     model = extract(b.model(), (0, 1), "brick")
     assert [float(v[0]) for v in model.constants.values()] == [pytest.approx(0.1)]
+
+
+def scaled(factor):
+    model = one_layer("Mul", {"x": F(2, 3), "f": F()}, {"y": F(2, 3)}, weights=("f",))
+    return replace(model, constants={"f": np.array(factor, dtype=np.float32)})
+
+
+def test_a_whole_model_keeps_its_numbers_and_bricks_do_not():
+    bricks = BrickSet.of([scaled(0.7978845), scaled(0.8), scaled(0.7071067)])
+    (brick,) = bricks.bricks.values()
+    exact, rounded, other = (cut.whole for cut in bricks.models)
+    assert brick.model.constants["w0"] == np.float32(0.8)
+    assert exact.model.constants["w0"] == np.float32(0.7978845)
+    assert other.model.constants["w0"] == np.float32(0.7071067)
+    assert len({each.signature for each in (exact, rounded, other)}) == 3
+    assert rounded.signature == whole(scaled(0.8)) == whole(scaled(0.7071067))

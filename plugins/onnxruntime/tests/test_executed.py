@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.buffers import places
@@ -11,7 +12,7 @@ from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, materialize
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import Layer, Model, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
@@ -33,6 +34,30 @@ def test_it_is_smaller_and_complete(model, executed):
     assert all(spec.is_static for spec in executed.tensors.values())
     assert executed.inputs == model.inputs
     assert executed.outputs == model.outputs
+
+
+GELU = """<ir_version: 8, opset_import: ["" : 17]>
+    gelu (float[64, 64] x) => (float[64, 64] y)
+    <float root = {1.4142135}, float one = {1.0}, float half = {0.5}>
+    { a = Div(x, root)  b = Erf(a)  c = Add(b, one)  d = Mul(x, c)  y = Mul(d, half) }
+"""
+
+
+def test_the_whole_model_is_fused_like_what_its_bricks_are_cut_from():
+    model = normalize(read_model(onnx.parser.parse_model(GELU), name="gelu"))
+    found = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    assert [layer.op for layer in found.layers] == ["Gelu"]
+    (cut,) = BrickSet.of([model], 128, "segments", {0: found}).models
+    profile = OnnxruntimeTimer(SETTINGS).profile(materialize(cut.whole.model), 3)
+    assert [each.operator for each in profile.layers] == [
+        each.qualified_op for each in found.layers
+    ]
+
+
+def test_shapes_that_are_inferred_are_those_of_a_run(model, executed, monkeypatch):
+    unknown = TensorSpec("undefined", None)
+    monkeypatch.setattr("dlbricks_onnxruntime.executed._inferred", lambda output: unknown)
+    assert OnnxruntimeBackend().executed(model, SETTINGS, 0).tensors == executed.tensors
 
 
 def test_nothing_is_rewritten_where_that_is_switched_off(model):
