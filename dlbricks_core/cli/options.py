@@ -12,7 +12,7 @@ import click
 
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.importers import parse_shape
-from dlbricks_core.measure.precision import FEWEST, PRECISION
+from dlbricks_core.measure.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.workflows import DEFAULT_COMPOSER, CutOptions, LoadOptions, MeasureOptions
 
@@ -176,7 +176,7 @@ _precision_options = (
         type=_TIME,
         metavar="TIME",
         help="Begin no more rounds after so much time (60s, 5m), precise or not; "
-        f"{FEWEST} there are in any case.",
+        f"{FEWEST} there are in any case.  [default: {BUDGET_S:g}s, unless --runs is given]",
     ),
 )
 

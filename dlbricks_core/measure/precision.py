@@ -21,6 +21,9 @@ from dlbricks_core.store import Measurement, MeasurementKey
 PRECISION = 0.01
 """Relative half-width that is reached unless the user asks for another."""
 
+BUDGET_S = 120.0
+"""Seconds after which no round begins, precise or not, unless the user gives others."""
+
 FEWEST = 6
 """Rounds at the least: with fewer, a half that counts holds but one or two samples."""
 

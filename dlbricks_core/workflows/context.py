@@ -8,7 +8,7 @@ from functools import partial
 
 from dlbricks_core.backends import Backend, BackendSettings
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.precision import FEWEST, MOST, PRECISION
+from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.measure.system import System, current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
@@ -28,7 +28,8 @@ class MeasureOptions:
             as the precision needs.
         precision: Half-width of the 90% intervals to reach, relative to the latency;
             ``None`` for 1%, where the number of runs is open.
-        budget_s: Seconds after which measuring ends, precise or not; ``None`` for no end.
+        budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120,
+            where the number of runs is open.
         backend_options: Values for options that the backend declares.
         seed: Of weights and inputs.
         timeout_s: Longest time that a network may take to load or to run once.
@@ -93,7 +94,7 @@ class Context:
         elsewhere: Fingerprint of another system, if the measurements are from there.
         precision: To reach beyond those samples, as in :class:`MeasureOptions`; ``None``
             where the number of runs is fixed.
-        budget_s: As in :class:`MeasureOptions`.
+        budget_s: As in :class:`MeasureOptions`; ``None`` where the number of runs is fixed.
         enough_s: Seconds of a network's runs after which few of them are enough; ``None``
             where their number alone counts.
     """
@@ -125,6 +126,7 @@ class Context:
         threads = cores if options.threads is None else options.threads
         runs = protocol.runs if options.runs is None else options.runs
         precision = PRECISION if options.precision is None else options.precision
+        budget_s = BUDGET_S if options.budget_s is None else options.budget_s
         return cls(
             plugin=plugin,
             backend=backend,
@@ -136,7 +138,7 @@ class Context:
             runs=FEWEST if runs is None else runs,
             system=current_system(),
             precision=precision if runs is None else None,
-            budget_s=options.budget_s,
+            budget_s=budget_s if runs is None else None,
         )
 
     @property

@@ -106,7 +106,8 @@ def measure_side_by_side(
     reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
         late = _measure(sweeps, plans, options, store, observer, models)
-        reason = f"the budget of {options.budget_s:g} s ended first" if late else reason
+        if late:
+            reason = f"the budget of {plans[0].context.budget_s:g} s ended first"
     for plan in plans:
         found = store.get(plan.able())
         plan.outcome.measurements = found

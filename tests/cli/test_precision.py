@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.measure.precision import FEWEST, MOST
+from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST
 from dlbricks_core.workflows import MeasureOptions
 
 pytest.importorskip("onnxruntime")
@@ -35,7 +35,7 @@ def test_what_is_precise_is_not_measured_on(dlbricks, save, read, command):
     data = read("out.json")
     assert set(counts(data)) == {FEWEST}
     assert data["settings"]["precision"] == pytest.approx(0.9)
-    assert data["settings"]["budget_s"] is None
+    assert data["settings"]["budget_s"] == BUDGET_S
     assert data["notes"] == []
     wall = data["benchmarking"]["wall_clock"]
     assert (wall["models_runs"], wall["bricks_runs"]) == (FEWEST, FEWEST * 3)
