@@ -212,6 +212,12 @@ class Backend(ABC):
     #: both by network, only the network itself brings that about. Weights stay cold.
     primed: bool = False
 
+    #: Whether a worker goes from network to network without a pause. Between two networks it
+    #: otherwise waits until a sample is committed, and what computes meanwhile cools the
+    #: caches. Which of the two is nearer to the middle of a model depends on what the framework
+    #: keeps there: measure it (``dlbricks evaluate``).
+    in_turns: bool = False
+
     #: Whether the framework executes another graph than it is given.
     rewrites: bool = False
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ _WARMUP_RUNS = 3
 CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 """Networks that show what a call costs: keys, and how many layers of next to no work."""
 
+
+POSITION_BYTES = 8
+"""Length of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""
 
 _LARGE_WEIGHTS = 32_000_000
 """Bytes of weights from which on a network needs no copy of itself to be primed."""
@@ -166,29 +169,52 @@ class TimerHost:
             touch: Whether to bring the inputs into the cache before each run, and to wake
                 whatever went to sleep since the last.
         """
-        timer, loaded = self.timer, self._loaded[key]
+        timer, loaded, twin = self.timer, self._loaded[key], self._twins.get(key)
         run, synchronize = timer.run, timer.synchronize
         samples = []
         for _ in range(runs):
             if touch:
-                if key in self._twins:
-                    self._prime(self._twins[key])
+                if twin is not None:
+                    # Its results stay: those of the layers before also take up memory that
+                    # is still warm.
+                    self._run(twin)
                 timer.touch(loaded)
                 # Wakes the framework's threads and warms the way of a call, as in the
                 # middle of a model; next to nothing of the caches is taken for it.
-                self._prime(self._wake)
+                self._run(self._wake)
+                timer.release(self._wake)
             begin = perf_counter_ns()
             run(loaded)
             synchronize(loaded)
             samples.append((perf_counter_ns() - begin) / 1e6)
             if touch:
                 timer.release(loaded)
+                if twin is not None:
+                    timer.release(twin)
         return samples
 
-    def _prime(self, loaded: Any) -> None:
-        """An untimed run whose results nobody reads."""
-        self._run(loaded)
-        self.timer.release(loaded)
+    def sample_in_turn(
+        self, keys: Sequence[str], touch: bool, position: str
+    ) -> list[tuple[float, float]]:
+        """One run of each of several networks, one right after the other.
+
+        Args:
+            keys: Of loaded networks.
+            touch: As for :meth:`sample`.
+            position: A file that tells how many are done, should one of them end the process.
+
+        Returns:
+            For each, its latency in milliseconds, and the seconds that it took with what
+            comes before a timed run.
+        """
+        taken = []
+        with Path(position).open("r+b", buffering=0) as file:
+            for done, key in enumerate(keys):
+                begin = perf_counter()
+                os.pwrite(file.fileno(), done.to_bytes(POSITION_BYTES, "little"), 0)
+                (latency_ms,) = self.sample(key, 1, touch)
+                taken.append((latency_ms, perf_counter() - begin))
+        return taken
 
     def _run(self, loaded: Any) -> None:
         self.timer.run(loaded)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ import numpy as np
 import psutil
 
 from dlbricks_core.backends import Backend, BackendSettings, Profile
-from dlbricks_core.backends.host import CALLS
+from dlbricks_core.backends.host import CALLS, POSITION_BYTES
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Array, Model
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
@@ -42,6 +44,18 @@ def memory_to_use() -> int:
     return int(psutil.virtual_memory().available * _MEMORY_SHARE)
 
 
+class NetworkError(DLBricksError):
+    """One of several networks failed.
+
+    Attributes:
+        key: Which.
+    """
+
+    def __init__(self, key: str, error: DLBricksError) -> None:
+        super().__init__(error.message, error.hint)
+        self.key = key
+
+
 class Bench:
     """Loads and samples networks in a worker process.
 
@@ -71,6 +85,11 @@ class Bench:
         self.call_ms: float | None = None
 
     @property
+    def in_turns(self) -> bool:
+        """Whether networks run in turns; see :attr:`Backend.in_turns`."""
+        return self._backend.in_turns
+
+    @property
     def memory_bytes(self) -> int:
         """What the worker may allocate."""
         return self._memory
@@ -89,24 +108,63 @@ class Bench:
         self._in_worker.add(key)
         return self._latency_ms[key]
 
+    def latency_ms(self, key: str) -> float:
+        """What a run of a loaded network took when it was loaded, in milliseconds."""
+        return self._latency_ms[key]
+
     def sample(self, key: str, runs: int, *, touch: bool) -> list[float]:
         """Latencies of so many runs of a loaded network, in milliseconds."""
-        if key not in self._in_worker:  # the worker is a new one
-            self.load(key, *self._networks[key])
-        # A long loop may take its time; what may not happen is that one run hangs.
-        loop_s = 5 * runs * self._latency_ms[key] / 1e3
-        samples: list[float] = self._call("sample", key, runs, touch, extra_s=loop_s)
+        self._reload([key])
+        samples: list[float] = self._call(
+            "sample", key, runs, touch, extra_s=self._longest_s([key]) * runs
+        )
         return samples
 
-    def measure_call(self, runs: int, *, touch: bool) -> None:
-        """Measures anew what a call of the timer costs by itself: the median of so many.
+    def sample_in_turn(self, keys: Sequence[str], *, touch: bool) -> list[tuple[float, float]]:
+        """One run of each of several loaded networks, and of what a call of the timer costs.
 
-        Latency grows with the number of layers, from a start that is the call's own cost:
-        what a single layer costs at least belongs to the layer, for a model pays it too.
+        The worker goes from one to the next without a pause, as a model does from layer to
+        layer: whatever else computed in between would leave its traces in the caches.
+
+        Returns:
+            For each, its latency in milliseconds, and the seconds that it took with what
+            comes before a timed run.
+
+        Raises:
+            NetworkError: If one of them fails; the others then have no samples either.
         """
-        latencies = [np.median(self._call("sample", key, runs, touch)) for key in CALLS]
-        slope, start = np.polyfit(list(CALLS.values()), latencies, 1)
-        self.call_ms = max(float(start), 0.0) if slope > 0 else float(min(latencies))
+        self._reload(keys)
+        names = [*keys, *CALLS]
+        with tempfile.NamedTemporaryFile(prefix="dlbricks-") as position:
+            asked = names, touch, position.name
+            try:
+                taken: list[tuple[float, float]] = self._call(
+                    "sample_in_turn", *asked, extra_s=self._longest_s(keys)
+                )
+            except DLBricksError as error:
+                done = int.from_bytes(position.read(POSITION_BYTES), "little")
+                raise NetworkError(names[done], error) from error
+        self.call_ms = _start_of_a_line([latency_ms for latency_ms, _ in taken[len(keys) :]])
+        return taken[: len(keys)]
+
+    def _reload(self, keys: Iterable[str]) -> None:
+        """Loads what a worker before this one had loaded."""
+        for key in keys:
+            if key not in self._in_worker:
+                try:
+                    self.load(key, *self._networks[key])
+                except DLBricksError as error:
+                    raise NetworkError(key, error) from error
+
+    def _longest_s(self, keys: Iterable[str]) -> float:
+        """Seconds that a run of each may take: what may not happen is that one hangs."""
+        return 5 * sum(self._latency_ms[key] for key in keys) / 1e3
+
+    def measure_call(self, runs: int, *, touch: bool) -> None:
+        """Measures anew what a call of the timer costs by itself: the median of so many."""
+        self.call_ms = _start_of_a_line(
+            [float(np.median(self._call("sample", key, runs, touch))) for key in CALLS]
+        )
 
     def outputs(self, key: str) -> dict[str, Array]:
         """Results of a loaded network's last run, by name."""
@@ -227,3 +285,13 @@ class Bench:
         if exception[0] is not None:
             self._discard()
         self.close()
+
+
+def _start_of_a_line(latencies_ms: Sequence[float]) -> float:
+    """What a call costs besides its layers, from the latencies of ``CALLS``.
+
+    Latency grows with the number of layers, from a start that is the call's own cost: what
+    a single layer costs at least belongs to the layer, for a model pays it too.
+    """
+    slope, start = np.polyfit(list(CALLS.values()), latencies_ms, 1)
+    return max(float(start), 0.0) if slope > 0 else min(latencies_ms)

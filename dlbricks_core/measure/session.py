@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar, get_args
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.bench import Bench
+from dlbricks_core.measure.bench import Bench, NetworkError
 from dlbricks_core.measure.protocols import Protocol
 from dlbricks_core.measure.schedule import FixedRuns, Schedule
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
@@ -20,6 +20,10 @@ _CALL_RUNS = 100
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 StepT = TypeVar("StepT")
+
+_TURN_MS = 200.0
+"""Latencies, of as many networks as a worker runs in one go; with what comes before each run
+it takes two to four times as long."""
 
 _LOADED_SHARE = 0.4
 """Of the worker's memory: what loaded networks may take by our count. Frameworks keep
@@ -54,6 +58,15 @@ class Job:
     def nbytes(self) -> int:
         """Memory for weights, inputs and results."""
         return sum(spec.nbytes for spec in self.model.tensors.values())
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Samples of a job, and the seconds that they took."""
+
+    job: Job
+    samples_ms: Sequence[float]
+    spent_s: float
 
 
 @dataclass
@@ -202,17 +215,18 @@ class Session:
         loading_s: dict[MeasurementKey, float] = {}
         for job in jobs:
             self._attempt(job, failures, self._load)
+            self._advance(job.key.kind)
             loading_s[job.key] = self._spent_s
             self.effort.loading[job.key.kind] += self._spent_s
             self.effort.networks[job.key.kind] += 1
         while due := self._due(jobs, failures, schedule, end):
-            self._measure_calls(due)
             # What comes first meets colder caches: every other round runs the other way.
-            for job in due if self._round % 2 == 0 else reversed(due):
-                runs = 1 if self._protocol.interleaved else job.missing
-                samples = self._attempt(job, failures, self._sampler(runs))
-                if samples:
-                    self._keep(job, samples, schedule, loading_s.pop(job.key, None))
+            order = due if self._round % 2 == 0 else list(reversed(due))
+            self._measure_calls(due)
+            for turn in self._turns(order):
+                self._keep(self._take(turn, failures), schedule, loading_s)
+                for job in turn:
+                    self._advance(job.key.kind)
             self._round += 1
         for job in jobs:
             self._bench(job).unload(job.handle)
@@ -236,30 +250,99 @@ class Session:
     def _load(self, job: Job) -> float:
         return self._bench(job).load(job.handle, job.model, job.key.kind)
 
-    def _measure_calls(self, jobs: Sequence[Job]) -> None:
-        """The timer's own cost, taken in the round and the way in which samples are taken."""
+    def _measure_calls(self, jobs: Iterable[Job]) -> None:
+        """The timer's own cost, where it is not part of turns."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for bench in {id(bench): bench for bench in map(self._bench, jobs)}.values():
-            bench.measure_call(runs, touch=self._protocol.touch)
+            if not self._in_turns(bench):
+                bench.measure_call(runs, touch=self._protocol.touch)
 
-    def _sampler(self, runs: int) -> Callable[[Job], list[float]]:
-        touch = self._protocol.touch
-        return lambda job: self._bench(job).sample(job.handle, runs, touch=touch)
+    def _in_turns(self, bench: Bench) -> bool:
+        return self._protocol.interleaved and bench.in_turns
+
+    def _turns(self, jobs: Iterable[Job]) -> Iterator[list[Job]]:
+        """What one worker does without a word to this process in between.
+
+        Where the backend does not want turns, that is one network; else as many as run in
+        about the time that nobody minds to lose when everything is interrupted.
+        """
+        turn: list[Job] = []
+        rest_ms = 0.0
+        for job in jobs:
+            bench = self._bench(job)
+            if turn and (rest_ms <= 0 or bench is not self._bench(turn[0])):
+                yield turn
+                turn = []
+            if not turn:
+                rest_ms = _TURN_MS if self._in_turns(bench) else 0.0
+            turn.append(job)
+            rest_ms -= bench.latency_ms(job.handle)
+        if turn:
+            yield turn
+
+    def _take(self, turn: Sequence[Job], failures: dict[MeasurementKey, str]) -> list[_Taken]:
+        """Samples of the jobs; those that fail are noted, and the others run again."""
+        bench, jobs = self._bench(turn[0]), {job.handle: job for job in turn}
+        if not self._in_turns(bench):
+            return self._alone(turn[0], failures)
+        while jobs:
+            begin = perf_counter()
+            try:
+                found = bench.sample_in_turn([*jobs], touch=self._protocol.touch)
+            except NetworkError as error:
+                if error.key not in jobs:
+                    raise
+                blamed = jobs.pop(error.key)
+                self.effort.seconds[blamed.key.kind] += perf_counter() - begin
+                self._fail(blamed, error, failures)
+                continue
+            # What belongs to none of them, they share.
+            rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
+            taken = [
+                _Taken(job, [latency_ms], spent_s + rest_s / len(found))
+                for job, (latency_ms, spent_s) in zip(jobs.values(), found, strict=True)
+            ]
+            for each in taken:
+                self.effort.seconds[each.job.key.kind] += each.spent_s
+            return taken
+        return []
+
+    def _alone(self, job: Job, failures: dict[MeasurementKey, str]) -> list[_Taken]:
+        """One sample of a job, or all that it lacks in a loop of its own."""
+        samples = self._attempt(job, failures, self._sample)
+        return [_Taken(job, samples, self._spent_s)] if samples else []
+
+    def _sample(self, job: Job) -> list[float]:
+        runs = 1 if self._protocol.interleaved else job.missing
+        return self._bench(job).sample(job.handle, runs, touch=self._protocol.touch)
 
     def _keep(
-        self, job: Job, samples: Sequence[float], schedule: Schedule, loading_s: float | None
+        self,
+        taken: Sequence[_Taken],
+        schedule: Schedule,
+        loading_s: dict[MeasurementKey, float],
     ) -> None:
-        taken = SampleSet(
-            self.identifier,
-            self._round,
-            tuple(samples),
-            call_ms=self._bench(job).call_ms,
-            spent_s=self._spent_s,
-            loading_s=loading_s,
-        )
-        self._store.add_samples(job.key, taken, job.operators)
-        schedule.take(job.key, taken)
-        self.effort.runs[job.key.kind] += len(samples)
+        """Commits samples, all at once."""
+        kept = [
+            (
+                each.job.key,
+                SampleSet(
+                    self.identifier,
+                    self._round,
+                    tuple(each.samples_ms),
+                    call_ms=self._bench(each.job).call_ms,
+                    spent_s=each.spent_s,
+                    loading_s=loading_s.pop(each.job.key, None),
+                ),
+                each.job.operators,
+            )
+            for each in taken
+        ]
+        if kept:
+            self._store.add_all(kept)
+        for key, samples, _ in kept:
+            schedule.take(key, samples)
+            self.effort.runs[key.kind] += len(samples.samples_ms)
 
     def _attempt(
         self, job: Job, failures: dict[MeasurementKey, str], step: Callable[[Job], StepT]
@@ -269,11 +352,13 @@ class Session:
         try:
             return step(job)
         except DLBricksError as error:
-            reason = f"{error.message} ({error.hint})" if error.hint else error.message
-            failures[job.key] = reason
-            self._store.record_failure(job.key, reason, job.operators)
+            self._fail(job, error, failures)
             return None
         finally:
             self._spent_s = perf_counter() - begin
             self.effort.seconds[job.key.kind] += self._spent_s
-            self._advance(job.key.kind)
+
+    def _fail(self, job: Job, error: DLBricksError, failures: dict[MeasurementKey, str]) -> None:
+        reason = f"{error.message} ({error.hint})" if error.hint else error.message
+        failures[job.key] = reason
+        self._store.record_failure(job.key, reason, job.operators)

@@ -81,9 +81,20 @@ class ResultStore:
             samples: Not yet in the store under the same session and round.
             layers: Operator names, for people; only used for a new measurement.
         """
+        self.add_all([(key, samples, layers)])
+
+    def add_all(self, taken: Iterable[tuple[MeasurementKey, SampleSet, Sequence[str]]]) -> None:
+        """Adds samples to several measurements at once, or to none of them.
+
+        Args:
+            taken: For each what :meth:`add_samples` is given.
+        """
         with self._writing() as connection:
-            row = {"measurement_id": _identify(connection, key, layers), **samples.to_dict()}
-            connection.execute(insert(sample_sets), row)
+            rows = [
+                {"measurement_id": _identify(connection, key, layers), **samples.to_dict()}
+                for key, samples, layers in taken
+            ]
+            connection.execute(insert(sample_sets), rows)
 
     def record_failure(self, key: MeasurementKey, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement could not be made; samples taken before stay."""

@@ -108,25 +108,25 @@ def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
     from dlbricks_core.store import ResultStore
 
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
-    kept = ResultStore.add_samples
-    taken = []
+    kept = ResultStore.add_all
+    turns = []
 
-    def keep(self, key, samples, operators):
-        if len(taken) == 7:
+    def keep(self, taken):
+        if len(turns) == 1:
             raise KeyboardInterrupt
-        taken.append(key)
-        kept(self, key, samples, operators)
+        turns.append(taken)
+        kept(self, taken)
 
-    monkeypatch.setattr(ResultStore, "add_samples", keep)
+    monkeypatch.setattr(ResultStore, "add_all", keep)
     stopped = dlbricks("study", a, b, *QUICK)
     assert stopped.status == 130
     assert "run it again to go on" in stopped.err
-    monkeypatch.setattr(ResultStore, "add_samples", kept)
+    monkeypatch.setattr(ResultStore, "add_all", kept)
     assert dlbricks("study", a, b, *QUICK, "--verbose").status == 0
     data = read("study/study.json")
     assert data["measured"]["sessions"] == 2
     assert all(len(model["measured_samples_ms"]) == 2 for model in data["models"])
-    monkeypatch.setattr(ResultStore, "add_samples", keep)
+    monkeypatch.setattr(ResultStore, "add_all", keep)
     again = dlbricks("study", a, b, *QUICK, "-o", "again/deep", "--verbose")
     assert again.status == 0
     assert "Timing" not in again.err

@@ -100,6 +100,7 @@ class FaultyTimer(CpuTimer):
 class FaultyBackend(Backend):
     name = "faulty"
     distribution = "onnx"
+    in_turns = True
 
     def version(self):
         return "1.0"

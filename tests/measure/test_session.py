@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 from datetime import UTC
 
 import numpy as np
@@ -41,8 +42,12 @@ def bench(faulty):
         yield opened
 
 
+@pytest.mark.parametrize("in_turns", [True, False])
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_faults_are_named_and_everything_else_is_measured(bench, store, protocol):
+def test_faults_are_named_and_everything_else_is_measured(
+    bench, store, protocol, in_turns, faulty, monkeypatch
+):
+    monkeypatch.setattr(faulty.FaultyBackend, "in_turns", in_turns)
     good = [job("Relu"), job("Sigmoid"), job("Tanh")]
     bad = [
         job(op, "faulty")
@@ -77,7 +82,8 @@ def test_a_brick_that_breaks_the_check_is_found_among_others(bench):
     assert "no counterpart" in reasons["Unsupported"]
 
 
-def test_every_sample_is_committed_as_soon_as_it_is_taken(bench, store):
+def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, store, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.measure.session._TURN_MS", 1e-6)  # one by one
     jobs = [job("Relu", missing=4), job("Tanh", missing=4)]
     seen = []
 
@@ -89,20 +95,47 @@ def test_every_sample_is_committed_as_soon_as_it_is_taken(bench, store):
 
     with pytest.raises(KeyboardInterrupt):
         Session(bench, store, PROTOCOLS["interleaved"], stop_in_the_middle).run(jobs)
-    assert sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values()) >= 5
+    assert sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values()) == 5
 
 
 def test_interleaved_takes_turns_and_paper_does_not(bench, store):
     jobs = [job("Relu"), job("Tanh")]
     order = []
-    original = bench.sample
-    bench.sample = lambda key, runs, touch: order.append(key) or original(key, runs, touch=touch)
+    in_turn, in_loop = bench.sample_in_turn, bench.sample
+    bench.sample_in_turn = lambda keys, touch: order.append(keys) or in_turn(keys, touch=touch)
+    bench.sample = lambda key, runs, touch: order.append(key) or in_loop(key, runs, touch=touch)
     Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     relu, tanh = (each.handle for each in jobs)
-    assert order == [relu, tanh, tanh, relu, relu, tanh]  # every other round the other way
+    assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round the other way
     order.clear()
-    Session(bench, store, PROTOCOLS["paper"]).run([job("Abs"), job("Neg")])
-    assert len(order) == 2
+    loops = [job("Abs"), job("Neg")]
+    Session(bench, store, PROTOCOLS["paper"]).run(loops)
+    assert order == [each.handle for each in loops]
+
+
+def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, monkeypatch):
+    monkeypatch.setattr(faulty.FaultyBackend, "in_turns", False)
+    order = []
+    alone, call = bench.sample, bench.measure_call
+    bench.sample = lambda key, runs, touch: order.append(key) or alone(key, runs, touch=touch)
+    bench.measure_call = lambda runs, touch: order.append(runs) or call(runs, touch=touch)
+    relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
+    Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+    assert order == [1, relu.handle, tanh.handle, 1, tanh.handle, relu.handle]
+
+
+def test_a_turn_is_short_and_on_one_backend(faulty, store):
+    """So that an interrupt loses little, and backends alternate model by model."""
+    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
+    other = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
+    jobs = [job(op) for op in ("Relu", "Tanh", "Abs", "Neg")]
+    moved = replace(jobs[3], key=replace(jobs[3].key, backend="other"))
+    for each, latency_ms in zip([*jobs[:3], moved], (30, 180, 30, 5), strict=True):
+        bench = other if each is moved else made
+        bench._latency_ms[each.handle] = latency_ms
+    session = Session({"faulty": made, "other": other}, store, PROTOCOLS["interleaved"])
+    turns = [[j.key.signature for j in turn] for turn in session._turns([*jobs[:3], moved])]
+    assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
 
 def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
@@ -174,7 +207,9 @@ def test_noisy_networks_get_more_rounds(bench, store):
     quiet, noisy = jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
     scatter = {quiet.handle: 0.001, noisy.handle: 0.04}
-    bench.sample = lambda key, runs, touch: list(random.normal(10, 10 * scatter.get(key, 0), runs))
+    bench.sample_in_turn = lambda keys, touch: [
+        (random.normal(10, 10 * scatter[key]), 0.01) for key in keys
+    ]
     session = Session(
         bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs), budget_s=60
     )
@@ -203,11 +238,11 @@ def test_groups_share_the_budget(bench, store, monkeypatch):
     jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
 
-    def sample(key, runs, touch):
+    def sample_in_turn(keys, touch):
         time.sleep(0.01)
-        return list(random.normal(10, 1, runs))
+        return [(random.normal(10, 1), 0.01) for _ in keys]
 
-    bench.sample = sample
+    bench.sample_in_turn = sample_in_turn
     session = Session(
         bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs, 1e-9), budget_s=2
     )

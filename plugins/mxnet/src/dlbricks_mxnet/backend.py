@@ -106,6 +106,8 @@ class MxnetBackend(Backend):
     rewrites = True
     #: Sessions and graphs hold code paths and memory of their own.
     primed = True
+    #: Small bricks came out several percent too slow after a pause.
+    in_turns = True
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The model with the layouts in which feature maps reach their readers."""

@@ -1,0 +1,68 @@
+"""What the worker does around a timed run."""
+
+import pytest
+
+from dlbricks_core.backends.host import TimerHost
+
+
+class Recorder:
+    """A timer that notes what is asked of it; networks are their own names."""
+
+    def __init__(self):
+        self.heard = []
+
+    def run(self, loaded):
+        self.heard.append(f"run {loaded}")
+        if loaded == "broken":
+            raise RuntimeError("kernel not found")
+
+    def synchronize(self, loaded):
+        pass
+
+    def touch(self, loaded):
+        self.heard.append(f"touch {loaded}")
+
+    def release(self, loaded):
+        self.heard.append(f"release {loaded}")
+
+
+@pytest.fixture
+def host():
+    host = TimerHost()
+    host._timer = Recorder()
+    host._loaded = {name: name for name in ("net", "large", "plain", "broken")}
+    host._twins = {"net": "copy", "large": "large"}
+    host._wake = "wake"
+    return host
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("net", ["run copy"], ["release net", "release copy"]),
+        ("large", ["run large"], ["release large", "release large"]),
+        ("plain", [], ["release plain"]),
+    ],
+)
+def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
+    host, key, before, after
+):
+    (latency_ms,) = host.sample(key, 1, touch=True)
+    assert latency_ms > 0
+    woken = [f"touch {key}", "run wake", "release wake"]
+    assert host.timer.heard == [*before, *woken, f"run {key}", *after]
+
+
+def test_in_a_loop_of_its_own_nothing_comes_before(host):
+    assert len(host.sample("net", 2, touch=False)) == 2
+    assert host.timer.heard == ["run net", "run net"]
+
+
+def test_a_turn_tells_what_each_took_and_where_it_broke(host, tmp_path):
+    position = tmp_path / "position"
+    position.touch()
+    taken = host.sample_in_turn(["net", "plain"], True, str(position))
+    assert all(0 < latency_ms / 1e3 < spent_s for latency_ms, spent_s in taken)
+    with pytest.raises(RuntimeError):
+        host.sample_in_turn(["net", "plain", "broken", "large"], True, str(position))
+    assert int.from_bytes(position.read_bytes(), "little") == 2
