@@ -299,3 +299,15 @@ def test_a_copy_reads_the_same_inputs_with_other_weights(timer):
     timer.touch(loaded)
     timer.run(loaded)
     np.testing.assert_array_equal(timer.outputs(loaded)["y"], results[0])
+
+
+@pytest.mark.parametrize(("priming", "expected"), [("both", ["itself"]), ("copy", [])])
+def test_before_a_copy_the_network_itself_runs(priming, expected):
+    timer = MxnetBackend().timer(BackendSettings(1, {"priming": priming}))
+    tensors = {"x": TensorSpec("float32", (4, 4)), "y": TensorSpec("float32", (4, 4))}
+    loaded = timer.load(network([Layer("Relu", ("x",), ("y",))], "x", "y", tensors))
+    copy = timer.load_copy(network([Layer("Relu", ("x",), ("y",))], "x", "y", tensors), loaded)
+    order, start = [], loaded.start
+    loaded.start = lambda: order.append("itself") or start()
+    timer.run(copy)
+    assert order == expected
