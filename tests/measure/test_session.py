@@ -3,13 +3,14 @@ from dataclasses import replace
 from datetime import UTC
 
 import numpy as np
+import psutil
 import pytest
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.bench import KEEPS_MEMORY, Bench, BenchSettings
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.schedule import UntilPrecise
@@ -173,6 +174,12 @@ def test_steps_are_what_advance_hears(bench, store):
         session.run(jobs)
         assert len(heard) == session.steps(jobs)
         store.forget(j.key for j in jobs)
+
+
+def test_its_worker_keeps_memory(bench):
+    bench.load("one", one("Relu"))
+    (worker,) = psutil.Process().children()
+    assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):

@@ -1,13 +1,15 @@
 import os
+import platform
 import time
 
 import pytest
 
 from dlbricks_core.errors import BackendError, ModelError
+from dlbricks_core.measure.bench import KEEPS_MEMORY
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 SERVICE = """
-import os, signal, sys, threading, time
+import os, resource, signal, sys, threading, time
 import numpy as np
 from dlbricks_core.errors import ModelError
 
@@ -35,6 +37,13 @@ class Service:
         raise ValueError("first line\\nsecond line")
     def refuse(self):
         raise ModelError("not this one", hint="another")
+    def faults(self):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        maps = [bytearray(2**24) for _ in range(4)]
+        for each in maps:
+            each[::4096] = bytes(2**12)
+        del maps, each
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
     def big(self, size):
         return np.zeros(size)
     def abort_for_memory(self):
@@ -57,6 +66,16 @@ def test_calls_answer_and_run_in_their_own_environment(worker):
     assert worker.call("add", 2, 3) == 5
     assert worker.call("variable", "SPECIAL") == "value"
     assert "SPECIAL" not in os.environ
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
+def test_an_environment_may_keep_freed_memory(tmp_path):
+    (tmp_path / "service_for_test.py").write_text(SERVICE)
+    environment = {"PYTHONPATH": str(tmp_path), **KEEPS_MEMORY}
+    with WorkerProcess("service_for_test:Service", environment) as process:
+        first, *later = (process.call("faults") for _ in range(3))
+    assert first > 10_000
+    assert max(later) < 1_000
 
 
 def test_large_results_come_back(worker):
