@@ -17,7 +17,9 @@ class Protocol:
     """One way to measure.
 
     Attributes:
-        name: What users call it; part of the identity of every measurement.
+        name: What users call it.
+        identity: Part of the identity of every measurement; another one whenever the same
+            network would give other samples.
         runs: How many samples a network gets unless the user says otherwise; ``None``
             for as many as make the figures precise.
         interleaved: Whether all networks run once a round, in turn (True), or one
@@ -28,6 +30,7 @@ class Protocol:
     """
 
     name: str
+    identity: str
     runs: int | None
     interleaved: bool
     touch: bool
@@ -41,6 +44,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="interleaved",
+            identity="interleaved/2",
             runs=None,
             interleaved=True,
             touch=True,
@@ -49,6 +53,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             name="paper",
+            identity="paper/2",
             runs=100,
             interleaved=False,
             touch=False,

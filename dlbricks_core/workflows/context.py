@@ -172,7 +172,7 @@ class Context:
             settings=canonical_json(self.settings.options),
             system=self.fingerprint,
             threads=self.settings.threads,
-            protocol=self.protocol.name,
+            protocol=self.protocol.identity,
         )
 
 

@@ -20,7 +20,6 @@ from dlbricks_onnxruntime.sessions import (
     value_of,
     without_optimizations,
 )
-from dlbricks_onnxruntime.warming import Warmer
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Loaded:
         model: What it runs.
         arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
         pristine: What inputs held before a result took their place.
-        warm: What brings results and then inputs into the caches.
+        touched: Memory of results, then of inputs, as bytes.
     """
 
     session: ort.InferenceSession
@@ -41,7 +40,7 @@ class Loaded:
     model: Model
     arrays: dict[str, Array]
     pristine: Mapping[str, Array] = field(default_factory=dict)
-    warm: Sequence[ort.IOBinding] = ()
+    touched: Sequence[Array] = ()
 
 
 class OnnxruntimeTimer(CpuTimer[Loaded]):
@@ -52,7 +51,6 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         ThreadPool.share(settings.threads)
         share_arena()
         self._settings = settings
-        self._warmer = Warmer(session_options(settings))
 
     def load(self, network: Network) -> Loaded:
         """Builds a session and binds memory for every input and output."""
@@ -65,7 +63,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         arrays = allocate(network, shared)
         loaded = bind(self._session(network, arrays), model, arrays)
         kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
-        loaded.warm = self._warmer.bindings(arrays[name] for name in dict.fromkeys(kept))
+        loaded.touched = tuple(_bytes_of(arrays[name]) for name in dict.fromkeys(kept))
         written_over = set(shared.values()).intersection(model.inputs)
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
         return loaded
@@ -90,14 +88,16 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Nothing is left to wait for: the CPU provider's runs are synchronous."""
 
     def touch(self, loaded: Loaded) -> None:
-        """Writes every result, then every input onto itself."""
-        for name in loaded.model.inputs:
-            array = loaded.arrays[name]
-            if name in loaded.pristine:
-                np.copyto(array, loaded.pristine[name])
-            elif array.dtype != np.float32:
-                np.copyto(array, array.copy())
-        self._warmer.warm(loaded.warm)
+        """Writes every result, then every input onto itself.
+
+        All of it from one core. Where each core wrote the part that it then reads, bricks came
+        out too fast with several threads: in a model, the layer before shared its work out in
+        another way.
+        """
+        for name, values in loaded.pristine.items():
+            np.copyto(loaded.arrays[name], values)
+        for memory in loaded.touched:
+            np.bitwise_or(memory, 0, out=memory)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
@@ -113,7 +113,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Drops the session with all that it holds."""
         loaded.binding.clear_binding_inputs()
         loaded.binding.clear_binding_outputs()
-        loaded.warm = ()
+        loaded.touched = ()
         loaded.pristine = {}
         loaded.arrays = {}
         del loaded.binding, loaded.session
@@ -154,3 +154,10 @@ def _handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """The model's outputs, and results in its middle that have an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))
+
+
+def _bytes_of(array: Array) -> Array:
+    """The memory of an array; nothing of one that holds texts."""
+    if array.dtype.hasobject:
+        return np.empty(0, dtype=np.uint8)
+    return array.reshape(-1).view(np.uint8)
