@@ -138,6 +138,23 @@ def test_memory_begins_on_a_cache_line(model):
     assert all(array.ctypes.data % 64 == 0 for array in loaded.arrays.values())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
+def test_results_are_touched_and_then_inputs_and_keep_their_values(dtype):
+    timer = OnnxruntimeTimer(SETTINGS)
+    spec = TensorSpec(dtype, (3, 5))
+    same = Model(
+        "same", (Layer("Identity", ("x",), ("y",)),), ("x",), ("y",), {"x": spec, "y": spec}
+    )
+    loaded = timer.load(materialize(same))
+    timer.run(loaded)
+    before = {name: array.copy() for name, array in loaded.arrays.items()}
+    timer.touch(loaded)
+    for name, array in loaded.arrays.items():
+        np.testing.assert_array_equal(array, before[name])
+    addresses = [memory.ctypes.data for memory in loaded.touched]
+    assert addresses == [loaded.arrays[name].ctypes.data for name in "yx"]
+
+
 def test_a_copy_works_on_the_same_memory_with_other_weights():
     timer = OnnxruntimeTimer(SETTINGS)
     model = normalize(LightModels().load("light_squeezenet"))
