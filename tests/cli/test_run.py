@@ -1,9 +1,11 @@
 """The main job through the command line, on a real backend."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.statistics import faster_half
 
 pytest.importorskip("onnxruntime")
@@ -85,6 +87,16 @@ def test_other_settings_are_other_measurements(dlbricks, save):
     dlbricks(*QUICK, a)
     for other in (("--protocol", "paper"), ("--backend-option", "optimizations=off")):
         assert "from the store" not in dlbricks(*QUICK, *other, a).out
+
+
+def test_samples_of_an_older_protocol_are_other_measurements(dlbricks, save, monkeypatch):
+    a = save("a", "Relu")
+    older = replace(PROTOCOLS["interleaved"], identity="interleaved/0")
+    with monkeypatch.context() as patch:
+        patch.setitem(PROTOCOLS, "interleaved", older)
+        dlbricks(*QUICK, a)
+        assert "nothing left to measure" in dlbricks(*QUICK, a).out
+    assert "from the store" not in dlbricks(*QUICK, a).out
 
 
 def test_granularity_and_paper_protocol(dlbricks, save, read):

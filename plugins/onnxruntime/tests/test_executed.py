@@ -153,6 +153,11 @@ def test_results_are_touched_and_then_inputs_and_keep_their_values(dtype):
         np.testing.assert_array_equal(array, before[name])
     addresses = [memory.ctypes.data for memory in loaded.touched]
     assert addresses == [loaded.arrays[name].ctypes.data for name in "yx"]
+    for memory in loaded.touched:
+        memory.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            timer.touch(loaded)
+        memory.flags.writeable = True
 
 
 def test_a_copy_works_on_the_same_memory_with_other_weights():

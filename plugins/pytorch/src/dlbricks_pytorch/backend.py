@@ -23,8 +23,8 @@ class PytorchBackend(Backend):
 
     name = "pytorch"
     distribution = "torch"
-    #: Layers share what they need: right after a run of its own a brick is warmer than in a
-    #: model, and after a pause colder.
+    #: Not primed: layers share what they need, and right after its copy or itself ran a brick is
+    #: warmer than in a model. After a pause it is colder.
     in_turns = True
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
