@@ -10,17 +10,23 @@ from dlbricks_core.ir import Model
 def live_outputs(model: Model, indices: Sequence[int]) -> tuple[str, ...]:
     """Results of the sequence that something outside reads, in order of production.
 
-    A result that nobody reads counts as read: the layer computes it all the same.
+    Of a layer of which nobody reads anything, all results count as read: it computes them all
+    the same. Where only some are unread (a part of a Split), they are no results of the
+    sequence: as such, they would keep frameworks from merging or dropping what the model does
+    not hand on.
     """
     inside = set(indices)
     live = []
     for index in indices:
-        for name in model.layers[index].outputs:
-            if not name:
-                continue
-            readers = model.consumers.get(name, ())
-            if not readers or not inside.issuperset(readers) or name in model.output_names:
-                live.append(name)
+        names = [name for name in model.layers[index].outputs if name]
+        read = [name for name in names if name in model.consumers or name in model.output_names]
+        live += [
+            name
+            for name in read or names
+            if name in model.output_names
+            or not model.consumers.get(name)
+            or not inside.issuperset(model.consumers[name])
+        ]
     return tuple(live)
 
 

@@ -1,0 +1,37 @@
+import pytest
+
+from dlbricks_core.bricks import BrickSet, extract
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes import normalize
+
+
+@pytest.fixture
+def parts():
+    """A Split into four, of which the second is read inside and the third is an output."""
+    part = TensorSpec("float32", (1, 4))
+    layers = (
+        Layer("Split", ("x",), ("a", "b", "c", "d"), {"axis": 1, "num_outputs": 4}),
+        Layer("Relu", ("b",), ("y",)),
+    )
+    tensors = {"x": TensorSpec("float32", (1, 16)), **dict.fromkeys("abcdy", part)}
+    return Model("parts", layers, ("x",), ("c", "y"), tensors)
+
+
+def test_parts_that_nobody_reads_are_no_results(parts):
+    names = [layer.outputs for layer in parts.layers]
+    assert names == [("a", "b", "c", "d"), ("y",)]
+    assert extract(parts, (0, 1), "whole").outputs == ("t2", "t4")
+    assert extract(parts, (0,), "split").outputs == ("t1", "t2")
+
+
+def test_a_whole_model_hands_on_what_the_model_does(parts):
+    model = normalize(parts)
+    (cut,) = BrickSet.of([model], 128, "segments", {}).models
+    whole = cut.whole.model
+    assert len(whole.outputs) == len(model.outputs) == 2
+    assert [layer.op for layer in whole.layers] == [layer.op for layer in model.layers]
+
+
+def test_what_a_dead_layer_computes_is_a_result(parts):
+    alone = Model("dead", parts.layers[:1], ("x",), (), parts.tensors)
+    assert len(extract(alone, (0,), "split").outputs) == 4
