@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlbricks_core.bricks.extract import extract, scalars
+from dlbricks_core.bricks.extract import extract, numbers
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
 from dlbricks_core.ir import Model
@@ -83,16 +83,17 @@ class CutModel:
     def whole(self) -> Brick:
         """The whole model as one brick, to be timed end to end.
 
-        Other scalars than a brick's would make it another model: frameworks fuse an
-        activation function whose constants they know.
+        Other scalars than a brick's, and other indices, would make it another model: frameworks
+        fuse an activation function whose constants they know, and compute once what they know
+        to be the same.
         """
         every = range(len(self.model.layers))
         name = signature(self.model, every)
         model = extract(self.model, every, name, exact=True)
-        numbers = scalars(model)
-        if numbers == scalars(extract(self.model, every, name)):
+        values = numbers(model)
+        if values == numbers(extract(self.model, every, name)):
             return Brick(name, model)
-        return Brick(signature(self.model, every, numbers), model)
+        return Brick(signature(self.model, every, values), model)
 
 
 @dataclass

@@ -26,8 +26,9 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
         model: In canonical form.
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
-        exact: Whether scalars stay as they are, by which frameworks know what to fuse; else
-            they are rounded to one digit, for they tell one model from another.
+        exact: Whether scalars stay as they are, and integers stay, by which frameworks know
+            what to fuse and what to compute only once; else scalars are rounded to one digit,
+            for they tell one model from another.
     """
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
     inputs = tuple(renamed.values())
@@ -79,10 +80,10 @@ def _is_size(model: Model, tensor: str) -> bool:
     return bool(model.executed) and value.dtype.kind == "i" and value.size <= _MAX_AXES
 
 
-def scalars(model: Model) -> tuple[float, ...]:
-    """Constants of a cut out model that are single floating-point numbers, by their names."""
+def numbers(model: Model) -> tuple[float, ...]:
+    """All that is in the constants of a cut out model, by their names."""
     found = (model.constants[name] for name in sorted(model.constants))
-    return tuple(float(v.ravel()[0]) for v in found if _is_scalar(v))
+    return tuple(number for value in found for number in value.ravel().tolist())
 
 
 def _is_scalar(value: np.ndarray[Any, Any]) -> bool:
@@ -92,7 +93,7 @@ def _is_scalar(value: np.ndarray[Any, Any]) -> bool:
 def _kept(
     value: np.ndarray[Any, Any], *, by_value: bool, exact: bool
 ) -> np.ndarray[Any, Any] | None:
-    if by_value or (exact and _is_scalar(value)):
+    if by_value or (exact and (_is_scalar(value) or value.dtype.kind in "iub")):
         return value
     if _is_scalar(value):
         rounded = float(f"{float(value.ravel()[0]):.0e}")

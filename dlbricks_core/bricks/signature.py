@@ -18,7 +18,7 @@ _VERSION = "1"
 """Part of every signature; raise it when the canonical form or this module changes it."""
 
 
-def signature(model: Model, sequence: Iterable[int], scalars: Sequence[float] = ()) -> str:
+def signature(model: Model, sequence: Iterable[int], numbers: Sequence[float] = ()) -> str:
     """Identity of a layer sequence.
 
     It covers topology, operators, attributes, shapes, element types, which results
@@ -28,7 +28,7 @@ def signature(model: Model, sequence: Iterable[int], scalars: Sequence[float] = 
     Args:
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
-        scalars: Numbers among the weights that are to tell it from others.
+        numbers: Values among the weights that are to tell it from others.
 
     Returns:
         24 hexadecimal digits.
@@ -37,7 +37,7 @@ def signature(model: Model, sequence: Iterable[int], scalars: Sequence[float] = 
     live = live_outputs(model, indices)
     seen: dict[str, str] = {}
     words = [_VERSION, model.executed] if model.executed else [_VERSION]
-    words += [repr(number) for number in scalars]
+    words += [repr(number) for number in numbers]
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet, extract
@@ -35,3 +36,19 @@ def test_a_whole_model_hands_on_what_the_model_does(parts):
 def test_what_a_dead_layer_computes_is_a_result(parts):
     alone = Model("dead", parts.layers[:1], ("x",), (), parts.tensors)
     assert len(extract(alone, (0,), "split").outputs) == 4
+
+
+def test_a_whole_model_keeps_its_indices_and_is_another_with_others():
+    def picked(index):
+        whole, row = TensorSpec("float32", (3, 8)), TensorSpec("float32", (8,))
+        layer = Layer("Gather", ("x", "index"), ("y",), {"axis": 0})
+        tensors = {"x": whole, "index": TensorSpec("int64", ()), "y": row}
+        constants = {"index": np.array(index)}
+        weights = frozenset(constants)
+        return Model("picked", (layer,), ("x",), ("y",), tensors, weights, constants)
+
+    models = [picked(0), picked(2), picked(2)]
+    first, second, third = BrickSet.of(models, 128, "segments", {}).models
+    assert [int(cut.whole.model.constants["w0"]) for cut in (first, second)] == [0, 2]
+    assert first.whole.signature != second.whole.signature == third.whole.signature
+    assert not extract(models[0], (0,), "brick").constants

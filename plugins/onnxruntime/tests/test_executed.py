@@ -54,6 +54,31 @@ def test_the_whole_model_is_fused_like_what_its_bricks_are_cut_from():
     ]
 
 
+GATHERS = """<ir_version: 8, opset_import: ["" : 17]>
+    gathers (float[3, 8, 64] x) => (float[8, 64] y)
+    <int64 zero = {0}, int64 one = {1}, int64 two = {2}>
+    { a = Gather<axis = 0>(x, zero)  b = Gather<axis = 0>(x, one)  c = Gather<axis = 0>(x, two)
+      d = Mul(a, b)  y = Add(d, c) }
+"""
+
+SPLITS = """<ir_version: 8, opset_import: ["" : 17]>
+    splits (float[8, 64] x) => (float[8, 32] y)
+    { a, b = Split<axis = 1>(x)  c, d = Split<axis = 1>(x)  y = Mul(a, d) }
+"""
+
+
+@pytest.mark.parametrize("text", [GATHERS, SPLITS])
+def test_the_whole_model_is_rewritten_like_the_model(text):
+    model = normalize(read_model(onnx.parser.parse_model(text), name="model"))
+    (cut,) = BrickSet.of([model], 128, "segments", {}).models
+    of_model, of_whole = (
+        [layer.op for layer in OnnxruntimeBackend().executed(each, SETTINGS, 0).layers]
+        for each in (model, cut.whole.model)
+    )
+    assert of_whole == of_model
+    assert of_model.count("Split") == 1
+
+
 def test_shapes_that_are_inferred_are_those_of_a_run(model, executed, monkeypatch):
     unknown = TensorSpec("undefined", None)
     monkeypatch.setattr("dlbricks_onnxruntime.executed._inferred", lambda output: unknown)
