@@ -47,7 +47,7 @@ class Work:
             moved += traffic or 0
             without_flops[layer.qualified_op] += operations is None
             without_bytes[layer.qualified_op] += traffic is None
-        weights = sum(model.tensors[name].nbytes for name in model.weights)
+        weights = model.weight_bytes
         return cls(flops, moved, weights, +without_flops, +without_bytes)
 
 

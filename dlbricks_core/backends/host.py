@@ -29,9 +29,6 @@ CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 POSITION_BYTES = 8
 """Length of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""
 
-_LARGE_WEIGHTS = 32_000_000
-"""Bytes of weights from which on a network needs no copy of itself to be primed."""
-
 _LONG_MS = 100.0
 """Latency from which on a network is warm after two runs, and not primed by a copy: what
 that is worth is lost in so long a run."""
@@ -52,6 +49,7 @@ class TimerHost:
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, Any] = {}
         self._primed = False
+        self._cache = 0
         self._wake: Any = None
 
     @property
@@ -65,17 +63,21 @@ class TimerHost:
             raise BackendError("the worker was not started")
         return self._timer
 
-    def start(self, backend: str, settings: BackendSettings, memory: int | None) -> None:
+    def start(
+        self, backend: str, settings: BackendSettings, memory: int | None, cache: int = 32_000_000
+    ) -> None:
         """Imports the framework and loads the networks that show what a call costs.
 
         Args:
             backend: ``"module:Class"`` of the backend.
             settings: Threads and options.
             memory: Bytes that the networks may take; ``None`` for no limit.
+            cache: Bytes of the largest cache.
         """
         instance: Backend = load_object(backend)()
         self._timer = instance.timer(settings)
         self._primed = instance.primed
+        self._cache = cache
         # A collection in the middle of a timed run would count as latency. What a framework
         # brings stays for good: the collections between networks need not look at it.
         gc.disable()
@@ -111,9 +113,7 @@ class TimerHost:
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and self._primed and latency_ms < _LONG_MS:
-            weights = sum(model.tensors[name].nbytes for name in model.weights)
-            # Weights that no cache holds are as cold after a run of the network itself.
-            copied = kind != "native" and weights < _LARGE_WEIGHTS
+            copied = kind != "native" and is_copied(model, self._cache)
             self._twins[key] = self._copied(loaded, model, seed) if copied else loaded
         return latency_ms
 
@@ -256,6 +256,14 @@ class TimerHost:
         """Memory that the worker has in use."""
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_copied(model: Model, cache: int) -> bool:
+    """Whether a network is primed by a copy, not by itself.
+
+    Weights that no cache of so many bytes holds are as cold after a run of the network itself.
+    """
+    return model.weight_bytes < cache
 
 
 def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> Model:

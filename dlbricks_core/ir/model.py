@@ -112,6 +112,11 @@ class Model:
                 readers.setdefault(name, []).append(i)
         return {name: tuple(indices) for name, indices in readers.items()}
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return sum(self.tensors[name].nbytes for name in self.weights)
+
     @cached_property
     def output_names(self) -> frozenset[str]:
         """The outputs as a set."""

@@ -36,7 +36,7 @@ def to_onnx(
         name=model.name,
         inputs=[_value_info(name, model.tensors[name]) for name in model.inputs],
         outputs=[_value_info(name, model.tensors[name]) for name in model.outputs],
-        initializer=[_declared(name, model.tensors[name]) if name in elsewhere
+        initializer=[declared(name, model.tensors[name]) if name in elsewhere
                      else _initializer(name, model.tensors[name], values[name])
                      for name in sorted(model.weights)],
         value_info=[_value_info(name, spec) for name, spec in sorted(_inner(model).items())],
@@ -94,7 +94,8 @@ def _initializer(name: str, spec: TensorSpec, value: np.ndarray[Any, Any]) -> Te
     return proto
 
 
-def _declared(name: str, spec: TensorSpec) -> TensorProto:
+def declared(name: str, spec: TensorSpec) -> TensorProto:
+    """An initializer without values, as external data that its reader gets in another way."""
     proto = TensorProto(
         name=name,
         data_type=DTYPE_NUMBERS[spec.dtype],

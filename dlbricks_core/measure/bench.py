@@ -11,9 +11,10 @@ import numpy as np
 import psutil
 
 from dlbricks_core.backends import Backend, BackendSettings, Profile
-from dlbricks_core.backends.host import CALLS, POSITION_BYTES
+from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Array, Model
+from dlbricks_core.measure.system import largest_cache
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _START_TIMEOUT_S = 300.0
@@ -89,6 +90,7 @@ class Bench:
         self._backend = backend
         self._settings = settings
         self._memory = settings.memory_bytes or memory_to_use()
+        self._cache = largest_cache()
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
@@ -105,6 +107,12 @@ class Bench:
     def memory_bytes(self) -> int:
         """What the worker may allocate."""
         return self._memory
+
+    def nbytes(self, model: Model) -> int:
+        """Bytes that a network takes by our count, with the copy that it is primed by."""
+        copied = self._backend.primed and is_copied(model, self._cache)
+        once = sum(spec.nbytes for spec in model.tensors.values())
+        return once + (model.weight_bytes if copied else 0)
 
     def load(self, key: str, model: Model, kind: str = "") -> float:
         """Loads a network and returns its latency when warm, in milliseconds.
@@ -261,7 +269,7 @@ class Bench:
         """The worker with the framework imported, ready to time."""
         worker = self._launched()
         if not self._ready:
-            start = self._target, self._settings.backend, self._memory
+            start = self._target, self._settings.backend, self._memory, self._cache
             try:
                 worker.call("start", *start, timeout=_START_TIMEOUT_S)
             except BaseException:

@@ -54,11 +54,6 @@ class Job:
         """Operator types in the order in which they run."""
         return tuple(layer.qualified_op for layer in self.model.layers)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory for weights, inputs and results."""
-        return sum(spec.nbytes for spec in self.model.tensors.values())
-
 
 @dataclass(frozen=True)
 class _Taken:
@@ -193,11 +188,12 @@ class Session:
         used = 0
         for job in jobs:
             if job.handle not in place:
-                if not groups or used + job.nbytes > room:
+                nbytes = self._bench(job).nbytes(job.model)
+                if not groups or used + nbytes > room:
                     groups.append([])
                     used = 0
                 place[job.handle] = len(groups) - 1
-                used += job.nbytes
+                used += nbytes
             groups[place[job.handle]].append(job)
         return groups
 

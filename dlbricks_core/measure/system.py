@@ -31,6 +31,9 @@ _NOT_IDENTITY = frozenset(
 )
 
 
+_USUAL_CACHE = 32_000_000
+
+
 @dataclass(frozen=True)
 class Cache:
     """One cache, seen from one CPU: its size in bytes, and how many CPUs share it."""
@@ -181,6 +184,12 @@ def current_system(machine: Machine | None = None) -> System:
         kernel=platform.release(),
         python=platform.python_version(),
     )
+
+
+def largest_cache(machine: Machine | None = None) -> int:
+    """Bytes of the largest cache; 32 MB, as is usual, where the system does not tell."""
+    sizes = [cache.size for cache in _caches(machine or Machine())]
+    return max(sizes, default=_USUAL_CACHE)
 
 
 def _caches(machine: Machine) -> tuple[Cache, ...]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dlbricks_core.backends.host import TimerHost
+from dlbricks_core.backends.host import TimerHost, is_copied
+from dlbricks_core.ir import Layer, Model, TensorSpec
 
 
 class Recorder:
@@ -51,6 +52,13 @@ def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
     assert latency_ms > 0
     woken = [f"touch {key}", "run wake", "release wake"]
     assert host.timer.heard == [*before, *woken, f"run {key}", *after]
+
+
+@pytest.mark.parametrize(("cache", "copied"), [(65, True), (64, False)])
+def test_weights_that_no_cache_holds_need_no_copy(cache, copied):
+    layer = Layer("MatMul", ("x", "w"), ("y",))
+    tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
+    assert is_copied(Model("m", (layer,), ("x",), ("y",), tensors, frozenset("w")), cache) == copied
 
 
 def test_in_a_loop_of_its_own_nothing_comes_before(host):

@@ -182,6 +182,22 @@ def test_its_worker_keeps_memory(bench):
     assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
+@pytest.mark.parametrize(
+    ("primed", "cache", "copies"), [(True, 65, 1), (True, 64, 0), (False, 65, 0)]
+)
+def test_the_copy_that_a_network_is_primed_by_counts_too(
+    faulty, monkeypatch, primed, cache, copies
+):
+    monkeypatch.setattr(faulty.FaultyBackend, "primed", primed)
+    monkeypatch.setattr("dlbricks_core.measure.bench.largest_cache", lambda: cache)
+    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
+    layer = Layer("MatMul", ("x", "w"), ("y",))
+    tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
+    model = Model("product", (layer,), ("x",), ("y",), tensors, frozenset("w"))
+    assert model.weight_bytes == 64
+    assert made.nbytes(model) == 3 * 64 + copies * 64
+
+
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
     with (
         Bench(

@@ -8,7 +8,12 @@ import sys
 import pytest
 
 from dlbricks_core.measure.machine import Machine, parse_cpus
-from dlbricks_core.measure.system import Cache, current_system, physical_cores_available
+from dlbricks_core.measure.system import (
+    Cache,
+    current_system,
+    largest_cache,
+    physical_cores_available,
+)
 
 GIB = 2**30
 
@@ -30,6 +35,7 @@ def test_facts_of_a_server(server):
         Cache(2, "unified", 2**20, 2),
         Cache(3, "unified", 25 * 2**20, 4),
     )
+    assert largest_cache(server.machine(0)) == 25 * 2**20
     assert found.numa_nodes == 2
     assert found.memory == 16 * GIB
     assert found.governors == ("powersave",)
@@ -56,6 +62,7 @@ def test_a_machine_that_tells_nothing_is_still_described(bare):
     found = current_system(bare.machine(4, 5))
     assert (found.available_cpus, found.available_cores, found.logical_cpus) == (2, 2, 2)
     assert found.caches == found.governors == ()
+    assert largest_cache(bare.machine(4)) == 32_000_000
     assert found.boost is found.huge_pages is found.hypervisor is None
     assert found.describe()
     assert len(found.fingerprint) == 16

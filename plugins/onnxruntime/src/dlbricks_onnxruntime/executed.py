@@ -21,6 +21,7 @@ from dlbricks_onnxruntime.sessions import (
     is_large,
     open_session,
     session_options,
+    unpacked,
     without_optimizations,
 )
 
@@ -67,7 +68,7 @@ def named(model: Model) -> Model:
 
 def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:
     """The graph that a session saves at this path, with zeros for large weights again."""
-    options = _unpacked(session_options(settings))
+    options = unpacked(session_options(settings))
     options.optimized_model_filepath = str(path)
     _open(proto, path.with_name("model.onnx"), options)
     found = onnx.load(path, load_external_data=False)
@@ -120,7 +121,7 @@ def _complete(
     outputs = list(graph.output)
     del graph.output[:]
     graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    session = _open(proto, path, _unpacked(session_options(without_optimizations(settings))))
+    session = _open(proto, path, unpacked(session_options(without_optimizations(settings))))
     specs = [_inferred(output) for output in session.get_outputs()]
     values = {}
     if any(not spec.is_static or _may_be_size(spec) for spec in specs):
@@ -146,12 +147,6 @@ def _inferred(output: ort.NodeArg) -> TensorSpec:
 
 def _spec_of(value: Array) -> TensorSpec:
     return TensorSpec(dtype_name(value.dtype), value.shape)
-
-
-def _unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
-    """For a session that nobody times: kernels leave large weights in the order they have."""
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    return options
 
 
 def _may_be_size(spec: TensorSpec) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
+from onnx import ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -61,16 +62,33 @@ def create_session(
     """
     specs = model.tensors
     large = [name for name in sorted(model.weights) if is_large(specs[name])]
-    arrays = {name: weights[name] for name in large}
-    values = tuple(
-        value_of(specs[name], array if is_aligned(array) else aligned(array))
-        for name, array in arrays.items()
-    )
+    proto = to_onnx(model, weights, frozenset(large))
+    return session_of(proto, {name: (specs[name], weights[name]) for name in large}, options)
+
+
+def session_of(
+    proto: ModelProto,
+    large: Mapping[str, tuple[TensorSpec, Array]],
+    options: ort.SessionOptions,
+) -> Session:
+    """A session for a model whose large weights are only declared in it.
+
+    Args:
+        proto: The model.
+        large: Type and values of these weights by name; aligned ones are used where they are.
+        options: Of this session only.
+
+    Raises:
+        UnsupportedError: If ONNX Runtime has no kernel for a layer.
+    """
+    values = [
+        value_of(spec, array if is_aligned(array) else aligned(array))
+        for spec, array in large.values()
+    ]
     if large:
-        options.add_external_initializers(large, list(values))
-    serialized = to_onnx(model, weights, frozenset(large)).SerializeToString()
-    session = open_session(serialized, options)
-    session.weights = values
+        options.add_external_initializers(list(large), values)
+    session = open_session(proto.SerializeToString(), options)
+    session.weights = tuple(values)
     return session
 
 
@@ -107,6 +125,12 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     # Threads of its own, if it has any, spin within a run, not on into the next session's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
+    return options
+
+
+def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
+    """For a session that nobody times: kernels leave large weights in the order they have."""
+    options.add_session_config_entry("session.disable_prepacking", "1")
     return options
 
 

@@ -13,6 +13,7 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, numpy_dtype
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
+from dlbricks_onnxruntime.offline import WORTH_IT, create_optimized
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
@@ -74,10 +75,12 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def _session(self, network: Network, arrays: Mapping[str, Array]) -> ort.InferenceSession:
         """A session that hands on whatever has an array."""
-        model = network.model
-        # Layers that ONNX Runtime itself made are not to be rewritten again.
-        settings = without_optimizations(self._settings) if model.executed else self._settings
+        model, settings = network.model, self._settings
         handed_on = replace(model, outputs=_handed_on(model, arrays))
+        if model.executed:  # Layers that ONNX Runtime itself made are not to be rewritten again.
+            settings = without_optimizations(settings)
+        elif model.weight_bytes < WORTH_IT:
+            return create_optimized(handed_on, network.weights, settings)
         return create_session(handed_on, network.weights, session_options(settings))
 
     def run(self, loaded: Loaded) -> None:
