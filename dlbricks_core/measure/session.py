@@ -180,20 +180,24 @@ class Session:
     def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Jobs that fit into memory together; network by network where loops are wanted.
 
-        A network's jobs on several backends share a group, so that they can be compared.
+        A network's jobs on several backends share a group, so that they can be compared. Groups
+        are of about one size: what is left over for a small one would stay in the caches from
+        round to round, and be faster than its bricks in a large one.
         """
         room = self._room(jobs) if self._protocol.interleaved else 0.0
+        nbytes = {job.handle: self._bench(job).nbytes(job.model) for job in jobs}
+        total = sum(nbytes.values())
+        share = total / max(1, math.ceil(total / room)) if room else 0.0
         groups: list[list[Job]] = []
         place: dict[str, int] = {}
         used = 0
         for job in jobs:
             if job.handle not in place:
-                nbytes = self._bench(job).nbytes(job.model)
-                if not groups or used + nbytes > room:
+                if not groups or used >= share or used + nbytes[job.handle] > room:
                     groups.append([])
                     used = 0
                 place[job.handle] = len(groups) - 1
-                used += nbytes
+                used += nbytes[job.handle]
             groups[place[job.handle]].append(job)
         return groups
 

@@ -49,6 +49,13 @@ def test_a_network_is_in_one_group_on_all_backends(bench, store):
     assert [[j.key.backend for j in group] for group in loops] == [["a", "b"]] * 3
 
 
+def test_groups_are_of_about_one_size(bench, store):
+    made = bench(11 * 2**29)  # room for four of them
+    jobs = [job(op, "a", size=2**26) for op in ("Relu", "Abs", "Neg", "Sign", "Tanh")]
+    groups = Session({"a": made}, store, PROTOCOLS["interleaved"])._groups(jobs)
+    assert [len(group) for group in groups] == [3, 2]
+
+
 def test_a_crash_on_one_backend_does_not_reach_the_other(bench, store):
     with bench() as a, bench() as b:
         crash = job("CrashLater", "a", domain="faulty", runs=3)
