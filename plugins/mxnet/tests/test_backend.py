@@ -311,3 +311,14 @@ def test_before_a_copy_the_network_itself_runs(priming, expected):
     loaded.start = lambda: order.append("itself") or start()
     timer.run(copy)
     assert order == expected
+
+
+@pytest.mark.parametrize(("priming", "itself"), [("both", True), ("copy", False)])
+def test_a_network_of_large_weights_runs_before_itself(priming, itself, monkeypatch):
+    monkeypatch.setattr("dlbricks_mxnet.timer._LARGE_WEIGHTS", 64)
+    timer = MxnetBackend().timer(BackendSettings(1, {"priming": priming}))
+    tensors = dict.fromkeys("xwy", spec("float32", 4, 4))
+    product = network([Layer("MatMul", ("x", "w"), ("y",))], "x", "y", tensors, "w")
+    loaded = timer.load(product)
+    assert (timer.load_copy(product, loaded) is loaded) == itself
+    assert loaded.copied != itself
