@@ -64,7 +64,7 @@ class TimerHost:
         return self._timer
 
     def start(
-        self, backend: str, settings: BackendSettings, memory: int | None, cache: int = 32_000_000
+        self, backend: str, settings: BackendSettings, memory: int | None, cache: int
     ) -> None:
         """Imports the framework and loads the networks that show what a call costs.
 

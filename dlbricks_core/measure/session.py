@@ -185,7 +185,10 @@ class Session:
         round to round, and be faster than its bricks in a large one.
         """
         room = self._room(jobs) if self._protocol.interleaved else 0.0
-        nbytes = {job.handle: self._bench(job).nbytes(job.model) for job in jobs}
+        nbytes: dict[str, int] = {}
+        for job in jobs:  # on the backend where it takes most
+            taken = self._bench(job).nbytes(job.model)
+            nbytes[job.handle] = max(taken, nbytes.get(job.handle, 0))
         total = sum(nbytes.values())
         share = total / max(1, math.ceil(total / room)) if room else 0.0
         groups: list[list[Job]] = []

@@ -32,6 +32,7 @@ _NOT_IDENTITY = frozenset(
 
 
 _USUAL_CACHE = 32_000_000
+"""Bytes of the largest cache where the system does not tell."""
 
 
 @dataclass(frozen=True)

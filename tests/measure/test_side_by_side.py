@@ -56,6 +56,15 @@ def test_groups_are_of_about_one_size(bench, store):
     assert [len(group) for group in groups] == [3, 2]
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_network_counts_as_where_it_takes_most(bench, store, monkeypatch, order):
+    benches = {name: bench(2**30) for name in order}
+    for name, nbytes in (("a", 2**29), ("b", 1)):
+        monkeypatch.setattr(benches[name], "nbytes", lambda model, nbytes=nbytes: nbytes)
+    jobs = [job(op, backend) for backend in order for op in ("Relu", "Abs")]
+    assert len(Session(benches, store, PROTOCOLS["interleaved"])._groups(jobs)) == 2
+
+
 def test_a_crash_on_one_backend_does_not_reach_the_other(bench, store):
     with bench() as a, bench() as b:
         crash = job("CrashLater", "a", domain="faulty", runs=3)
