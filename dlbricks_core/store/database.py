@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from dlbricks_core.store.schema import APPLICATION_ID, HEAD
 
 #: How long a process waits for another that is writing.
 BUSY_SECONDS = 60.0
+_RETRY_SECONDS = 0.01
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -126,7 +128,7 @@ def _engine(path: Path) -> Engine:
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver would begin transactions late and only for some statements.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        _keep_a_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
 
@@ -137,6 +139,24 @@ def _engine(path: Path) -> Engine:
         connection.exec_driver_sql(f"BEGIN {mode}")
 
     return engine
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Switches a new file to a write-ahead log, which many can read while one writes.
+
+    Two that switch the same file at once hold what the other waits for; SQLite then tells
+    one of them that the file is locked, without the wait that all other statements get.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _upgrade(engine: Engine) -> None:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
 from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
@@ -49,9 +51,9 @@ def run_together(body, path, count):
     for process in processes:
         process.stdout.readline()
     path.with_name("go").touch()
-    for process in processes:
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
+    # All are ended before one is judged, or the others would live on into other tests.
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * count, errors
 
 
 def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
@@ -76,6 +78,16 @@ def test_processes_that_open_a_new_store_together_do_not_collide(tmp_path):
         assert {samples.session for samples in store.get([KEY])[KEY].samples} == {
             f"session{i}" for i in range(5)
         }
+
+
+def test_a_file_that_another_process_is_creating_is_waited_for(tmp_path):
+    path = tmp_path / "results.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.3, lambda: other.execute("COMMIT")).start()
+    with ResultStore.open(path) as store:
+        assert store.info().measurements == 0
+    other.close()
 
 
 def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
