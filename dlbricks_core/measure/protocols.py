@@ -44,7 +44,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="interleaved",
-            identity="interleaved/3",
+            identity="interleaved/4",
             runs=None,
             interleaved=True,
             touch=True,

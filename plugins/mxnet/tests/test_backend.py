@@ -322,3 +322,32 @@ def test_a_network_of_large_weights_runs_before_itself(priming, itself, monkeypa
     loaded = timer.load(product)
     assert (timer.load_copy(product, loaded) is loaded) == itself
     assert loaded.copied != itself
+
+
+_MANY_CONVOLUTIONS = """
+from dlbricks_core.backends import BackendSettings
+from dlbricks_mxnet.backend import MxnetBackend
+MxnetBackend().timer(BackendSettings())
+import mxnet
+weight = mxnet.nd.ones((16, 16, 3, 3))
+for _ in range(2):
+    print("pass", flush=True)
+    for width in range(5, 605):
+        data = mxnet.nd.ones((1, 16, 5, width))
+        options = {"no_bias": True, "kernel": (3, 3), "num_filter": 16}
+        mxnet.nd.Convolution(data, weight, **options).asnumpy()
+"""
+
+
+def test_what_many_networks_need_of_onednn_is_kept():
+    done = subprocess.run(
+        [sys.executable, "-c", _MANY_CONVOLUTIONS],
+        env={**os.environ, "DNNL_VERBOSE": "2"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    _, first, second = done.stdout.split("pass\n")
+    assert first.count("create:cache_miss") > 1024
+    assert second.count("create:cache_hit") > 1024
+    assert "create:cache_miss" not in second

@@ -134,6 +134,26 @@ def test_the_environment_names_the_threads():
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "3"
 
 
+_MANY_CONVOLUTIONS = """
+import torch
+for _ in range(2):
+    print("pass", flush=True)
+    for width in range(9, 609):
+        torch.conv2d(torch.ones(1, 8, 9, width), torch.ones(8, 8, 5, 5))
+"""
+
+
+def test_what_many_networks_need_of_onednn_is_kept():
+    environment = PytorchBackend().environment(BackendSettings(threads=1))
+    done = subprocess.run([sys.executable, "-c", _MANY_CONVOLUTIONS], capture_output=True,
+                          text=True, check=True,
+                          env={**os.environ, **environment, "ONEDNN_VERBOSE": "2"})  # fmt: skip
+    _, first, second = done.stdout.split("pass\n")
+    assert first.count("create:cache_miss") > 1024
+    assert second.count("create:cache_hit") > 1024
+    assert "create:cache_miss" not in second
+
+
 def test_description_needs_no_torch():
     script = (
         "import sys; from dlbricks_pytorch.backend import PytorchBackend as B;"

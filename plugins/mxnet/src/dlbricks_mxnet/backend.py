@@ -81,6 +81,9 @@ class MxnetBackend(Backend):
             "MXNET_CPU_WORKER_NTHREADS": "1",
             "MXNET_EXEC_BULK_EXEC_INFERENCE": "1",
             "MXNET_SUBGRAPH_BACKEND": "MKLDNN",
+            # oneDNN keeps 1,024 primitives by default: enough for a model by itself, not for all
+            # that a session has loaded, whose reorders each run would then create anew.
+            "DNNL_PRIMITIVE_CACHE_CAPACITY": str(1 << 20),
             # Lines on stderr for every graph that is bound.
             "MXNET_SUBGRAPH_VERBOSE": "0",
             "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0",

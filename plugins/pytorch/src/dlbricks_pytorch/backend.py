@@ -50,13 +50,20 @@ class PytorchBackend(Backend):
             ) from error
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Thread counts for the OpenMP and MKL runtimes that torch starts.
+        """Thread counts for the OpenMP and MKL runtimes that torch starts, and room in oneDNN.
+
+        oneDNN keeps 1,024 primitives unless told otherwise. A model by itself needs fewer, but
+        all that a session has loaded may need more, and then each run would create them anew.
 
         Where networks are compiled, that happens in the worker itself: a pool of compiler
         processes would still be there when the timing begins.
         """
         threads = str(settings.threads)
-        environment = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        environment = {
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(1 << 20),
+        }
         if settings.options.get("compile", "off") != "off":
             environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         return environment
