@@ -132,6 +132,12 @@ def _einsum(draft: Draft) -> None:
     draft.attributes["equation"] = "".join(str(draft.attributes["equation"]).split())
 
 
+def _concat(draft: Draft) -> None:
+    # A Concat of one tensor remains: it copies.
+    filled = [name for name in draft.inputs if draft.specs[name].elements]
+    draft.inputs = filled or draft.inputs[:1]
+
+
 _ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
 
@@ -163,6 +169,7 @@ CANONICAL: Mapping[str, Callable[[Draft], None]] = {
     "CenterCropPad": arguments.center_crop_pad,
     "Clip": arguments.clip,
     "Col2Im": windows.block_columns,
+    "Concat": _concat,
     "Conv": windows.convolution,
     "ConvInteger": windows.convolution,
     "ConvTranspose": windows.transposed_convolution,

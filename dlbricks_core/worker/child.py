@@ -32,11 +32,17 @@ def serve(connection: Connection, service: object) -> None:
             return
 
 
+_LONGEST, _HEAD, _TAIL = 300, 140, 150
+"""Characters of a reason, and of its start and end where it is longer."""
+
+
 def _summary(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # MXNet puts its C++ stack first and the reason last; others say it in the first line.
     reason = next((line for line in lines if "Error" in line or "Check failed" in line), None)
-    return f"{type(error).__name__}: {reason or (lines[0] if lines else '')}"[:300]
+    text = f"{type(error).__name__}: {reason or (lines[0] if lines else '')}"
+    # ONNX Runtime names the layer first and the reason last, with a C++ signature in between.
+    return text if len(text) <= _LONGEST else f"{text[:_HEAD]} ... {text[-_TAIL:]}"
 
 
 def main() -> None:

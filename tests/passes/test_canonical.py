@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx.defs
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -353,3 +354,20 @@ def test_misfits_are_reported_with_their_layer() -> None:
             canonical(op, shape, weight)
     with pytest.raises(ModelError, match="MaxPool"):
         canonical("MaxPool", S)
+
+
+def test_parts_without_elements_are_no_parts_of_a_concat():
+    empty = np.zeros((2, 0), np.float32)
+    (layer,) = canonical("Concat", (2, 3), empty, axis=1).layers
+    assert layer.inputs == ("x",)
+
+
+def test_a_concat_of_nothing_reads_one_tensor_without_elements():
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+        g (float[2,3] x) => (float[2,0] y)
+        <int64[1] zero = {0}, int64[1] axis = {1}> {
+            e = Slice(x, zero, zero, axis)
+            y = Concat<axis = 1>(e, e)
+        }"""
+    model = normalize(read_model(onnx.parser.parse_model(text), name="m"))
+    assert [len(layer.inputs) for layer in model.layers if layer.op == "Concat"] == [1]

@@ -35,6 +35,8 @@ class Service:
         threading.Thread(target=spin).start()
     def wrong(self):
         raise ValueError("first line\\nsecond line")
+    def wrong_at_length(self):
+        raise ValueError("layer 7: " + "a signature, " * 50 + "the reason")
     def refuse(self):
         raise ModelError("not this one", hint="another")
     def faults(self):
@@ -87,6 +89,14 @@ def test_an_exception_is_reported_and_the_worker_goes_on(worker):
         worker.call("wrong")
     assert "Traceback" in caught.value.details
     assert worker.call("add", 1, 1) == 2
+
+
+def test_a_long_reason_keeps_its_start_and_its_end(worker):
+    with pytest.raises(
+        RemoteError, match=r"ValueError: layer 7: .* \.\.\. .* the reason$"
+    ) as raised:
+        worker.call("wrong_at_length")
+    assert len(str(raised.value)) < 400
 
 
 def test_an_error_for_users_arrives_as_it_was_raised(worker):

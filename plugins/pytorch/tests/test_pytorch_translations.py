@@ -46,6 +46,22 @@ def attention(**options):
     return Lambda(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **options))
 
 
+class LearnedBias(nn.Module):
+    """Attention as in T5: torch traces what follows it as views, by strides that do not last."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(32, 32, bias=False)
+        self.bias = nn.Parameter(rand(1, 4, 6, 6))
+
+    def forward(self, x):
+        heads = self.inner(x).view(1, -1, 4, 8).transpose(1, 2)
+        result = F.scaled_dot_product_attention(
+            heads, heads, heads, attn_mask=self.bias * x[0, 0, 0]
+        )
+        return result.transpose(1, 2).contiguous().reshape(1, 6, -1)
+
+
 #: What is written -> the module, its inputs, and the operators that it consists of.
 CASES = {
     "LayerNorm": (nn.LayerNorm(16), (TOKENS,), ["LayerNormalization"]),
@@ -83,6 +99,14 @@ CASES = {
     "scaled attention": (attention(scale=0.5), HEADS, ["Attention"]),
     "attention with a boolean mask": (attention(attn_mask=LOWER), HEADS, ["Attention"]),
     "attention with an added mask": (attention(attn_mask=rand(6, 6)), HEADS, ["Attention"]),
+    "attention with a mask that all queries share": (
+        attention(attn_mask=LOWER[2:3]), HEADS, ["Attention"],
+    ),
+    "attention with a learned bias": (
+        LearnedBias(), (rand(1, 6, 32),),
+        ["MatMul", "Reshape", "Transpose", "Gather", "Gather", "Gather", "Mul",
+         "Attention", "Transpose", "Reshape"],
+    ),
     "grouped-query attention": (attention(enable_gqa=True), GROUPED, ["Attention"]),
     "attention over a cache": (attention(), CACHED, ["Attention"]),
     "attention of one head": (

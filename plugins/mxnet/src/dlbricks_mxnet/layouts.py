@@ -10,6 +10,7 @@ PLAIN = "plain"
 """Layout of a tensor that would be blocked if nothing were in the way."""
 
 _BLOCK = 8
+_RANKS_WITH_BLOCKS = (4, 5)
 
 #: Whatever they read, oneDNN writes their results in blocks of channels.
 _BLOCKING = frozenset({"Conv", "ConvTranspose"})
@@ -20,6 +21,11 @@ _KEEPING = frozenset(
      "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
 )  # fmt: skip
 _KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
+#: What they write is in plain order, whatever they read.
+_MOVING = frozenset(
+    {"Expand", "Flatten", "Gather", "MatMul", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+     "Unsqueeze"}
+)  # fmt: skip
 #: MXNet 1.9.1 crashes where these read blocks and work along the last axis.
 _CRASHING = frozenset({"LogSoftmax", "Softmax"})
 
@@ -34,6 +40,17 @@ def fed_in_blocks(model: Model, name: str) -> bool:
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}
     return may_be_blocked(spec) and spec.layout != PLAIN and not readers & _CRASHING
+
+
+def comes_in_blocks(model: Model, name: str) -> bool:
+    """Whether a tensor may be in blocks: a convolution is behind it, and nothing that moves."""
+    spec, producer = model.tensors[name], model.producers.get(name)
+    if producer is None or spec.rank not in _RANKS_WITH_BLOCKS or spec.dtype != "float32":
+        return False
+    layer = model.layers[producer]
+    return layer.op in _BLOCKING or (
+        layer.op not in _MOVING and any(comes_in_blocks(model, n) for n in layer.inputs if n)
+    )
 
 
 def with_layouts(model: Model) -> Model:

@@ -40,6 +40,8 @@ def _attention(model: Model, layer: Layer) -> str:
         length = keys.sizes[-2] + (past.sizes[-2] if past else 0)
         if mask.sizes[-1] != length:
             return "ONNX Runtime takes no mask that is shorter than the keys"
+        if mask.rank == 1 or mask.sizes[-2] != model.tensors[layer.inputs[0]].sizes[-2]:
+            return "ONNX Runtime takes no mask that all queries share"
     return ""
 
 

@@ -53,9 +53,13 @@ def trace(
 def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
     """The program in ONNX, layer by layer as its author wrote it, weights included.
 
+    Args:
+        program: Copies of what attention gives are added to it.
+
     Raises:
         ModelError: If ONNX has no counterpart of an operator.
     """
+    _settle_strides(program)
     try:
         with _quiet():
             result = torch.onnx.export(
@@ -74,6 +78,26 @@ def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
         ) from error
     assert result is not None
     return result
+
+
+def _settle_strides(program: torch.export.ExportedProgram) -> None:
+    """Has what attention gives copied; to ONNX that is the same tensor.
+
+    torch traces a reshape after attention as a view where the strides of one of its kernels
+    allow that. When torch.onnx then takes the program apart, strides are others, and T5, BEiT
+    and SAM end in "Cannot view a tensor".
+    """
+    graph = program.graph
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    for node in graph.find_nodes(op="call_function", target=attention):
+        users = list(node.users)
+        with graph.inserting_after(node):
+            settled = graph.call_function(
+                torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format}
+            )
+        settled.meta = dict(node.meta)
+        for user in users:
+            user.replace_input_with(node, settled)
 
 
 def to_proto(program: torch.export.ExportedProgram) -> ModelProto:

@@ -108,8 +108,19 @@ def _attention(
         query, key, value = (op.Unsqueeze(each, axes) for each in (query, key, value))
         if attn_mask is not None and len(attn_mask.shape) == 3:
             attn_mask = op.Unsqueeze(attn_mask, [1])
+    if attn_mask is not None:
+        attn_mask = _for_every_pair(attn_mask, query, key)
     result, *_ = op.Attention(query, key, value, attn_mask, scale=scale, is_causal=int(is_causal))
     return op.Squeeze(result, axes) if axes else result
+
+
+def _for_every_pair(mask: Value, query: Value, key: Value) -> Value:
+    """The mask with an element for each query and key: not all runtimes broadcast these axes."""
+    pair = [query.shape[-2], key.shape[-2]]
+    if list(mask.shape[-2:]) == pair:
+        return mask
+    ends = [op.Shape(each, start=-2, end=-1) for each in (query, key)]
+    return op.Expand(mask, op.Concat(*ends, axis=0))
 
 
 def _attention_in_steps(

@@ -134,12 +134,17 @@ def _shrink(ctx: LayerContext) -> Symbol:
 
 @lowers("Softmax")
 def _softmax(ctx: LayerContext) -> Symbol:
-    return op.softmax(ctx.symbol(), axis=ctx.axis(-1))
+    return op.softmax(_along_axis(ctx), axis=ctx.axis(-1))
 
 
 @lowers("LogSoftmax")
 def _log_softmax(ctx: LayerContext) -> Symbol:
-    return op.log_softmax(ctx.symbol(), axis=ctx.axis(-1))
+    return op.log_softmax(_along_axis(ctx), axis=ctx.axis(-1))
+
+
+def _along_axis(ctx: LayerContext) -> Symbol:
+    # Along the last axis, MXNet 1.9.1 crashes on blocks of channels.
+    return ctx.plain() if ctx.axis(-1) == ctx.rank() - 1 else ctx.symbol()
 
 
 @lowers("Hardmax")

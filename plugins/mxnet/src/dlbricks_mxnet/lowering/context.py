@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 
 from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_mxnet.layouts import comes_in_blocks
 from dlbricks_mxnet.lowering.registry import ANY, unsupported
-from dlbricks_mxnet.lowering.symbols import Shape, Symbol, mx, physical
+from dlbricks_mxnet.lowering.symbols import Shape, Symbol, mx, op, physical
 
 Array = np.ndarray[Any, Any]
 
@@ -191,6 +192,17 @@ class LayerContext:
     def is_weight(self, position: int) -> bool:
         """Whether the input is part of the model rather than computed or fed."""
         return self.has(position) and self.layer.inputs[position] in self._model.weights
+
+    def plain(self, position: int = 0) -> Symbol:
+        """Symbol of an input whose elements have to be in plain order.
+
+        Some operators of MXNet 1.9.1 fail or crash on what oneDNN leaves in blocks of channels.
+        Taking a slice of all puts them in order.
+        """
+        symbol = self.symbol(position)
+        if comes_in_blocks(self._model, self.layer.inputs[position]):
+            return op.slice_axis(symbol, axis=0, begin=0, end=None)
+        return symbol
 
     def symbol(self, position: int = 0) -> Symbol:
         """Symbol of an input, in the tensor's own layout."""

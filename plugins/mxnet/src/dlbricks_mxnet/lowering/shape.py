@@ -19,6 +19,7 @@ from dlbricks_mxnet.lowering.symbols import (
 )
 
 _SLICE_AXES = 5
+_VOLUME_RANK = 5
 
 
 def as_numbers(ctx: LayerContext, move: Callable[..., Symbol], *inputs: Symbol) -> Symbol:
@@ -30,14 +31,19 @@ def as_numbers(ctx: LayerContext, move: Callable[..., Symbol], *inputs: Symbol) 
 
 @lowers("Reshape", "Squeeze", "Unsqueeze", types=ANY)
 def _reshape(ctx: LayerContext) -> Symbol:
-    return reshape(ctx.symbol(), ctx.out_shape())
+    return reshape(_reshapable(ctx), ctx.out_shape())
+
+
+def _reshapable(ctx: LayerContext) -> Symbol:
+    # Blocks of volumes are reshaped as they are, and what reads them fails or crashes.
+    return ctx.plain() if ctx.rank() == _VOLUME_RANK else ctx.symbol()
 
 
 @lowers("Flatten", types=ANY)
 def _flatten(ctx: LayerContext) -> Symbol:
     if ctx.attribute("axis", 1) == 1 and ctx.rank() > 1:
-        return op.Flatten(ctx.symbol())
-    return reshape(ctx.symbol(), ctx.out_shape())
+        return op.Flatten(_reshapable(ctx))
+    return reshape(_reshapable(ctx), ctx.out_shape())
 
 
 @lowers("Transpose", types=ANY)
