@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.layouts import PLAIN, fed_in_blocks
+from dlbricks_mxnet.layouts import PLAIN, comes_in_blocks, fed_in_blocks
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import signature
@@ -59,6 +59,20 @@ def test_what_crashes_on_blocks_is_fed_in_plain_order():
     assert fed("MaxPool")
     assert not fed("Softmax")
     assert not fed("LogSoftmax")
+
+
+def test_blocks_are_traced_back_to_a_convolution():
+    model = chain("Conv", "Clip", "Reshape", "Clip")
+    assert comes_in_blocks(model, "t1")
+    assert not comes_in_blocks(model, "t3")
+    assert not comes_in_blocks(model, "x")
+
+
+def test_tracing_goes_through_each_layer_once():
+    # Twice as many paths with every sum: walking along each of them would never end.
+    doubled = chain(*("Clip",) * 60)
+    sums = tuple(replace(layer, op="Add", inputs=layer.inputs * 2) for layer in doubled.layers)
+    assert not comes_in_blocks(replace(doubled, layers=sums), doubled.outputs[0])
 
 
 def test_a_softmax_over_the_last_axis_runs_alone():

@@ -44,13 +44,20 @@ def fed_in_blocks(model: Model, name: str) -> bool:
 
 def comes_in_blocks(model: Model, name: str) -> bool:
     """Whether a tensor may be in blocks: a convolution is behind it, and nothing that moves."""
-    spec, producer = model.tensors[name], model.producers.get(name)
-    if producer is None or spec.rank not in _RANKS_WITH_BLOCKS or spec.dtype != "float32":
-        return False
-    layer = model.layers[producer]
-    return layer.op in _BLOCKING or (
-        layer.op not in _MOVING and any(comes_in_blocks(model, n) for n in layer.inputs if n)
-    )
+    waiting, seen = [name], set[str]()
+    while waiting:
+        current = waiting.pop()
+        spec, producer = model.tensors[current], model.producers.get(current)
+        plain = spec.rank not in _RANKS_WITH_BLOCKS or spec.dtype != "float32"
+        if producer is None or plain or current in seen:
+            continue
+        seen.add(current)
+        layer = model.layers[producer]
+        if layer.op in _BLOCKING:
+            return True
+        if layer.op not in _MOVING:
+            waiting += filter(None, layer.inputs)
+    return False
 
 
 def with_layouts(model: Model) -> Model:
