@@ -12,6 +12,7 @@ from typing import Any
 import timm
 import torch
 import transformers
+from torch_outputs import LastHidden, Segmentation
 from torchvision import models
 
 _VOCABULARY = 1000
@@ -160,29 +161,6 @@ ALL = (
 )
 
 
-class _Hidden(torch.nn.Module):
-    """A network of transformers that hands on its last hidden state alone."""
-
-    def __init__(self, module, **arguments):
-        super().__init__()
-        self.module = module
-        self.arguments = arguments
-
-    def forward(self, *inputs):
-        return self.module(*inputs, **self.arguments).last_hidden_state
-
-
-class _Segmentation(torch.nn.Module):
-    """A segmentation network of torchvision that hands on a tensor, not a dictionary."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, image):
-        return self.module(image)["out"]
-
-
 def _timm(name):
     model = timm.create_model(name, pretrained=False)
     return model, (torch.randn(1, *model.default_cfg["input_size"]),)
@@ -193,7 +171,7 @@ def _torchvision(name):
         size = 112 if "18" in name else 224
         return models.get_model(name, weights=None), (torch.randn(1, 3, 16, size, size),)
     if name in models.list_models(module=models.segmentation):
-        return _Segmentation(models.get_model(name, weights=None, weights_backbone=None)), (
+        return Segmentation(models.get_model(name, weights=None, weights_backbone=None)), (
             _image(),
         )
     if name in models.list_models(module=models.optical_flow):
@@ -204,7 +182,7 @@ def _torchvision(name):
 def _transformers(kind):
     name, example, settings, call = _TRANSFORMERS[kind]
     config = getattr(transformers, f"{_CONFIGURED_AS.get(name, name)}Config")(**settings)
-    return _Hidden(getattr(transformers, f"{name}Model")(config), **call), (example(),)
+    return LastHidden(getattr(transformers, f"{name}Model")(config), **call), (example(),)
 
 
 _PACKAGES = {"timm": _timm, "tv": _torchvision, "hf": _transformers}

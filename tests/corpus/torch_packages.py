@@ -10,32 +10,10 @@ from functools import partial
 import timm
 import torch
 import transformers
+from torch_outputs import LastHidden, Segmentation
 from torchvision import models
 
 _VOCABULARY = 8000
-
-
-class _Hidden(torch.nn.Module):
-    """A network of transformers that hands on its last hidden state alone."""
-
-    def __init__(self, module, **arguments):
-        super().__init__()
-        self.module = module
-        self.arguments = arguments
-
-    def forward(self, *inputs):
-        return self.module(*inputs, **self.arguments).last_hidden_state
-
-
-class _Segmentation(torch.nn.Module):
-    """A segmentation network of torchvision that hands on a tensor, not a dictionary."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, image):
-        return self.module(image)["out"]
 
 
 def _image(size=224):
@@ -57,12 +35,12 @@ def _timm(name, size=224):
 def _decoder(kind, tokens, **settings):
     config = getattr(transformers, f"{kind}Config")(vocab_size=_VOCABULARY, **settings)
     model = getattr(transformers, f"{kind}Model")(config)
-    return _Hidden(model, use_cache=False), (_tokens(tokens),)
+    return LastHidden(model, use_cache=False), (_tokens(tokens),)
 
 
 def _encoder(kind, inputs, **settings):
     config = getattr(transformers, f"{kind}Config")(**settings)
-    return _Hidden(getattr(transformers, f"{kind}Model")(config)), inputs
+    return LastHidden(getattr(transformers, f"{kind}Model")(config)), inputs
 
 
 def _text_encoder(kind, tokens, **settings):
@@ -140,9 +118,9 @@ def hf_bert():
         num_attention_heads=8, intermediate_size=2048,
     )  # fmt: skip
     mask = torch.ones(1, 64, dtype=torch.int64)
-    return _Hidden(transformers.BertModel(config)), (_tokens(64), mask)
+    return LastHidden(transformers.BertModel(config)), (_tokens(64), mask)
 
 
 def tv_deeplab():
     model = models.segmentation.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None)
-    return _Segmentation(model), _image()
+    return Segmentation(model), _image()
