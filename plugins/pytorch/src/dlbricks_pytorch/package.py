@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import tempfile
@@ -15,6 +16,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+
+_log = logging.getLogger(__name__)
 
 _WEIGHTS = "/data/weights/weight_"
 _KEPT_BYTES = MAX_CONSTANT_ELEMENTS * 16  # of the widest type that torch has
@@ -32,8 +35,8 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
             if _strip(path, stripped):
                 with _LazyZeros():
                     return torch.export.load(stripped)
-        except Exception:  # noqa: BLE001 - weights that share memory, or were pickled
-            pass
+        except Exception as error:  # noqa: BLE001 - weights that share memory, or were pickled
+            _log.info("%s is read with all its weights: %s", path.name, error)
         return torch.export.load(path)
 
 
