@@ -146,7 +146,8 @@ class Context:
         """How many runs there are, for people."""
         if self.precision is None:
             return f"{self.runs} run{'' if self.runs == 1 else 's'}"
-        return f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
+        text = f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
+        return text if self.budget_s is None else f"{text} or {self.budget_s:g} s"
 
     @property
     def fingerprint(self) -> str:
