@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 
 import pytest
@@ -121,9 +122,11 @@ class Shared(nn.Module):
         return self.other(self.tied(x @ self.lower.T @ self.upper))
 
 
-def test_file_with_weights_that_share_memory(tmp_path):
+def test_file_with_weights_that_share_memory(tmp_path, caplog):
     path = save(Shared(), tmp_path / "shared.pt2", torch.randn(3, 200))
-    assert operators(PytorchImporter().load(path)) == ["MatMul", "MatMul", "Gemm", "Gemm"]
+    with caplog.at_level(logging.INFO):
+        assert operators(PytorchImporter().load(path)) == ["MatMul", "MatMul", "Gemm", "Gemm"]
+    assert "shared.pt2 is read with all its weights" in caplog.text
 
 
 def test_module_without_memory_for_its_weights():
