@@ -8,15 +8,21 @@ from itertools import accumulate, pairwise
 
 from dlbricks_core.ir import Layer, Model
 
-MIN_BYTES = 2_000_000
-"""What a segment's layers read and write at least. Starting a brick costs what no layer in
-the middle of a model pays; a brick that moves so much takes many times as long."""
+MIN_BYTES = 2_500_000
+"""What those layers of a segment that compute with weights read and write at least. Starting a
+brick costs what no layer in the middle of a model pays, and what crosses a cut lies in memory of
+its own, where in the model layers take turns with a few buffers; a brick that moves so much
+takes many times as long. Other layers do not count, as they are no work of their own where a
+framework fuses them: its bricks are as long as another's that does not."""
+
+SHORT_BYTES = 1_000_000
+"""The same for short segments, of which more are alike."""
 
 _MIN_WEIGHTS = 256
 """Elements from which on a weight is one that a layer computes with, not a parameter."""
 
 
-def segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
+def segments(model: Model, granularity: int, min_bytes: int = MIN_BYTES) -> list[tuple[int, ...]]:
     """Consecutive layers between places where one tensor alone is handed on.
 
     Residual units, dense layers, Inception modules and transformer blocks lie between such
@@ -32,18 +38,29 @@ def segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
     Args:
         model: Its layers in the order in which they run.
         granularity: The most layers that a segment may hold.
+        min_bytes: What its layers with weights read and write at least.
     """
     parts = [_part(model, *ends) for ends in pairwise(_boundaries(model, granularity))]
     parts = _joined(parts, lambda last, part: not (part.weights and last.weights))
     parts = _joined(
         parts,
-        lambda last, part: last.nbytes < MIN_BYTES and part.end - last.begin <= granularity,
+        lambda last, part: last.nbytes < min_bytes and part.end - last.begin <= granularity,
     )
     return [
         tuple(range(begin, min(begin + granularity, part.end)))
         for part in parts
         for begin in range(part.begin, part.end, granularity)
     ]
+
+
+def short_segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
+    """Segments that may be less than half as large: more cuts, and more that are alike.
+
+    Args:
+        model: Its layers in the order in which they run.
+        granularity: The most layers that a segment may hold.
+    """
+    return segments(model, granularity, SHORT_BYTES)
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class _Part:
         end: After the last.
         weights: Whether one of them computes with weights.
         opaque: Whether it is a layer that nobody can look into.
-        nbytes: What they read and write.
+        nbytes: What those of them read and write that compute with weights.
     """
 
     begin: int
@@ -67,12 +84,13 @@ class _Part:
 
 def _part(model: Model, begin: int, end: int) -> _Part:
     layers = model.layers[begin:end]
+    heavy = [layer for layer in layers if _computes_with_weights(model, layer)]
     return _Part(
         begin,
         end,
-        any(_computes_with_weights(model, layer) for layer in layers),
+        bool(heavy),
         any(layer.opaque for layer in layers),
-        sum(_nbytes(model, layer) for layer in layers if not layer.opaque),
+        sum(_nbytes(model, layer) for layer in heavy if not layer.opaque),
     )
 
 

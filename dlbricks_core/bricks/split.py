@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dlbricks_core.bricks.segments import segments
+from dlbricks_core.bricks.segments import segments, short_segments
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 
@@ -61,7 +61,11 @@ def _is_chain(model: Model, begin: int, end: int) -> bool:
 
 
 #: Strategies by the name that ``--split`` takes.
-STRATEGIES: dict[str, SplitStrategy] = {"chain": chain, "segments": segments}
+STRATEGIES: dict[str, SplitStrategy] = {
+    "chain": chain,
+    "segments": segments,
+    "short-segments": short_segments,
+}
 
 
 def split(model: Model, granularity: int, strategy: str = "chain") -> tuple[LayerSequence, ...]:

@@ -19,6 +19,8 @@ class Similar(Segmented):
     """
 
     name = "similar"
+    #: More of them are alike, and what telling one from another is off by outweighs the cuts.
+    strategy = "short-segments"
     #: How many times larger a brick may be than one that tells its latency.
     farthest = 3.0
     #: Standard deviation of the relative error of an inferred latency, as found on the

@@ -4,11 +4,13 @@ from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet, split
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
+from dlbricks_core.bricks.segments import segments
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
 
-MAP = TensorSpec("float32", (1, 64, 56, 56))
+MAP = TensorSpec("float32", (1, 64, 112, 112))
+SMALL = TensorSpec("float32", (1, 64, 56, 56))
 WEIGHT = TensorSpec("float32", (64, 64, 3, 3))
 
 
@@ -48,10 +50,34 @@ def test_what_follows_weights_stays_with_them():
         assert sequence[0] in (0, 2, 7)
 
 
-def test_small_segments_are_joined(monkeypatch):
-    monkeypatch.setattr("dlbricks_core.bricks.segments.MIN_BYTES", 10**9)
-    assert [len(each) for each in split(residual_units(3), 128, "segments")] == [17]
-    assert max(len(each) for each in split(residual_units(3), 8, "segments")) <= 8
+def test_small_segments_are_joined():
+    assert [len(each) for each in segments(residual_units(3), 128, min_bytes=10**9)] == [17]
+    assert max(len(each) for each in segments(residual_units(3), 8, min_bytes=10**9)) <= 8
+
+
+def chain_of_convolutions(count, others):
+    """Convolutions on small maps, 1.75 MB each, and so many other layers after each."""
+    tensors, weights, layers = {"t0": SMALL}, set(), []
+    for i in range(count):
+        tensors[f"w{i}"] = WEIGHT
+        weights.add(f"w{i}")
+        for op in ["Conv"] + ["Relu"] * others:
+            read = (f"t{len(layers)}", f"w{i}")[: 2 if op == "Conv" else 1]
+            layers.append(Layer(op, read, (f"t{len(layers) + 1}",)))
+            tensors[f"t{len(layers)}"] = SMALL
+    return Model("chain", tuple(layers), ("t0",), (f"t{len(layers)}",), tensors, frozenset(weights))
+
+
+def test_short_segments_are_joined_later():
+    model = chain_of_convolutions(4, others=1)
+    assert [len(each) for each in split(model, 128, "short-segments")] == [2, 2, 2, 2]
+    assert [len(each) for each in split(model, 128, "segments")] == [4, 4]
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_layers_without_weights_do_not_count(others):
+    found = split(chain_of_convolutions(4, others), 128, "segments")
+    assert [len(each) for each in found] == [2 * (1 + others)] * 2
 
 
 def test_opaque_layers_stand_alone():
