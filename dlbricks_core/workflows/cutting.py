@@ -26,22 +26,30 @@ def cut_models(
     context: Context,
     options: MeasureOptions,
     observer: Observer,
+    answers: Answers | None = None,
 ) -> tuple[BrickSet, float]:
     """The bricks of models, and how the models consist of them.
 
     Where the backend cannot run a model, the model itself is cut, which its notes tell: its
     bricks then say which layers are to blame.
 
+    Args:
+        models: In canonical form.
+        cut_options: How to cut and compose.
+        context: The backend and how it is set.
+        options: How to measure.
+        observer: Told of progress.
+        answers: What :func:`ask` found; asked for where the composer wants it otherwise.
+
     Returns:
         The bricks, and the seconds that it took to ask the backend: a cost of
         benchmarking by bricks.
     """
-    answers, asking_s = _Answers(), 0.0
     composer = find_composer(cut_options.composer)
-    if composer.executed and context.backend.rewrites:
-        begin = perf_counter()
-        answers = _ask(models, context, options, observer)
-        asking_s = perf_counter() - begin
+    if not composer.executed:
+        answers = Answers()
+    elif answers is None:
+        answers = ask(models, context, options, observer)
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(models, granularity, strategy, answers.executed)
@@ -49,7 +57,7 @@ def cut_models(
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
-    return brickset, asking_s
+    return brickset, answers.seconds
 
 
 def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
@@ -59,21 +67,34 @@ def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
 
 
 @dataclass
-class _Answers:
-    """What a backend makes of models, or why it does not tell; by the models' position."""
+class Answers:
+    """What a backend makes of models, or why it does not tell; by the models' position.
+
+    Attributes:
+        executed: What it makes of them.
+        refused: Why it does not tell.
+        seconds: That it took to ask.
+    """
 
     executed: dict[int, Model] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
-def _ask(
+def ask(
     models: Sequence[Model], context: Context, options: MeasureOptions, observer: Observer
-) -> _Answers:
-    """Asks about as many models at once as there are cores: nothing is timed meanwhile."""
+) -> Answers:
+    """What the backend makes of models; nothing if it executes them as they are.
+
+    About as many are asked for at once as there are cores: nothing is timed meanwhile.
+    """
+    if not context.backend.rewrites:
+        return Answers()
+    begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
     observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
     number = max(1, min(physical_cores_available(), len(positions)))
-    answers = _Answers()
+    answers = Answers()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, context, options, stack)
         # Whatever ends the loop: nothing may begin once the benches are closed.
@@ -87,6 +108,7 @@ def _ask(
             else:
                 answers.executed[position] = answer
             observer.advance(name)
+    answers.seconds = perf_counter() - begin
     return answers
 
 

@@ -11,7 +11,7 @@ from dlbricks_core.ir import Model
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
-from dlbricks_core.workflows.cutting import cut_models, sparing
+from dlbricks_core.workflows.cutting import ask, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
@@ -21,7 +21,6 @@ from dlbricks_core.workflows.results import (
     PAPER_COMPOSER,
     CutOptions,
     assemble,
-    find_composer,
 )
 from dlbricks_core.workflows.run import sweeps_of
 
@@ -84,7 +83,8 @@ def study(
         *(CutOptions.chosen(None, None, composer) for composer in COMPOSERS),
     ]
     analysis = analyze(models)
-    cuttings = _cut(models, ways, context, options, observer)
+    answers = ask(models, context, options, observer)
+    cuttings = [cut_models(models, way, context, options, observer, answers) for way in ways]
     bricksets = [brickset for brickset, _ in cuttings]
     targets = [target for sweep in sweeps_of(*bricksets, end_to_end=True) for target in sweep]
     outcome = measure(targets, context, options, store, observer)
@@ -99,26 +99,6 @@ def study(
         dict(zip(granularities, of_paper, strict=True)),
         dict(zip(COMPOSERS, own, strict=True)),
     )
-
-
-def _cut(
-    models: Sequence[Model],
-    ways: Sequence[CutOptions],
-    context: Context,
-    options: MeasureOptions,
-    observer: Observer,
-) -> list[tuple[BrickSet, float]]:
-    """The bricks of each way, and the seconds of asking the backend: it is asked once."""
-    made: dict[tuple[int, str, bool], tuple[BrickSet, float]] = {}
-    cuttings = []
-    for way in ways:
-        composer = find_composer(way.composer)
-        same = way.granularity, way.strategy, composer.executed
-        if same not in made:
-            made[same] = cut_models(models, way, context, options, observer)
-        brickset, cutting_s = made[same]
-        cuttings.append((sparing(brickset, composer), cutting_s))
-    return cuttings
 
 
 def _fixed(context: Context) -> Context:
