@@ -53,14 +53,14 @@ def cut_models(
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(models, granularity, strategy, answers.executed)
-    brickset = sparing(brickset, composer)
+    brickset = _sparing(brickset, composer)
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     return brickset, answers.seconds
 
 
-def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
+def _sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
     """The same bricks, without timing those that the composer tells from others."""
     spared = brickset.bricks.keys() - composer.to_time(brickset.bricks)
     return replace(brickset, spared=frozenset(spared))
