@@ -33,7 +33,7 @@ MOST = 200
 _Z = NormalDist().inv_cdf(0.95)
 """Half-width of a normal distribution's 90% interval, in standard deviations."""
 
-_STEP_MS = 1.0
+STEP_MS = 1.0
 """What a run costs besides: asking the worker, touching inputs, committing the sample."""
 
 _NORMAL = 1 / NormalDist().inv_cdf(0.75)
@@ -85,7 +85,7 @@ class Spread:
             ms=max(mean_ms - call_ms, 0.0),
             deviation_ms=deviation(samples_ms),
             call_ms=call_ms,
-            run_ms=mean_ms + _STEP_MS,
+            run_ms=mean_ms + STEP_MS,
             errors_ms=means_by_rounds(samples_ms, rounds_of(measurement)) - mean_ms,
         )
 

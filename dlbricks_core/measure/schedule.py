@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
-from dlbricks_core.measure.precision import FEWEST, Demand, Spread
+from dlbricks_core.measure.precision import FEWEST, STEP_MS, Demand, Spread
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 FEWEST_LONG = 3
@@ -14,6 +15,12 @@ FEWEST_LONG = 3
 _REVIEW_ROUNDS = 5
 """Rounds between two looks at all samples: with many bricks a look takes as long as some
 of their runs."""
+
+PASSES = 4
+"""How often what is cheap runs in a round."""
+
+_EXTRA = 0.25
+"""Of a round's cost: what all these passes but the first may cost together."""
 
 Keys = set[MeasurementKey]
 
@@ -33,6 +40,10 @@ class Schedule(ABC):
     @abstractmethod
     def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Hears of samples."""
+
+    def cheap(self, due: Keys) -> Keys:
+        """Which of those due may run :data:`PASSES` times in the round."""
+        return set()
 
 
 class FixedRuns(Schedule):
@@ -96,6 +107,7 @@ class UntilPrecise(Schedule):
         self._precision = precision
         self._sets: dict[MeasurementKey, list[SampleSet]] = {}
         self._counts: dict[MeasurementKey, int] = {}
+        self._run_ms: dict[MeasurementKey, float] = {}
         self._spreads: dict[MeasurementKey, Spread] = {}
         for measurement in known:
             for taken in measurement.samples:
@@ -107,6 +119,7 @@ class UntilPrecise(Schedule):
         """Keeps them."""
         self._sets.setdefault(key, []).append(taken)
         self._counts[key] = self._taken(key) + len(taken.samples_ms)
+        self._run_ms[key] = min(taken.samples_ms) + STEP_MS
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
         """Those that an open demand needs, and those that run along with it."""
@@ -116,9 +129,27 @@ class UntilPrecise(Schedule):
             return few
         self._rounds += 1
         found = self._along(among) | few
-        if not found or self._rounds % _REVIEW_ROUNDS == 0:
+        unseen = any(key not in self._spreads for key in among - few)
+        if not found or unseen or self._rounds % _REVIEW_ROUNDS == 0:
             self._review()
             found = self._along(among) | few
+        return found
+
+    def cheap(self, due: Keys) -> Keys:
+        """The cheapest families, as many as cost next to nothing beside the others.
+
+        Where many models are timed, a round takes seconds, and the budget ends after few of
+        them. A small model is then as imprecise as a large one, although a hundred of its
+        runs would cost less than one of the others.
+        """
+        if not due.issubset(self._run_ms):
+            return set()
+        affordable_ms = _EXTRA * self._cost_ms(due) / (PASSES - 1)
+        found: Keys = set()
+        for family in sorted(self._members(due), key=self._cost_ms):
+            if self._cost_ms(found | family) > affordable_ms:
+                break
+            found |= family
         return found
 
     def lacking(self, keys: Iterable[MeasurementKey]) -> Keys:
@@ -132,6 +163,17 @@ class UntilPrecise(Schedule):
         self._look()
         reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
         return [(demand, half) for demand, half in reached if half > self._precision]
+
+    def _members(self, among: Keys) -> list[Keys]:
+        """Of each family."""
+        return [
+            among.intersection(chain.from_iterable(demand.counts for demand in family))
+            for family in self._families
+        ]
+
+    def _cost_ms(self, keys: Keys) -> float:
+        """Of a run of each."""
+        return sum(self._run_ms[key] for key in keys)
 
     def _taken(self, key: MeasurementKey) -> int:
         return self._counts.get(key, 0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import accumulate
 from time import perf_counter
 from typing import TypeVar, get_args
 
@@ -13,7 +15,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, NetworkError
 from dlbricks_core.measure.protocols import Protocol
-from dlbricks_core.measure.schedule import FixedRuns, Schedule
+from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
 
 _CALL_RUNS = 100
@@ -114,7 +116,9 @@ class Session:
     """Times jobs on one bench, or on one for each backend, and stores the samples.
 
     Only one worker computes at a time. The jobs run in the order in which they are given,
-    and in every other round the other way round.
+    and in every other round the other way round. What the schedule calls cheap runs several
+    times in a round, spread over it: each time after as much else as the others need to
+    displace it from the caches.
 
     Args:
         bench: The worker to run on; where jobs are for several backends, a worker for
@@ -222,18 +226,43 @@ class Session:
             loading_s[job.key] = self._spent_s
             self.effort.loading[job.key.kind] += self._spent_s
             self.effort.networks[job.key.kind] += 1
+        backwards = False
         while due := self._due(jobs, failures, schedule, end):
             # What comes first meets colder caches: every other round runs the other way.
-            order = due if self._round % 2 == 0 else list(reversed(due))
+            order = list(reversed(due)) if backwards else due
+            backwards = not backwards
             self._measure_calls(due)
-            for turn in self._turns(order):
-                self._keep(self._take(turn, failures), schedule, loading_s)
-                for job in turn:
-                    self._advance(job.key.kind)
-            self._round += 1
+            passes = self._passes(order, schedule.cheap({job.key for job in due}))
+            for numbers in passes:
+                able = [job for job in numbers if job.key not in failures]
+                for turn in self._turns(able):
+                    self._keep(self._take(turn, failures), schedule, loading_s, numbers)
+                    for job in turn:
+                        self._advance(job.key.kind)
+            self._round += len(passes)
         for job in jobs:
             self._bench(job).unload(job.handle)
         return failures
+
+    def _passes(
+        self, order: Sequence[Job], cheap: AbstractSet[MeasurementKey]
+    ) -> list[dict[Job, int]]:
+        """A round's jobs, in parts that each hold all cheap ones, and the number of each.
+
+        The parts take about the same time. What runs but once has one number in all of them:
+        it belongs together wherever in the round it ran.
+        """
+        again = [job for job in order if job.key in cheap]
+        if not again:
+            return [dict.fromkeys(order, self._round)]
+        once = [job for job in order if job.key not in cheap]
+        until_ms = list(accumulate(self._bench(job).latency_ms(job.handle) for job in once))
+        parts: list[dict[Job, int]] = [{} for _ in range(PASSES)]
+        for job, reached_ms in zip(once, until_ms, strict=True):
+            parts[math.ceil(PASSES * reached_ms / until_ms[-1]) - 1][job] = self._round
+        for number, part in enumerate(parts):
+            part |= dict.fromkeys(again, self._round + number)
+        return parts
 
     def _due(
         self,
@@ -324,14 +353,15 @@ class Session:
         taken: Sequence[_Taken],
         schedule: Schedule,
         loading_s: dict[MeasurementKey, float],
+        numbers: Mapping[Job, int],
     ) -> None:
-        """Commits samples, all at once."""
+        """Commits samples, all at once, under the numbers of their rounds."""
         kept = [
             (
                 each.job.key,
                 SampleSet(
                     self.identifier,
-                    self._round,
+                    numbers[each.job],
                     tuple(each.samples_ms),
                     call_ms=self._bench(each.job).call_ms,
                     spent_s=each.spent_s,

@@ -125,3 +125,29 @@ def test_what_takes_long_has_enough_after_few_runs():
     machine.run(A, B)
     assert (machine.count(A), machine.count(B)) == (FEWEST_LONG, 2)
     assert not long_enough((1e6,) * (FEWEST_LONG - 1), 1.0)
+
+
+def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
+    small, smaller = Demand("s", {key("s", "model"): 1}), Demand("t", {key("t"): 9})
+    schedule = UntilPrecise([[SUM, ONE], [small], [smaller]], 0.01)
+    everything = {A, B, WHOLE, key("s", "model"), key("t")}
+    costs = {A: 20, B: 20, WHOLE: 50, key("s", "model"): 3}
+    for each, ms in costs.items():
+        schedule.take(each, sample(ms, 0))
+    assert schedule.cheap(everything) == set()  # of one, nobody knows what it costs
+    schedule.take(key("t"), sample(1, 0))
+    assert schedule.cheap(everything) == {key("s", "model"), key("t")}
+    schedule.take(key("s", "model"), sample(30, 1))
+    assert schedule.cheap(everything) == {key("t")}
+    assert schedule.cheap({A, B, WHOLE}) == set()
+    assert FixedRuns({A: 3, B: 1}).cheap({A, B}) == set()
+
+
+def test_what_runs_more_often_is_looked_at_as_soon_as_it_has_enough():
+    noisy = key("n", "model")
+    schedule = UntilPrecise([[SUM, ONE], [Demand("n end to end", {noisy: 1})]], 0.01)
+    random = np.random.default_rng(5)
+    for number in range(FEWEST):
+        schedule.take(noisy, sample(random.normal(1, 0.1), number))
+    schedule.take(A, sample(10, 0))
+    assert noisy in schedule.due([A, B, WHOLE, noisy])

@@ -13,7 +13,7 @@ from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.bench import KEEPS_MEMORY, Bench, BenchSettings
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.schedule import UntilPrecise
+from dlbricks_core.measure.schedule import PASSES, UntilPrecise
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.store import Measurement, MeasurementKey, ResultStore, SampleSet
 
@@ -254,6 +254,37 @@ def test_after_the_budget_only_the_fewest_rounds_are_run(bench, store):
     assert session.late
     assert counts(store, [jobs[0], jobs[2]]) == [FEWEST, FEWEST]
     assert {d.name for d, _ in schedule.shortfalls()} == {".Relu", ".Tanh"}
+
+
+def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
+    dear = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
+    cheap = job("Sigmoid", missing=FEWEST)
+    latencies = {dear[0].handle: 100.0, dear[1].handle: 100.0, cheap.handle: 1.0}
+    random, ran = np.random.default_rng(0), []
+
+    def sample_in_turn(keys, touch):
+        ran.extend(keys)
+        return [(latencies[key] * random.normal(1, 0.1), 0.01) for key in keys]
+
+    bench.sample_in_turn = sample_in_turn
+    schedule = until_precise([*dear, cheap])
+    Session(bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=0.3).run(
+        [dear[0], cheap, dear[1]]
+    )
+    first, second = ran[:3], ran[3 : 3 + 2 + PASSES]
+    assert first == [dear[0].handle, cheap.handle, dear[1].handle]
+    assert [handle for handle in second if handle != cheap.handle] == [
+        dear[1].handle,
+        dear[0].handle,
+    ]
+    gap = {abs(second.index(d.handle) - second.index(dear[0].handle)) for d in dear}
+    assert max(gap) > 1  # some of the passes lie between the two
+    rounds = {
+        each.key: [s.round for s in store.get([each.key])[each.key].samples]
+        for each in [*dear, cheap]
+    }
+    assert rounds[dear[0].key][:3] == rounds[dear[1].key][:3] == [0, 1, 1 + PASSES]
+    assert rounds[cheap.key][: 2 + PASSES] == list(range(2 + PASSES))
 
 
 def test_groups_share_the_budget(bench, store, monkeypatch):
