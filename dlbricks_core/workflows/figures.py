@@ -10,6 +10,9 @@ from dlbricks_core.measure.schedule import Family, UntilPrecise
 from dlbricks_core.store import Kind, Measurement, MeasurementKey
 from dlbricks_core.workflows.context import Context
 
+_NAMED = 6
+"""Figures that a sentence names; the intervals of all of them are in the results."""
+
 _NAMES: dict[Kind, str] = {
     "brick": "{}",
     "model": "{} end to end",
@@ -64,5 +67,8 @@ def shortfalls(
     ).shortfalls()
     if not rest:
         return ()
-    reached = dict.fromkeys(f"{demand.name} ±{half:.1%}" for demand, half in rest)
-    return (f"not within ±{context.precision * 100:.3g}% ({reason}): {', '.join(reached)}",)
+    widest = sorted(dict.fromkeys((half, demand.name) for demand, half in rest), reverse=True)
+    named = [f"{name} ±{half:.1%}" for half, name in widest[:_NAMED]]
+    if len(widest) > _NAMED:
+        named.append(f"and {len(widest) - _NAMED} more figures")
+    return (f"not within ±{context.precision * 100:.3g}% ({reason}): {', '.join(named)}",)
