@@ -1,5 +1,7 @@
 """Running until it suffices: --precision and --budget."""
 
+import re
+
 import pytest
 
 from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST
@@ -54,6 +56,16 @@ def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
     assert "4 networks came from the store, 2 measured now" in more.out
     assert dlbricks("estimate", a, b, *LOOSE).status == 0
     assert read("out.json")["notes"] == []
+
+
+def test_of_many_figures_that_fall_short_the_widest_are_named(dlbricks, save, read):
+    models = [save(f"m{i}", "Relu", "Sigmoid", size=16 + i) for i in range(4)]
+    dlbricks("run", *models, *HOPELESS[:-1], "0.001s")
+    (note,) = read("out.json")["notes"]
+    halves = [float(half) for half in re.findall(r"±([0-9.]+)%", note.split("): ")[1])]
+    assert len(halves) == 6
+    assert halves == sorted(halves, reverse=True)
+    assert note.endswith("and 2 more figures")
 
 
 def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read):
