@@ -41,6 +41,9 @@ def test_page(studied, read_page):
     )
     assert NAME in page.text
     assert page.drawings
+    said = " ".join(page.text.split())
+    assert "composer segmented, the default, with split segments and" in said
+    assert "composer similar with split short-segments" in said
 
 
 def test_the_papers_figures_stand_only_beside_its_models(studied):
