@@ -48,7 +48,7 @@ class Composer(ABC):
     #: Whether bricks are cut from what the backend makes of a model, or from the model.
     executed: bool = False
     #: Standard deviation of the relative error that composing itself makes, as found on the
-    #: development corpus (docs/accuracy.md); 0 where intervals hold the scatter alone.
+    #: development corpus (docs/measurement.md); 0 where intervals hold the scatter alone.
     error: float = 0.0
     #: How models are cut unless the user says otherwise: strategy and granularity.
     strategy: str = "chain"

@@ -24,7 +24,7 @@ class Similar(Segmented):
     #: How many times larger a brick may be than one that tells its latency.
     farthest = 3.0
     #: Standard deviation of the relative error of an inferred latency, as found on the
-    #: development corpus (docs/accuracy.md).
+    #: development corpus (docs/measurement.md).
     inference_error = 0.17
 
     def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:

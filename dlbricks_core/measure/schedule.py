@@ -107,7 +107,6 @@ class UntilPrecise(Schedule):
         self._precision = precision
         self._sets: dict[MeasurementKey, list[SampleSet]] = {}
         self._counts: dict[MeasurementKey, int] = {}
-        self._run_ms: dict[MeasurementKey, float] = {}
         self._spreads: dict[MeasurementKey, Spread] = {}
         for measurement in known:
             for taken in measurement.samples:
@@ -119,7 +118,6 @@ class UntilPrecise(Schedule):
         """Keeps them."""
         self._sets.setdefault(key, []).append(taken)
         self._counts[key] = self._taken(key) + len(taken.samples_ms)
-        self._run_ms[key] = min(taken.samples_ms) + STEP_MS
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
         """Those that an open demand needs, and those that run along with it."""
@@ -142,7 +140,7 @@ class UntilPrecise(Schedule):
         them. A small model is then as imprecise as a large one, although a hundred of its
         runs would cost less than one of the others.
         """
-        if not due.issubset(self._run_ms):
+        if not due.issubset(self._sets):
             return set()
         affordable_ms = _EXTRA * self._cost_ms(due) / (PASSES - 1)
         found: Keys = set()
@@ -172,8 +170,8 @@ class UntilPrecise(Schedule):
         ]
 
     def _cost_ms(self, keys: Keys) -> float:
-        """Of a run of each."""
-        return sum(self._run_ms[key] for key in keys)
+        """Of a run of each, by what the last one took."""
+        return sum(self._sets[key][-1].samples_ms[-1] + STEP_MS for key in keys)
 
     def _taken(self, key: MeasurementKey) -> int:
         return self._counts.get(key, 0)

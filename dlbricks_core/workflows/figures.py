@@ -11,7 +11,7 @@ from dlbricks_core.store import Kind, Measurement, MeasurementKey
 from dlbricks_core.workflows.context import Context
 
 _NAMED = 6
-"""Figures that a sentence names; the intervals of all of them are in the results."""
+"""Figures that a sentence names, the widest; the samples of all of them are in the store."""
 
 _NAMES: dict[Kind, str] = {
     "brick": "{}",

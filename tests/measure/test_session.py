@@ -267,6 +267,7 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
         return [(latencies[key] * random.normal(1, 0.1), 0.01) for key in keys]
 
     bench.sample_in_turn = sample_in_turn
+    bench.latency_ms = latencies.__getitem__
     schedule = until_precise([*dear, cheap])
     Session(bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=0.3).run(
         [dear[0], cheap, dear[1]]
