@@ -34,7 +34,8 @@ class Schedule(ABC):
 
         Args:
             keys: Those that are loaded and work.
-            late: Whether the time is used up: then only what is indispensable.
+            late: Whether the time is used up: then only what is indispensable, and what
+                costs next to nothing beside it.
         """
 
     @abstractmethod
@@ -124,7 +125,7 @@ class UntilPrecise(Schedule):
         among = set(keys)
         few = {key for key in among if self._taken(key) < FEWEST}
         if late:
-            return few
+            return few | self._cheapest(self._along(among), few)
         self._rounds += 1
         found = self._along(among) | few
         unseen = any(key not in self._spreads for key in among - few)
@@ -140,15 +141,7 @@ class UntilPrecise(Schedule):
         them. A small model is then as imprecise as a large one, although a hundred of its
         runs would cost less than one of the others.
         """
-        if not due.issubset(self._sets):
-            return set()
-        affordable_ms = _EXTRA * self._cost_ms(due) / (PASSES - 1)
-        found: Keys = set()
-        for family in sorted(self._members(due), key=self._cost_ms):
-            if self._cost_ms(found | family) > affordable_ms:
-                break
-            found |= family
-        return found
+        return self._cheapest(due, due)
 
     def lacking(self, keys: Iterable[MeasurementKey]) -> Keys:
         """Those that have too few samples themselves; nothing that would run along."""
@@ -161,6 +154,18 @@ class UntilPrecise(Schedule):
         self._look()
         reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
         return [(demand, half) for demand, half in reached if half > self._precision]
+
+    def _cheapest(self, among: Keys, beside: Keys) -> Keys:
+        """The cheapest families, for whose further passes beside others there is time."""
+        if not beside.issubset(self._sets):
+            return set()
+        affordable_ms = _EXTRA * self._cost_ms(beside) / (PASSES - 1)
+        found: Keys = set()
+        for family in sorted(self._members(among), key=self._cost_ms):
+            if self._cost_ms(found | family) > affordable_ms:
+                break
+            found |= family
+        return found
 
     def _members(self, among: Keys) -> list[Keys]:
         """Of each family."""

@@ -143,6 +143,24 @@ def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
     assert FixedRuns({A: 3, B: 1}).cheap({A, B}) == set()
 
 
+def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
+    small = key("s", "model")
+    schedule = UntilPrecise([[SUM, ONE], [Demand("s end to end", {small: 1})]], 0.01)
+    everything = {A, B, WHOLE, small}
+    random = np.random.default_rng(5)
+    for number in range(FEWEST):
+        schedule.take(small, sample(random.normal(1, 0.1), number))
+    assert schedule.due(everything) == everything
+    assert schedule.due(everything, late=True) == {A, B, WHOLE}  # nobody knows what these cost
+    for each in (A, B, WHOLE):
+        for number in range(FEWEST - 1):
+            schedule.take(each, sample(20, number))
+    assert schedule.due(everything, late=True) == everything
+    for each in (A, B, WHOLE):
+        schedule.take(each, sample(20, FEWEST))
+    assert schedule.due(everything, late=True) == set()
+
+
 def test_what_runs_more_often_is_looked_at_as_soon_as_it_has_enough():
     noisy = key("n", "model")
     schedule = UntilPrecise([[SUM, ONE], [Demand("n end to end", {noisy: 1})]], 0.01)

@@ -41,7 +41,7 @@ class MxnetBackend(Backend):
             default="both",
             choices=("both", "copy"),
             help="What runs before each timed run: the network itself and its copy, or only the "
-            "copy, which takes a third less time and is less exact at one thread.",
+            "copy, which takes a third less time and leaves small networks with cold weights.",
         ),
         "inputs": BackendOption(
             default="blocked",
