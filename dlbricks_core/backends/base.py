@@ -218,6 +218,10 @@ class Backend(ABC):
     #: keeps there: measure it (``dlbricks evaluate``).
     in_turns: bool = False
 
+    #: How often the framework holds a network's weights: as they are given, and where it
+    #: reorders them for its kernels, again. Tells how many networks fit into memory together.
+    weights_held: int = 2
+
     #: Whether the framework executes another graph than it is given.
     rewrites: bool = False
 

@@ -115,7 +115,27 @@ class Model:
     @property
     def weight_bytes(self) -> int:
         """What the weights take in memory."""
-        return sum(self.tensors[name].nbytes for name in self.weights)
+        return self._nbytes(self.weights)
+
+    @property
+    def live_bytes(self) -> int:
+        """The most that inputs and results take at a time, if none outlives its last reader."""
+        kept = {*self.inputs, *self.outputs}
+        held = most = self._nbytes(kept)
+        for index, layer in enumerate(self.layers):
+            made = {name for name in layer.outputs if name}
+            held += self._nbytes(made - kept)
+            most = max(most, held)
+            over = {
+                name
+                for name in made.union(self.activations(layer))
+                if self.consumers.get(name, (index,))[-1] == index
+            }
+            held -= self._nbytes(over - kept)
+        return most
+
+    def _nbytes(self, names: Iterable[str]) -> int:
+        return sum(self.tensors[name].nbytes for name in names)
 
     @cached_property
     def output_names(self) -> frozenset[str]:

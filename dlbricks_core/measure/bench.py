@@ -111,8 +111,8 @@ class Bench:
     def nbytes(self, model: Model) -> int:
         """Bytes that a network takes by our count, with the copy that it is primed by."""
         copied = self._backend.primed and is_copied(model, self._cache)
-        once = sum(spec.nbytes for spec in model.tensors.values())
-        return once + (model.weight_bytes if copied else 0)
+        held = self._backend.weights_held * (2 if copied else 1)
+        return held * model.weight_bytes + model.live_bytes
 
     def load(self, key: str, model: Model, kind: str = "") -> float:
         """Loads a network and returns its latency when warm, in milliseconds.

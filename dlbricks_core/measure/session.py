@@ -27,9 +27,9 @@ _TURN_MS = 200.0
 """Latencies, of as many networks as a worker runs in one go; with what comes before each run
 it takes two to four times as long."""
 
-_LOADED_SHARE = 0.4
-"""Of the worker's memory: what loaded networks may take by our count. Frameworks keep
-scratch space and reordered copies of weights that nobody can count beforehand."""
+_LOADED_SHARE = 0.7
+"""Of the worker's memory: what loaded networks may take by our count. Loading one takes up
+more than keeping it, and frameworks keep scratch space that nobody can count beforehand."""
 
 
 @dataclass(frozen=True)

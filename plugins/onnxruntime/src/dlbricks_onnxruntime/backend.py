@@ -59,6 +59,8 @@ class OnnxruntimeBackend(Backend):
     rewrites = True
     #: Sessions and graphs hold code paths and memory of their own.
     primed = True
+    #: Kernels pack most weights for themselves, and a session keeps what it was given.
+    weights_held = 2
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The graph after ONNX Runtime's optimizations."""

@@ -26,6 +26,8 @@ class PytorchBackend(Backend):
     #: Not primed: layers share what they need, and right after its copy or itself ran a brick is
     #: warmer than in a model. After a pause it is colder.
     in_turns = True
+    #: Loaded, 54 networks and their bricks took what their weights, inputs and outputs do.
+    weights_held = 1
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
             default="contiguous",
