@@ -27,7 +27,7 @@ from dlbricks_core.workflows.results import (
     RunResult,
     assemble,
 )
-from dlbricks_core.workflows.run import sweeps_of
+from dlbricks_core.workflows.targets import sweeps_of
 
 
 @dataclass(frozen=True)

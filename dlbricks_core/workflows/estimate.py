@@ -19,7 +19,7 @@ from dlbricks_core.workflows.results import (
     RunResult,
     assemble,
 )
-from dlbricks_core.workflows.run import run_targets
+from dlbricks_core.workflows.targets import run_targets
 
 
 def estimate(

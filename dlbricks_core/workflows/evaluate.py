@@ -17,7 +17,8 @@ from dlbricks_core.workflows.cost import Speedups, relative_half_width
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
-from dlbricks_core.workflows.run import run_bricks, run_targets
+from dlbricks_core.workflows.run import run_bricks
+from dlbricks_core.workflows.targets import run_targets
 
 
 def evaluate(

@@ -22,7 +22,7 @@ from dlbricks_core.workflows.results import (
     CutOptions,
     assemble,
 )
-from dlbricks_core.workflows.run import sweeps_of
+from dlbricks_core.workflows.targets import sweeps_of
 
 COMPOSERS = (DEFAULT_COMPOSER, FASTEST_COMPOSER)
 """What the paper's way is compared with."""
