@@ -43,8 +43,8 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
     """
     seen: set[tuple[str, Kind]] = set()
     sweeps = []
-    ways = list(zip(*(brickset.models for brickset in bricksets), strict=True))
-    for cuts in _kin_together(ways):
+    models = list(zip(*(brickset.models for brickset in bricksets), strict=True))
+    for cuts in _kin_together(models):
         bricks = {
             signature: brickset.bricks[signature]
             for brickset, cut in zip(bricksets, cuts, strict=True)
@@ -59,10 +59,14 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
     return sweeps
 
 
-def _kin_together(ways: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
-    """After each model the one that shares most bricks with it; else with any before."""
-    own = [set(chain.from_iterable(cut.counts for cut in cuts)) for cuts in ways]
-    left = list(range(len(ways)))
+def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
+    """After each model the one that shares most bricks with it; else with any before.
+
+    Args:
+        models: Each cut in one way or several.
+    """
+    own = [set(chain.from_iterable(cut.counts for cut in cuts)) for cuts in models]
+    left = list(range(len(models)))
     last: set[str] = set()
     before: set[str] = set()
     while left:
@@ -71,4 +75,4 @@ def _kin_together(ways: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutMod
         left.remove(nearest)
         last = own[nearest]
         before |= last
-        yield ways[nearest]
+        yield models[nearest]
