@@ -30,6 +30,7 @@ def load(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     fold_batchnorm: bool = False,
+    values: Mapping[str, float] | None = None,
 ) -> LoadedModel:
     """Loads a model and brings it into canonical form; weights are not read.
 
@@ -40,6 +41,7 @@ def load(
         dims: Sizes of other dynamic dimensions, by name.
         shapes: Whole shapes of inputs, by name.
         fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
+        values: Numbers that inputs always hold, by name.
 
     Raises:
         ModelError: If it cannot be read.
@@ -48,7 +50,9 @@ def load(
         >>> load("onnx:light_squeezenet")
         <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1,3,224,224]>
     """
-    models = _models(source, LoadOptions(batch, dims or {}, shapes or {}, fold_batchnorm))
+    models = _models(
+        source, LoadOptions(batch, dims or {}, shapes or {}, fold_batchnorm, values or {})
+    )
     if len(models) != 1:
         raise ModelError(f"{source} names {len(models)} models", hint="Load them one by one.")
     return LoadedModel(models[0])

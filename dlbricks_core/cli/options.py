@@ -66,6 +66,14 @@ load_options = _group(
         "(data=1x3x224x224). May be given more than once.",
     ),
     click.option(
+        "--value",
+        "fixed",
+        metavar="INPUT=NUMBER",
+        multiple=True,
+        help="What an input always holds (sample_rate=16000): branches and sizes that depend on "
+        "it are known then. May be given more than once.",
+    ),
+    click.option(
         "--fold-batchnorm",
         is_flag=True,
         help="Fold BatchNormalization into the layer before it.",
@@ -306,7 +314,21 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
             dims[name] = shape[0]
         else:
             shapes[name] = shape
-    return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"])
+    fixed = {name: _number(name, text) for name, text in _pairs(values["fixed"], "--value")}
+    return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"], fixed)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{name}={text}: write a number (0 or 1 for no or yes)", param_hint="--value"
+        ) from error
 
 
 def cut_options_of(values: dict[str, Any]) -> CutOptions:

@@ -37,6 +37,9 @@ MAX_CONSTANT_ELEMENTS = 4096
 
 _OLDEST_OPSET = 7
 
+#: What exporters write for "any size": dimensions of that name are not the same for it.
+_NO_NAMES = frozenset({"", "?", "*", "-1", "None"})
+
 
 def read_model(
     proto: ModelProto, *, name: str, source: str = "", base_dir: Path | None = None
@@ -161,7 +164,7 @@ def _dim(dim: Any) -> Dim:
     if kind == "dim_value":
         # Some exporters write 0 or -1 for "any size".
         return int(dim.dim_value) if dim.dim_value > 0 else None
-    return dim.dim_param or None if kind == "dim_param" else None
+    return dim.dim_param if kind == "dim_param" and dim.dim_param not in _NO_NAMES else None
 
 
 def _read_constant(

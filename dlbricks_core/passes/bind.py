@@ -1,15 +1,20 @@
-"""Sizes for dynamic dimensions."""
+"""Sizes for dynamic dimensions, and values for inputs that never change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.ir import Dim, Model, TensorSpec
+from dlbricks_core.ir import Dim, Model, TensorSpec, numpy_dtype
+from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
 
 
-def bind(model: Model, *, batch: int | None, dims: Mapping[str, int]) -> Model:
+def bind(
+    model: Model, *, batch: int | None, dims: Mapping[str, int], values: Mapping[str, float]
+) -> Model:
     """The model with a size for every dynamic dimension of its inputs.
 
     Args:
@@ -17,10 +22,13 @@ def bind(model: Model, *, batch: int | None, dims: Mapping[str, int]) -> Model:
         batch: Size of the first dimension of every input where that is dynamic, and of
             every other dimension that has the same symbol.
         dims: Size by symbol, or by ``input.axis`` (``data.2``); goes before ``batch``.
+        values: Number that all elements of an input have, by its name: that input is part of
+            the model then.
 
     Raises:
         UnboundDimensionsError: If an input's dimension is left without a size; lists them all.
-        ModelError: If a size is negative, or a name in ``dims`` matches no dimension.
+        ModelError: If a size is negative, a name in ``dims`` matches no dimension or one in
+            ``values`` no input, or an input cannot hold its value.
     """
     for name, size in {"batch": 1 if batch is None else batch, **dims}.items():
         if size < 0:  # zero has its use: the length of an empty cache
@@ -40,7 +48,29 @@ def bind(model: Model, *, batch: int | None, dims: Mapping[str, int]) -> Model:
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
     _check(model, {name: tensors[name] for name in model.inputs})
-    return replace(model, tensors=tensors)
+    return _with_values(replace(model, tensors=tensors), values)
+
+
+def _with_values(model: Model, values: Mapping[str, float]) -> Model:
+    constants = dict(model.constants)
+    for name, number in values.items():
+        if name not in model.inputs:
+            raise ModelError(
+                f"{model.name}: no input is called {name!r}",
+                hint=f"Its inputs are: {', '.join(model.inputs)}.",
+            )
+        spec = model.tensors[name]
+        if spec.dtype in ("string", "undefined") or spec.elements > MAX_CONSTANT_ELEMENTS:
+            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot have one value for good")
+        constants[name] = np.full(spec.sizes, number).astype(numpy_dtype(spec.dtype))
+        if spec.dtype.startswith(("int", "uint", "bool")) and (constants[name] != number).any():
+            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot hold {number:g}")
+    return replace(
+        model,
+        inputs=tuple(name for name in model.inputs if name not in values),
+        weights=model.weights.union(values),
+        constants=constants,
+    )
 
 
 def _resolve(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx import GraphProto, ModelProto, helper
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Layer, Model, Subgraph, TensorSpec, read_model
+from dlbricks_core.ir import Attribute, Layer, Model, Subgraph, TensorSpec, read_model
 from dlbricks_core.passes.draft import Array
 
 
@@ -23,8 +23,8 @@ def chosen_branch(
     Its layers read tensors of the enclosing model and produce the layer's outputs.
 
     Returns:
-        ``None`` if the layer is no ``If``, its condition is not known, or the branch is
-        not simple (it holds subgraphs of its own).
+        ``None`` if the layer is no ``If``, its condition is not known, or the branch cannot be
+        read.
     """
     condition = values.get(layer.inputs[0]) if layer.op == "If" else None
     if condition is None:
@@ -38,8 +38,6 @@ def chosen_branch(
     try:
         branch = read_model(proto, name=layer.name)
     except ModelError:
-        return None
-    if any(inner.captures for inner in branch.layers):
         return None
     return _renamed(branch, layer, set(outside))
 
@@ -59,6 +57,8 @@ def _renamed(branch: Model, layer: Layer, outside: set[str]) -> Model:
             inner,
             inputs=tuple(names[name] for name in inner.inputs),
             outputs=tuple(names[name] for name in inner.outputs),
+            captures=tuple(names[name] for name in inner.captures),
+            attributes={key: _inside(value, names) for key, value in inner.attributes.items()},
         )
         for inner in branch.layers
     )
@@ -70,3 +70,26 @@ def _renamed(branch: Model, layer: Layer, outside: set[str]) -> Model:
         weights=frozenset(names[name] for name in branch.weights),
         constants={names[name]: value for name, value in branch.constants.items()},
     )  # fmt: skip
+
+
+def _inside(value: Attribute, names: Mapping[str, str]) -> Attribute:
+    """An attribute, with the enclosing model's new names in the subgraph that it may be."""
+    if not isinstance(value, Subgraph):
+        return value
+    graph = GraphProto.FromString(value.proto)
+    _rename_captured(graph, names)
+    return Subgraph(graph.SerializeToString())
+
+
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Gives what the graph reads of its enclosing model other names, in place."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own.update(name for node in graph.node for name in node.output)
+    captured = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.input[:] = [captured.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                _rename_captured(inner, captured)
+    for value in graph.output:
+        value.name = captured.get(value.name, value.name)

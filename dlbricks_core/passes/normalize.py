@@ -22,6 +22,7 @@ from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import UNKNOWN
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
+_NO_VALUES: Mapping[str, float] = MappingProxyType({})
 
 _NOTHING: frozenset[int] = frozenset()
 
@@ -34,6 +35,7 @@ def normalize(
     *,
     batch: int | None = None,
     dims: Mapping[str, int] = _NO_DIMS,
+    values: Mapping[str, float] = _NO_VALUES,
     fold_batchnorm: bool = False,
 ) -> Model:
     """Brings a raw model into the canonical form that ``docs/ir.md`` defines.
@@ -44,18 +46,20 @@ def normalize(
         model: As :func:`dlbricks_core.ir.read_model` gives it.
         batch: Size of the first dimension of every input where that is dynamic.
         dims: Size by name of the dynamic dimension, or by ``input.axis`` (``data.2``).
+        values: Number that all elements of an input always have, by its name.
         fold_batchnorm: Whether to fold each BatchNormalization into the convolution or
             Gemm before it, as optimizing runtimes do.
 
     Raises:
         UnboundDimensionsError: If a dynamic dimension of an input is left without a size.
-        ModelError: If a name in ``dims`` matches nothing, or a layer does not fit its inputs.
+        ModelError: If a name in ``dims`` or ``values`` matches nothing, an input cannot hold
+            its value, or a layer does not fit its inputs.
 
     Example:
         >>> model = normalize(read_model(onnx.load("bert.onnx"), name="bert"),
         ...                   batch=1, dims={"sequence": 128})
     """
-    model = bind(model, batch=batch, dims=dims)
+    model = bind(model, batch=batch, dims=dims, values=values)
     normal = _swept(model)
     return fold_batch_normalization(normal) if fold_batchnorm else normal
 
@@ -266,7 +270,7 @@ class _Sweep:
     def _take_subgraph(self, layer: Layer) -> None:
         branch = chosen_branch(layer, self.values, self.tensors, self.model.opsets)
         if branch is None:
-            self._add_opaque(layer, f"subgraph ({layer.op})")
+            self._add_opaque(layer, f"subgraph ({layer.op}){self._open(layer)}")
             return
         for name, spec in branch.tensors.items():
             self.declared.setdefault(name, spec)
@@ -274,8 +278,24 @@ class _Sweep:
             self.tensors[name] = branch.tensors[name]
             self._add_weight(name, branch.constants.get(name))
         self.inlined = True
+        self.captured.update(name for inner in branch.layers for name in inner.captures)
         for inner in branch.layers:
             self.take(inner)
+
+    def _open(self, layer: Layer) -> str:
+        """What would decide the branch of an ``If``, where that is numbers that users can give."""
+        made = {name: each for each in self.layers for name in each.outputs}
+        seen: set[str] = set()
+        asked = [layer.inputs[0]] if layer.op == "If" else []
+        while asked:
+            name = asked.pop()
+            if name not in seen:
+                seen.add(name)
+                asked += made[name].reads if name in made else ()
+        deciding = [name for name in self.model.inputs if name in seen]
+        if not deciding or any(self.tensors[name].elements != 1 for name in deciding):
+            return ""
+        return f", decided by the input {' and '.join(deciding)}: --value gives it a number"
 
     def _add_opaque(self, layer: Layer, reason: str) -> None:
         for name in layer.outputs:

@@ -26,12 +26,14 @@ class LoadOptions:
         dims: Sizes of other dynamic dimensions, by name.
         shapes: Whole input shapes, by input.
         fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
+        values: Numbers that inputs always hold, by input.
     """
 
     batch: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fold_batchnorm: bool = False
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 class ModelLoader:
@@ -62,7 +64,7 @@ class ModelLoader:
         """
         models = []
         options = self._options
-        unused = {*options.dims, *options.shapes}
+        unused = {*options.dims, *options.shapes, *options.values}
         for source in self._sources(specs):
             advance(source if isinstance(source, str) else source.name)
             raw = self._read(source) if isinstance(source, str) else source
@@ -72,6 +74,7 @@ class ModelLoader:
                     raw,
                     batch=options.batch,
                     dims=_dims_of(raw, options),
+                    values={k: v for k, v in options.values.items() if k in raw.inputs},
                     fold_batchnorm=options.fold_batchnorm,
                 )
             )
@@ -79,7 +82,7 @@ class ModelLoader:
             raise ModelError(
                 f"no model has a dimension or input called {sorted(unused)[0]!r}",
                 hint="--dim takes a dimension's name (seq=128), its place (data.2=224), or an "
-                "input's name with a whole shape (data=1x3x224x224).",
+                "input's name with a whole shape (data=1x3x224x224); --value an input's name.",
             )
         return _with_unique_names(models)
 

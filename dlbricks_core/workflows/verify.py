@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -179,11 +180,11 @@ def _attempts(bricks: BrickSet, backend: str, bench: Bench, observer: Observer) 
 
 
 def _lacking(cut: CutModel, reasons: Mapping[str, str]) -> tuple[Lacking, ...]:
-    return tuple(
-        Lacking(cut.operators(signature)[0], count, reasons[signature])
-        for signature, count in cut.counts.items()
-        if signature in reasons
-    )
+    layers: Counter[tuple[str, str]] = Counter()
+    for signature, count in cut.counts.items():
+        if signature in reasons:
+            layers[cut.operators(signature)[0], reasons[signature]] += count
+    return tuple(Lacking(operator, count, why) for (operator, why), count in layers.items())
 
 
 def _run(cut: CutModel, verdict: Verdict, bench: Bench) -> _Attempt:
@@ -237,7 +238,7 @@ def relative_error(actual: Array, expected: Array) -> float:
     got, want = got[finite], want[finite]
     if not want.size:
         return 0.0
-    if _varies(expected):
+    if want.size > 1 and _varies(expected):
         scale = np.abs(want - want.mean()) + want.std()
     else:
         scale = np.maximum(np.abs(want), np.finfo(np.float32).tiny)

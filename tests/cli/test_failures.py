@@ -88,6 +88,11 @@ def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read
     assert read("o.json")["settings"]["batch"] == 2
     assert dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8").status == 0
     check_refused(dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8", "--dim", "q=3"), "'q'")
+    sized = (*QUICK, "dynamic.onnx", "--dim", "x=2x8")
+    check_refused(dlbricks(*sized, "--value", "rate=16000"), "'rate'")
+    refused = dlbricks(*sized, "--value", "x=fast")
+    assert refused.status == 2
+    assert "write a number" in refused.err
 
 
 def test_stores_that_cannot_be_used_stay_as_they_are(dlbricks, save, tmp_path):

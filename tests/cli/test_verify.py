@@ -126,6 +126,7 @@ def test_verify_looks_behind_a_saturated_softmax(wrong, builder):
         ([1.0, 1.0, 3.0], [np.inf, 1.0, 3.0], np.inf),
         ([np.nan, 1.0, 3.0], [5.0, 1.0, 3.0], np.inf),
         ([1.0], [1.0, 3.0], np.inf),
+        ([2.2], [2.0], 0.1),
     ],
 )
 def test_relative_error_is_relative_to_the_spread(actual, expected, error):

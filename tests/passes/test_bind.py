@@ -31,6 +31,16 @@ def test_every_unbound_dimension_is_listed() -> None:
     assert caught.value.hint.count("--dim W=N") == 1
 
 
+def test_a_question_mark_is_no_name() -> None:
+    proto = onnx.parser.parse_model(TEXT)
+    for axis in (0, 2):  # as Paddle writes sizes that have nothing to do with each other
+        proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "?"
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(read_model(proto, name="net"), batch=1)
+    assert "--dim data.2=N" in caught.value.hint
+    assert "?" not in caught.value.hint
+
+
 def test_batch_and_names_bind_everything() -> None:
     normal = normalize(model(), batch=2, dims={"W": 5, "data.2": 8})
     assert normal.tensors["data"] == TensorSpec("float32", (2, 3, 8, 5))

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Model, read_model
 from dlbricks_core.passes import normalize
 
@@ -104,11 +105,100 @@ def test_if_with_a_known_condition_is_inlined(
     assert [layer.op for layer in model.layers] == ops
 
 
+NESTED = """
+g (float[1,4] x) => (float[4] z)
+<bool yes = {{1}}, bool inner = {{{inner}}}>
+{{
+    y = If(yes) <
+        then_branch = squeezed () => (float[4] a)
+        {{
+            axes = Constant<value_ints=[0]>()
+            same = Identity(x)
+            t = Neg(same)
+            u = If(inner) <
+                then_branch = two () => (float[4] c)
+                    {{ half = Abs(t) c = Squeeze(half, axes) }},
+                else_branch = three () => (float[4] d) {{ d = Squeeze(t, axes) }}
+            >
+            a = Exp(u)
+        }},
+        else_branch = same () => (float[4] b) {{ b = Squeeze(x) }}
+    >
+    z = Relu(y)
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "ops"),
+    [("1", ["Neg", "Abs", "Squeeze", "Exp", "Relu"]), ("0", ["Neg", "Squeeze", "Exp", "Relu"])],
+)
+def test_if_inside_of_a_branch_reads_what_the_branch_computed(
+    inner: str, ops: list[str], compared: Callable[..., Model]
+) -> None:
+    proto = onnx.parser.parse_model(HEAD + NESTED.format(inner=inner))
+    model = compared(proto, {"x": np.array([[1, -2, 3, -4]], np.float32)})
+    assert [layer.op for layer in model.layers] == ops
+
+
+def test_what_an_opaque_layer_in_a_branch_captures_lives() -> None:
+    model = normal("""
+        g (float[4] x, int64 trips, bool go) => (float[4] y)
+        <bool yes = {1}>
+        {
+            y = If(yes) <
+                then_branch = counted () => (float[4] a)
+                {
+                    size = Abs(x)
+                    kept = Identity(size)
+                    a = Loop(trips, go, x) <
+                        body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)
+                        { d = Identity(c)  t = Add(s, kept) }>
+                },
+                else_branch = same () => (float[4] b) { b = Identity(x) }
+            >
+        }""")
+    assert [layer.op for layer in model.layers] == ["Abs", "Identity", "Loop"]
+    assert model.layers[2].captures == model.layers[1].outputs
+
+
 def test_if_with_an_open_condition_is_opaque() -> None:
     text = BRANCHES.format(more=", bool condition", weights="", condition="condition")
     model = normal(text)
-    assert reasons(model)["If"] == "subgraph (If)"
+    reason = "subgraph (If), decided by the input condition: --value gives it a number"
+    assert reasons(model)["If"] == reason
     assert model.layers[0].captures == ("x",)
+
+
+def test_if_is_only_decided_by_what_a_number_can_say() -> None:
+    text = BRANCHES.format(more="", weights="", condition="condition").replace(
+        "    y = If", "    t = ReduceSum<keepdims=0>(x) condition = Cast<to=9>(t)\n    y = If"
+    )
+    assert reasons(normal(text))["If"] == "subgraph (If)"
+
+
+@pytest.mark.parametrize(("value", "ops"), [(3, ["Squeeze", "Relu"]), (0, ["Relu"])])
+def test_a_value_for_an_input_decides_its_branches(value: int, ops: list[str]) -> None:
+    text = BRANCHES.format(
+        more=", int64 n, float[2] other", weights="<int64 one = {1}>", condition="condition"
+    ).replace("    y = If", "    condition = Greater(n, one)\n    y = If")
+    raw = read_model(onnx.parser.parse_model(HEAD + text), name="m")
+    model = normalize(raw, values={"n": value})
+    assert [layer.op for layer in model.layers] == ops
+    assert model.inputs == ("x", "other")
+    assert not reasons(model)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [({"m": 1}, "no input is called 'm'"), ({"n": 0.5}, "cannot hold 0.5")],
+)
+def test_a_value_has_to_fit(values: dict[str, float], message: str) -> None:
+    raw = read_model(
+        onnx.parser.parse_model(HEAD + "g (float[2] x, int64 n) => (float[2] y) { y = Relu(x) }"),
+        name="m",
+    )
+    with pytest.raises(ModelError, match=message):
+        normalize(raw, values=values)
 
 
 def test_loop_is_opaque_and_its_captures_live() -> None:

@@ -21,10 +21,6 @@ with warnings.catch_warnings():
 
 #: Reason, as its beginning -> cases that are not run in canonical form because of it.
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
-    "subgraph (If)": (
-        "test_affine_grid_2d_align_corners_expanded",
-        "test_affine_grid_3d_align_corners_expanded",
-    ),
     "BatchNormalization in training mode": (
         "test_batchnorm_epsilon_training_mode",
         "test_batchnorm_example_training_mode",
