@@ -276,6 +276,65 @@ def test_negative_indices_count_from_the_end(axis, weights):
     _check("GatherND", [x, index[:, :1]], weights=weights)
 
 
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ((2, 3, 2, 2, 2, 3, 2), (6, 4, 2, 0, 5, 3, 1)),  # no two axes stay together
+        ((1, 3, 2, 2, 3, 2, 2, 3), (0, 2, 4, 6, 5, 7, 3, 1)),  # blocks of a video
+        ((2, 1, 2, 3, 1, 2, 1, 2), (0, 3, 1, 2, 4, 5, 7, 6)),
+        ((1, 1, 1, 1, 1, 1, 1), (6, 5, 4, 3, 2, 1, 0)),
+    ],
+)
+def test_transpose_of_more_axes_than_mxnet_has(shape, perm):
+    _check("Transpose", [_normal(*shape)], {"perm": perm})
+    _check("Transpose", [_normal(*shape) > 0], {"perm": perm})
+
+
+def test_reshape_from_and_to_more_axes_than_mxnet_has():
+    long, short = (1, 3, 2, 2, 3, 2, 2, 2), (6, 6, 8)
+    _check("Reshape", [_normal(*short), np.array(long)], weights=(1,))
+    _check("Reshape", [_normal(*long), np.array(short)], weights=(1,))
+    _check("Unsqueeze", [_normal(2, 3, 2, 2, 3, 2), np.array([0, 3])], weights=(1,))
+    _check("Squeeze", [_normal(*long), np.array([0])], weights=(1,))
+
+
+def test_selection_joins_axes_that_broadcast_alike():
+    x = _normal(1, 4, 3, 2, 3, 2)
+    _check("Where", [_normal(3, 2, 1, 1) > 0, np.array(0, np.float32), x])
+    _check("Where", [_normal(3, 2) > 0, x, _normal(4, 1, 1, 1, 1)])
+
+
+@pytest.mark.parametrize("weights", [(), (1,)])
+def test_positions_in_a_tensor_of_many_axes(weights):
+    x, index = _normal(4, 5, 1, 2), RNG.integers(-4, 4, (3, 2, 3, 2, 2))
+    _check("GatherND", [x, index], weights=weights)
+    updates = _normal(2, 1, 2, 1, 1, 2)
+    rows = np.array([[0, 1], [3, -1], [2, 2], [1, 0]]).reshape(2, 1, 2, 1, 2)
+    _check("ScatterND", [x, rows, updates], weights=weights)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border"])
+@pytest.mark.parametrize("align_corners", [0, 1])
+def test_samples_at_computed_positions(mode, padding_mode, align_corners):
+    attributes = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    grid = RNG.uniform(-1.4, 1.4, (2, 5, 6, 2)).astype(np.float32)
+    _check("GridSample", [_normal(2, 8, 7, 4), grid], attributes)
+    _check("GridSample", [_normal(2, 3, 4, 7), grid], attributes)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"strides": [2, 2]}, {"pads": [1, 0, 1, 0], "dilations": [1, 2]}]
+)
+def test_windows_add_up(attributes):
+    kernel, size = np.array([2, 3]), np.array([6, 7])
+    steps, pads = attributes.get("strides", [1, 1]), attributes.get("pads", [0] * 4)
+    wide = attributes.get("dilations", [1, 1])
+    number = np.prod((size + 2 * np.array(pads[:2]) - np.array(wide) * (kernel - 1) - 1)
+                     // np.array(steps) + 1)  # fmt: skip
+    _check("Col2Im", [_normal(2, 4 * 6, number), size, kernel], attributes, weights=(1, 2))
+
+
 def test_tensors_without_axes_come_and_go_without_axes():
     x = np.array(2.0, np.float32)
     network = _network("Add", [x, np.asarray(x + 1, np.float32)], {}, [x], ())

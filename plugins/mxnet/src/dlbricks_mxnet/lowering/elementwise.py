@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -19,7 +19,17 @@ from dlbricks_mxnet.lowering.registry import (
     lowers,
     unsupported,
 )
-from dlbricks_mxnet.lowering.symbols import Shape, Symbol, cast, npi, op, physical, where
+from dlbricks_mxnet.lowering.symbols import (
+    Shape,
+    Symbol,
+    cast,
+    npi,
+    op,
+    physical,
+    product,
+    reshape,
+    where,
+)
 
 Unary = Callable[[Symbol], Symbol]
 Binary = Callable[[Symbol, Symbol], Symbol]
@@ -35,16 +45,18 @@ def check_broadcast(*shapes: Shape) -> None:
     Raises:
         UnsupportedError: If more are left.
     """
+    if len(_joined(shapes)[0]) > _BROADCAST_AXES:
+        raise unsupported(f"broadcasting over more than {_BROADCAST_AXES} axes")
+
+
+def _joined(shapes: Sequence[Shape]) -> list[Shape]:
+    """The shapes with neighbouring axes that broadcast alike as one, all of one rank."""
     rank = max(len(shape) for shape in shapes)
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    patterns = [
-        tuple(shape[axis] == 1 for shape in aligned)
-        for axis in range(rank)
-        if any(shape[axis] != 1 for shape in aligned)
-    ]
-    groups = sum(a != b for a, b in itertools.pairwise(patterns)) + 1
-    if groups > _BROADCAST_AXES:
-        raise unsupported(f"broadcasting over more than {_BROADCAST_AXES} axes")
+    columns = [sizes for sizes in zip(*aligned, strict=True) if any(size != 1 for size in sizes)]
+    groups = itertools.groupby(columns, key=lambda sizes: [size == 1 for size in sizes])
+    joined = [[product(own) for own in zip(*group, strict=True)] for _, group in groups]
+    return list(zip(*joined, strict=True)) if joined else [(1,) for _ in shapes]
 
 
 def scalar(ctx: LayerContext, position: int) -> float | None:
@@ -270,10 +282,15 @@ for _name, _logic in {"And": npi.bitwise_and, "Or": npi.bitwise_or, "Xor": npi.b
     _comparison(f"Bitwise{_name}", _logic, INTEGER)
 
 
-@lowers("Where", types=ANY, axes=SELECTION_AXES)
+@lowers("Where", types=ANY)
 def _where(ctx: LayerContext) -> Symbol:
-    check_broadcast(ctx.shape(0), ctx.shape(1), ctx.shape(2))
-    return where(*ctx.symbols())
+    shapes = [ctx.shape(i) for i in range(3)]
+    check_broadcast(*shapes)
+    if len(ctx.out_shape()) <= SELECTION_AXES:
+        return where(*ctx.symbols())
+    joined = _joined(shapes)
+    parts = [reshape(x, shape) for x, shape in zip(ctx.symbols(), joined, strict=True)]
+    return reshape(where(*parts), ctx.out_shape())
 
 
 @lowers("Cast", "CastLike", types=ANY)

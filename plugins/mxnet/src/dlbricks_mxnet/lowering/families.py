@@ -15,6 +15,7 @@ from dlbricks_mxnet.lowering import (
     recurrent,
     reduction,
     resize,
+    sampling,
     shape,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "sampling",
     "shape",
 ]

@@ -68,27 +68,27 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
     """Position of every slice that the index tensor's tuples name.
 
     Returns:
-        Positions in the data with all indexed axes joined into one, of the index tensor's
-        shape without its last axis; the number of joined rows; the size of a slice.
+        Positions in the data with all indexed axes joined into one, one after the other;
+        the number of joined rows; the size of a slice.
     """
-    data, index = ctx.shape(0), ctx.shape(1)
-    depth = index[-1]
+    data, (*wanted, depth) = ctx.shape(0), ctx.shape(1)
     indexed = data[batch : batch + depth]
     strides = [product(indexed[i + 1 :]) for i in range(depth)]
+    tuples = (*wanted[:batch], product(wanted[batch:]), depth)
+    index = reshaped(ctx.symbol(1), ctx.shape(1), tuples)
     total: Symbol | None = None
     for i in range(depth):
-        part = op.slice_axis(ctx.symbol(1), axis=len(index) - 1, begin=i, end=i + 1)
+        part = op.slice_axis(index, axis=batch + 1, begin=i, end=i + 1)
         part = _from_front(ctx, part, indexed[i]) * strides[i]
         total = part if total is None else total + part
     if batch:
         rows = np.arange(product(data[:batch])) * product(indexed)
-        shape = (*data[:batch], *(1,) * (len(index) - batch))
-        total = op.broadcast_add(total, ctx.table("rows", rows.reshape(shape)))
-    positions = reshape(total, index[:-1])
+        total = op.broadcast_add(total, ctx.table("rows", rows.reshape(*data[:batch], 1, 1)))
+    positions = op.reshape(total, shape=(-1,))
     return positions, product(data[: batch + depth]), product(data[batch + depth :])
 
 
-@lowers("GatherND", types=ANY, axes=SELECTION_AXES)
+@lowers("GatherND", types=ANY)
 def _gather_nd(ctx: LayerContext) -> Symbol:
     positions, rows, size = _tuple_positions(ctx, ctx.attribute("batch_dims", 0))
     table = reshape(ctx.symbol(0), (rows, size))
@@ -104,14 +104,14 @@ def _scatter_elements(ctx: LayerContext) -> Symbol:
     return reshape(y, ctx.out_shape())
 
 
-@lowers("ScatterND", types=NUMBER, axes=SELECTION_AXES)
+@lowers("ScatterND", types=NUMBER)
 def _scatter_nd(ctx: LayerContext) -> Symbol:
     positions, rows, size = _tuple_positions(ctx, 0)
     count = product(ctx.shape(1)[:-1])
     y = _scattered(
         ctx,
         reshape(ctx.symbol(0), (rows, size)),
-        op.reshape(positions, shape=(-1,)),
+        positions,
         reshape(ctx.symbol(2), (count, size)),
         (rows, size),
         count,

@@ -40,13 +40,16 @@ class Operator:
 
 #: What MXNet's selection by a condition can do; most operators join axes where they can.
 SELECTION_AXES = 5
-_MOST_AXES = 6  # of the oneDNN arrays that any tensor may become
+#: Of the oneDNN arrays that any tensor may become; what has more is one row of numbers.
+MOST_AXES = 6
+#: For operators that only move elements: as many as numpy knows.
+ANY_AXES = 32
 
 OPERATORS: dict[str, Operator] = {}
 
 
 def lowers(
-    *names: str, types: frozenset[str] = FLOAT, axes: int = _MOST_AXES
+    *names: str, types: frozenset[str] = FLOAT, axes: int = MOST_AXES
 ) -> Callable[[Lowering], Lowering]:
     """Registers a function as the lowering of operators of the domain ``ai.onnx``."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.elementwise import check_broadcast
-from dlbricks_mxnet.lowering.registry import ANY, lowers
+from dlbricks_mxnet.lowering.registry import ANY, ANY_AXES, MOST_AXES, lowers
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -14,6 +14,7 @@ from dlbricks_mxnet.lowering.symbols import (
     cast,
     op,
     physical,
+    rearranged,
     reshape,
     transpose,
 )
@@ -29,7 +30,7 @@ def as_numbers(ctx: LayerContext, move: Callable[..., Symbol], *inputs: Symbol) 
     return cast(move(*(cast(x, "uint8") for x in inputs)), "bool")
 
 
-@lowers("Reshape", "Squeeze", "Unsqueeze", types=ANY)
+@lowers("Reshape", "Squeeze", "Unsqueeze", types=ANY, axes=ANY_AXES)
 def _reshape(ctx: LayerContext) -> Symbol:
     return reshape(_reshapable(ctx), ctx.out_shape())
 
@@ -46,12 +47,15 @@ def _flatten(ctx: LayerContext) -> Symbol:
     return reshape(_reshapable(ctx), ctx.out_shape())
 
 
-@lowers("Transpose", types=ANY)
+@lowers("Transpose", types=ANY, axes=ANY_AXES)
 def _transpose(ctx: LayerContext) -> Symbol:
     rank = ctx.rank()
     perm = ctx.attribute("perm", tuple(reversed(range(rank))))
     if tuple(perm) == tuple(range(rank)):
         return op.identity(ctx.symbol())
+    if rank > MOST_AXES:
+        y = as_numbers(ctx, lambda x: rearranged(x, ctx.shape(), perm), ctx.symbol())
+        return reshape(y, ctx.out_shape())
     return as_numbers(ctx, lambda x: transpose(x, perm), ctx.symbol())
 
 

@@ -1,16 +1,19 @@
 """MXNet's symbol operators, and the few compositions that every family of operators uses.
 
 A tensor without axes is a vector of one element here: outside of its numpy mode MXNet
-takes an empty shape for an unknown one.
+takes an empty shape for an unknown one. A tensor of more axes than MXNet handles is a vector
+of all its elements.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.lowering.registry import MOST_AXES
 
 mx = import_mxnet()
 
@@ -40,7 +43,7 @@ npi = _NumpyOperators()
 
 def physical(shape: Shape) -> Shape:
     """The shape that MXNet holds a tensor of this shape in."""
-    return shape or (1,)
+    return shape if 0 < len(shape) <= MOST_AXES else (math.prod(shape),)
 
 
 def reshape(x: Symbol, shape: Sequence[int]) -> Symbol:
@@ -57,6 +60,43 @@ def transpose(x: Symbol, perm: Sequence[int]) -> Symbol:
     """Permutes the axes; no operator where the order stays."""
     axes = tuple(int(axis) for axis in perm)
     return x if axes == tuple(range(len(axes))) else op.transpose(x, axes=axes)
+
+
+def rearranged(x: Symbol, shape: Shape, perm: Sequence[int]) -> Symbol:
+    """Permutes however many axes; the result is a tensor of any shape with its elements.
+
+    Axes that stay together move as one. While more than MXNet handles are left, the last that
+    is not in its place goes there by itself: each time that joins it with those behind it.
+
+    Args:
+        x: A tensor of this shape, as :func:`physical` holds it.
+        shape: As the model says.
+        perm: Axes of ``shape`` in their new order.
+    """
+    sizes, order = _joined(shape, perm)
+    while len(order) > MOST_AXES:
+        place = max(i for i, axis in enumerate(order) if i != axis)
+        axis = order[place]
+        view = (sizes[:axis], sizes[axis : axis + 1], sizes[axis + 1 : place + 1],
+                sizes[place + 1 :])  # fmt: skip
+        x = transpose(reshape(x, [product(part) for part in view]), (0, 2, 1, 3))
+        moved = [*range(axis), *range(axis + 1, place + 1), axis, *range(place + 1, len(order))]
+        sizes, order = _joined([sizes[a] for a in moved], [moved.index(a) for a in order])
+    return transpose(reshape(x, sizes), order)
+
+
+def _joined(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The same permutation of as few axes as possible: their sizes, and their new order."""
+    order = [axis for axis in perm if shape[axis] > 1] or [0]
+    rest = sorted(order)
+    runs = [[order[0]]]
+    for before, axis in pairwise(order):
+        if rest.index(axis) == rest.index(before) + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    in_place = sorted(runs)
+    return [product([shape[a] for a in run]) for run in in_place], [in_place.index(r) for r in runs]
 
 
 def cast(x: Symbol, dtype: str) -> Symbol:
