@@ -63,7 +63,8 @@ load_options = _group(
         metavar="NAME=SIZE",
         multiple=True,
         help="Size of a dynamic dimension (seq=128, data.2=224), or an input's whole shape "
-        "(data=1x3x224x224). May be given more than once.",
+        "(data=1x3x224x224), of all models that have it, or of one (net:data=1x3x224x224). "
+        "May be given more than once.",
     ),
     click.option(
         "--value",

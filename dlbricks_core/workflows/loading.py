@@ -21,6 +21,8 @@ from dlbricks_core.workflows.observer import Observer
 class LoadOptions:
     """How models are read and brought into canonical form.
 
+    What goes by a name is for every model that knows the name; ``MODEL:NAME`` is for one alone.
+
     Attributes:
         batch: Size of dynamic batch axes.
         dims: Sizes of other dynamic dimensions, by name.
@@ -34,6 +36,18 @@ class LoadOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fold_batchnorm: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, model: str) -> LoadOptions:
+        """The same for one model: what is for it alone goes before what is for all."""
+        prefix = f"{model}:"
+
+        def named(given: Mapping[str, Any]) -> dict[str, Any]:
+            own = {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+            return {**given, **own}
+
+        return replace(
+            self, dims=named(self.dims), shapes=named(self.shapes), values=named(self.values)
+        )
 
 
 class ModelLoader:
@@ -68,21 +82,24 @@ class ModelLoader:
         for source in self._sources(specs):
             advance(source if isinstance(source, str) else source.name)
             raw = self._read(source) if isinstance(source, str) else source
-            unused -= _dimension_names(raw)
+            names = _dimension_names(raw)
+            unused -= names | {f"{raw.name}:{name}" for name in names}
+            own = options.of(raw.name)
             models.append(
                 normalize(
                     raw,
-                    batch=options.batch,
-                    dims=_dims_of(raw, options),
-                    values={k: v for k, v in options.values.items() if k in raw.inputs},
-                    fold_batchnorm=options.fold_batchnorm,
+                    batch=own.batch,
+                    dims=_dims_of(raw, own),
+                    values={k: v for k, v in own.values.items() if k in raw.inputs},
+                    fold_batchnorm=own.fold_batchnorm,
                 )
             )
         if unused:
             raise ModelError(
                 f"no model has a dimension or input called {sorted(unused)[0]!r}",
                 hint="--dim takes a dimension's name (seq=128), its place (data.2=224), or an "
-                "input's name with a whole shape (data=1x3x224x224); --value an input's name.",
+                "input's name with a whole shape (data=1x3x224x224); --value an input's name. "
+                "Where only one model is meant: MODEL:NAME.",
             )
         return _with_unique_names(models)
 
@@ -109,12 +126,19 @@ class ModelLoader:
             yield from self.expand([spec]) if isinstance(spec, str) else [spec]
 
     def _read(self, spec: str) -> Model:
-        options = ImportOptions(batch=self._options.batch, shapes=self._options.shapes)
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
             plugin = find_collection(prefix)
-            return self._call(plugin, "load_name", spec, name, options)
-        return self._call(_importer_for(spec), "load_file", spec, Path(spec), options)
+            return self._call(plugin, "load_name", spec, name, self._import_options(name))
+        path = Path(spec)
+        options = self._import_options(path.stem)
+        return self._call(_importer_for(spec), "load_file", spec, path, options)
+
+    def _import_options(self, name: str) -> ImportOptions:
+        own = self._options.of(name.rpartition(":")[2])
+        return ImportOptions(
+            batch=own.batch, shapes={k: v for k, v in own.shapes.items() if ":" not in k}
+        )
 
     def _call(
         self, plugin: Plugin, method: str, spec: str, argument: str | Path, options: ImportOptions

@@ -95,6 +95,18 @@ def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read
     assert "write a number" in refused.err
 
 
+def test_a_size_may_be_for_one_model_alone(dlbricks, tmp_path, read):
+    for name in ("first", "second"):
+        onnx.save(two_branches("Abs", dims=("N", "width")), tmp_path / f"{name}.onnx")
+    both = ("inspect", "first.onnx", "second.onnx", "--batch", "1", "--json", "o.json")
+    for own in (["second:width=4", "width=8"], ["first:x=1x8", "second:x=1x4"],
+                ["first:x.1=8", "second:width=4"]):  # fmt: skip
+        assert dlbricks(*both, *[t for text in own for t in ("--dim", text)]).status == 0
+        shapes = [model["inputs"]["x"] for model in read("o.json")["models"]]
+        assert shapes == ["float32[1x8]", "float32[1x4]"]
+    check_refused(dlbricks(*both, "--dim", "width=8", "--dim", "third:width=4"), "'third:width'")
+
+
 def test_stores_that_cannot_be_used_stay_as_they_are(dlbricks, save, tmp_path):
     model = save("good", "Relu")
     bad = tmp_path / "bad.sqlite"
