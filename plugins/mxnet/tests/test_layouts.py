@@ -25,6 +25,14 @@ def chain(*operators):
     return Model("chain", layers, ("x",), (names[-1],), tensors, frozenset({"w"}))
 
 
+def test_nobody_has_to_want_the_first_result():
+    state, weight = TensorSpec("float32", (1, 2, 3)), TensorSpec("float32", (1, 12, 3))
+    layer = Layer("LSTM", ("x", "w", "w"), ("", "h"), {"hidden_size": 3})
+    tensors = {"x": TensorSpec("float32", (4, 2, 3)), "w": weight, "h": state}
+    model = Model("last", (layer,), ("x",), ("h",), tensors, frozenset("w"))
+    assert MxnetBackend().executed(model, SETTINGS, 0).layers == model.layers
+
+
 @pytest.mark.parametrize(
     ("operators", "plain"),
     [

@@ -86,7 +86,8 @@ def with_layouts(model: Model) -> Model:
 
 
 def _writes_blocks(model: Model, layer: Layer, blocked: set[str]) -> bool:
-    if layer.domain or not may_be_blocked(model.tensors[layer.outputs[0]]):
+    first = layer.outputs[0]  # nobody may want it: of an LSTM, only the last state
+    if layer.domain or not first or not may_be_blocked(model.tensors[first]):
         return False
     if layer.op in _BLOCKING:
         return True
