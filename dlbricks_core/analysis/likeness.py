@@ -55,9 +55,9 @@ def form(model: Model) -> Hashable:
     """What networks have in common that are alike but for their size.
 
     Operators in order, each with its windows and steps, its type of numbers, and whether its
-    channels fill whole blocks.
+    channels fill whole blocks; and whether they find their weights warm.
     """
-    return tuple(
+    layers = tuple(
         (
             layer.qualified_op,
             *(str(layer.attributes.get(name)) for name in _SHAPING),
@@ -66,6 +66,7 @@ def form(model: Model) -> Hashable:
         )
         for layer in model.layers
     )
+    return model.reread, layers
 
 
 def _channels(model: Model, layer: Layer) -> Hashable:

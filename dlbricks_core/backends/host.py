@@ -112,7 +112,7 @@ class TimerHost:
         loaded = self._tried(load(materialize(model, seed)))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
-        if kind and self._primed and latency_ms < _LONG_MS:
+        if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache)
             self._twins[key] = self._copied(loaded, model, seed) if copied else loaded
         return latency_ms
@@ -261,9 +261,10 @@ class TimerHost:
 def is_copied(model: Model, cache: int) -> bool:
     """Whether a network is primed by a copy, not by itself.
 
-    Weights that no cache of so many bytes holds are as cold after a run of the network itself.
+    Weights that no cache of so many bytes holds are as cold after a run of the network itself, and
+    those that its model has just read are to be warm.
     """
-    return model.weight_bytes < cache
+    return model.weight_bytes < cache and not model.reread
 
 
 def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> Model:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dlbricks_core.bricks.extract import extract, numbers
+from dlbricks_core.bricks.rereading import rereads
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
 from dlbricks_core.ir import Model
@@ -106,6 +107,8 @@ class BrickSet:
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
         spared: Signatures of bricks that need not be timed: others tell their latency.
+        rereading: Whether a layer sequence that runs on weights which the model has just read is
+            another brick than the same on others.
     """
 
     granularity: int = 1
@@ -113,6 +116,7 @@ class BrickSet:
     bricks: dict[str, Brick] = field(default_factory=dict)
     models: list[CutModel] = field(default_factory=list)
     spared: frozenset[str] = frozenset()
+    rereading: bool = False
 
     @classmethod
     def of(
@@ -121,6 +125,8 @@ class BrickSet:
         granularity: int = 1,
         strategy: str = "chain",
         executed: Mapping[int, Model] | None = None,
+        *,
+        rereading: bool = False,
     ) -> BrickSet:
         """Cuts and deduplicates models.
 
@@ -129,11 +135,12 @@ class BrickSet:
             granularity: The most layers that a brick may hold.
             strategy: Name of the split strategy.
             executed: What a backend makes of models, by their position, to be cut in their place.
+            rereading: As the attribute.
 
         Example:
             >>> BrickSet.of([model], granularity=3).bricks
         """
-        bricks = cls(granularity, strategy)
+        bricks = cls(granularity, strategy, rereading=rereading)
         for position, model in enumerate(models):
             bricks.add(model, (executed or {}).get(position))
         return bricks
@@ -146,11 +153,14 @@ class BrickSet:
             executed: What a backend makes of it, to be cut in its place.
         """
         layers = executed or model
+        sequences = list(split(layers, self.granularity, self.strategy))
+        again = rereads(layers, sequences) if self.rereading else [False] * len(sequences)
         occurrences = []
-        for sequence in split(layers, self.granularity, self.strategy):
-            identity = signature(layers, sequence)
+        for sequence, reread in zip(sequences, again, strict=True):
+            identity = signature(layers, sequence, reread=reread)
             if identity not in self.bricks:
-                self.bricks[identity] = Brick(identity, extract(layers, sequence, identity))
+                brick = extract(layers, sequence, identity, reread=reread)
+                self.bricks[identity] = Brick(identity, brick)
             occurrences.append(Occurrence(identity, sequence))
         cut = CutModel(model, tuple(occurrences), layers)
         self.models.append(cut)

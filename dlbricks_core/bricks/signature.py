@@ -18,7 +18,9 @@ _VERSION = "1"
 """Part of every signature; raise it when the canonical form or this module changes it."""
 
 
-def signature(model: Model, sequence: Iterable[int], numbers: Sequence[float] = ()) -> str:
+def signature(
+    model: Model, sequence: Iterable[int], numbers: Sequence[float] = (), *, reread: bool = False
+) -> str:
     """Identity of a layer sequence.
 
     It covers topology, operators, attributes, shapes, element types, which results
@@ -29,6 +31,7 @@ def signature(model: Model, sequence: Iterable[int], numbers: Sequence[float] = 
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
         numbers: Values among the weights that are to tell it from others.
+        reread: Whether the model has just read the sequence's weights.
 
     Returns:
         24 hexadecimal digits.
@@ -38,6 +41,7 @@ def signature(model: Model, sequence: Iterable[int], numbers: Sequence[float] = 
     seen: dict[str, str] = {}
     words = [_VERSION, model.executed] if model.executed else [_VERSION]
     words += [repr(number) for number in numbers]
+    words += ["reread"] if reread else []
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))

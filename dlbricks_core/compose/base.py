@@ -50,6 +50,9 @@ class Composer(ABC):
     #: Standard deviation of the relative error that composing itself makes, as found on the
     #: development corpus (docs/measurement.md); 0 where intervals hold the scatter alone.
     error: float = 0.0
+    #: Whether bricks on weights that the model has just read are timed apart from the same bricks
+    #: on others.
+    rereading: bool = False
     #: How models are cut unless the user says otherwise: strategy and granularity.
     strategy: str = "chain"
     granularity: int = 1

@@ -18,3 +18,4 @@ class Segmented(Sequential):
     strategy = "segments"
     granularity = 128
     error = 0.03
+    rereading = True

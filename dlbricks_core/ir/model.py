@@ -85,6 +85,8 @@ class Model:
         opsets: Operator set version by domain.
         source: Where the model came from.
         executed: Backend that runs these layers just as they stand; empty in canonical form.
+        reread: Of a brick, whether its weights are as warm as when it runs twice in a row: the
+            model that it is cut from has just read them.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Model:
     opsets: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     executed: str = ""
+    reread: bool = False
 
     @cached_property
     def producers(self) -> Mapping[str, int]:

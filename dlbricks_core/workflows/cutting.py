@@ -52,7 +52,9 @@ def cut_models(
         answers = ask(models, context, options, observer)
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
-    brickset = BrickSet.of(models, granularity, strategy, answers.executed)
+    brickset = BrickSet.of(
+        models, granularity, strategy, answers.executed, rereading=composer.rereading
+    )
     brickset = _sparing(brickset, composer)
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"

@@ -1,0 +1,49 @@
+"""Which layer sequences of a model run on weights that it has just read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlbricks_core.ir import Model
+
+NEAR_BYTES = 16_000_000
+"""Read and written in between, after which caches may still hold a weight: half of the 32 MB
+that the largest cache of a server's processor has at least."""
+
+_MIN_WEIGHTS_BYTES = 65_536
+"""Of weights, below which it makes no difference where they come from."""
+
+
+def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:
+    """For each layer sequence, whether most of its weights were read shortly before.
+
+    Steps of an unrolled recurrence, layers that share their weights and heads that run on several
+    maps find their weights in the caches, where others have to get them from memory. Shortly
+    means that less lay in between than :data:`NEAR_BYTES`, or than twice what the sequence
+    itself moves: such a one finds them just as it does when it runs twice in a row.
+
+    Args:
+        model: Its layers in the order in which they run.
+        sequences: Of layer indices, in the order in which they run.
+    """
+    passed = 0
+    last: dict[str, int] = {}
+    found = []
+    for sequence in sequences:
+        read = {name for index in sequence for name in model.layers[index].reads}
+        weights = {name: model.tensors[name].nbytes for name in read & model.weights}
+        written = (name for index in sequence for name in model.layers[index].outputs if name)
+        own = sum(weights.values()) + sum(_nbytes(model, name) for name in written)
+        near = max(NEAR_BYTES, 2 * own)
+        again = sum(
+            size for name, size in weights.items() if name in last and passed - last[name] <= near
+        )
+        found.append(again >= _MIN_WEIGHTS_BYTES and 2 * again > sum(weights.values()))
+        last |= dict.fromkeys(weights, passed)
+        passed += own
+    return found
+
+
+def _nbytes(model: Model, name: str) -> int:
+    spec = model.tensors[name]
+    return spec.nbytes if spec.is_static else 0

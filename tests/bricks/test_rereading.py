@@ -1,0 +1,110 @@
+"""Bricks on weights that the model has just read."""
+
+import pytest
+
+from dlbricks_core.backends.host import TimerHost
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.rereading import rereads
+from dlbricks_core.ir import Layer, Model, TensorSpec
+
+SIZE = 1_000  # a weight takes 4 MB
+
+
+def steps(*weights, size=SIZE):
+    """A chain of matrix products with these weights, by name."""
+    names = ["x", *(f"t{i}" for i in range(len(weights)))]
+    layers = tuple(
+        Layer("MatMul", (before, weight), (after,))
+        for before, weight, after in zip(names, weights, names[1:], strict=False)
+    )
+    tensors = dict.fromkeys(names, TensorSpec("float32", (1, size)))
+    tensors |= dict.fromkeys(weights, TensorSpec("float32", (size, size)))
+    return Model("steps", layers, ("x",), (names[-1],), tensors, frozenset(weights))
+
+
+def each(model):
+    return rereads(model, [(i,) for i in range(len(model.layers))])
+
+
+def test_the_same_weights_again_are_warm():
+    assert each(steps("w", "w", "w")) == [False, True, True]
+    assert each(steps("a", "b", "a", "b")) == [False, False, True, True]
+    assert each(steps("a", "b", "c", "d")) == [False] * 4
+
+
+def test_not_after_more_than_caches_hold():
+    between = "bcde"  # of 4 MB each, as is the first step itself
+    assert each(steps("a", *between[:2], "a"))[-1]
+    assert not each(steps("a", *between, "a"))[-1]
+
+
+def test_what_is_as_large_by_itself_is_as_warm_as_in_two_runs_of_its_own():
+    large = 3_000  # 36 MB
+    assert each(steps("a", "a", size=large)) == [False, True]
+    assert each(steps("a", "b", "a", size=large)) == [False, False, True]
+    assert each(steps("a", "b", "c", "a", size=large)) == [False] * 4
+
+
+def test_small_weights_make_no_difference():
+    assert each(steps("w", "w", size=100)) == [False, False]
+
+
+def test_most_of_the_weights_have_to_be_the_same():
+    model = steps("a", "b", "a", "c", "d")
+    assert rereads(model, [(0, 1), (2, 3, 4)]) == [False, False]
+    assert rereads(model, [(0, 1), (2,), (3, 4)]) == [False, True, False]
+
+
+def test_warm_and_cold_are_two_bricks_where_that_is_asked_for():
+    model = steps("w", "w", "w", "v")
+    (cut,) = BrickSet.of([model]).models
+    assert list(cut.counts.values()) == [4]
+    bricks = BrickSet.of([model], rereading=True)
+    assert list(bricks.models[0].counts.values()) == [2, 2]
+    cold, warm = bricks.bricks.values()
+    assert (cold.model.reread, warm.model.reread) == (False, True)
+    assert cold.signature == cut.occurrences[0].signature
+
+
+class Loader:
+    """A timer that notes which networks it loads and runs."""
+
+    def __init__(self):
+        self.heard = []
+
+    def load(self, network):
+        return network.model.name
+
+    def load_copy(self, network, loaded):
+        return f"copy of {loaded}"
+
+    def run(self, loaded):
+        self.heard.append(loaded)
+
+    def synchronize(self, loaded):
+        pass
+
+    def touch(self, loaded):
+        pass
+
+    def release(self, loaded):
+        pass
+
+    def outputs(self, loaded):
+        return {}
+
+
+@pytest.mark.parametrize("primed", [False, True])
+def test_a_warm_brick_runs_right_after_itself(primed):
+    host = TimerHost()
+    host._timer, host._primed, host._wake = Loader(), primed, "wake"
+    host._cache = 1 << 30
+    bricks = BrickSet.of([steps("w", "w", size=200)], rereading=True).bricks.values()
+    before = []
+    for brick in bricks:
+        host.load(brick.signature, brick.model, 0, "brick")
+        host.timer.heard.clear()
+        host.sample(brick.signature, 1, touch=True)
+        before.append(host.timer.heard[:-2])
+    cold, warm = (brick.signature for brick in bricks)
+    assert before == [[f"copy of {cold}"] if primed else [], [warm]]

@@ -1,0 +1,28 @@
+"""How models are cut for a composer."""
+
+from itertools import pairwise
+
+import pytest
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.measure.system import current_system
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.workflows import Context, CutOptions, MeasureOptions, Observer
+from dlbricks_core.workflows.cutting import Answers, cut_models
+
+
+@pytest.mark.parametrize(("composer", "bricks"), [("segmented", 2), ("sequential", 1)])
+def test_only_our_own_composers_tell_warm_weights_from_cold(faulty, composer, bricks):
+    names = ["x", "t0", "t1", "t2"]
+    layers = tuple(Layer("MatMul", (before, "w"), (after,)) for before, after in pairwise(names))
+    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
+    tensors["w"] = TensorSpec("float32", (1000, 1000))
+    model = Model("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
+    plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
+    where = Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(),
+                    PROTOCOLS["interleaved"], 10, current_system())  # fmt: skip
+    chosen = CutOptions.chosen(None, None, composer)
+    found, _ = cut_models([model], chosen, where, MeasureOptions("faulty"), Observer(), Answers())
+    assert len(found.bricks) == bricks
