@@ -31,7 +31,7 @@ def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:
     found = []
     for sequence in sequences:
         read = {name for index in sequence for name in model.layers[index].reads}
-        weights = {name: model.tensors[name].nbytes for name in read & model.weights}
+        weights = {name: _nbytes(model, name) for name in read & model.weights}
         written = (name for index in sequence for name in model.layers[index].outputs if name)
         own = sum(weights.values()) + sum(_nbytes(model, name) for name in written)
         near = max(NEAR_BYTES, 2 * own)

@@ -293,7 +293,8 @@ class _Sweep:
                 seen.add(name)
                 asked += made[name].reads if name in made else ()
         deciding = [name for name in self.model.inputs if name in seen]
-        if not deciding or any(self.tensors[name].elements != 1 for name in deciding):
+        specs = [self.tensors[name] for name in deciding]
+        if not specs or not all(spec.is_static and spec.elements == 1 for spec in specs):
             return ""
         return f", decided by the input {' and '.join(deciding)}: --value gives it a number"
 

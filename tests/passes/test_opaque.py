@@ -176,6 +176,12 @@ def test_if_is_only_decided_by_what_a_number_can_say() -> None:
     assert reasons(normal(text))["If"] == "subgraph (If)"
 
 
+def test_if_may_be_decided_by_what_is_no_tensor() -> None:
+    text = BRANCHES.format(more=", optional(float[2]) maybe", weights="", condition="there")
+    text = text.replace("    y = If", "    there = OptionalHasElement(maybe)\n    y = If")
+    assert reasons(normal(text))["If"] == "subgraph (If)"
+
+
 @pytest.mark.parametrize(("value", "ops"), [(3, ["Squeeze", "Relu"]), (0, ["Relu"])])
 def test_a_value_for_an_input_decides_its_branches(value: int, ops: list[str]) -> None:
     text = BRANCHES.format(
