@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dlbricks_core.bricks.extract import extract, numbers
@@ -159,7 +159,7 @@ class BrickSet:
         for sequence, reread in zip(sequences, again, strict=True):
             identity = signature(layers, sequence, reread=reread)
             if identity not in self.bricks:
-                brick = extract(layers, sequence, identity, reread=reread)
+                brick = replace(extract(layers, sequence, identity), reread=reread)
                 self.bricks[identity] = Brick(identity, brick)
             occurrences.append(Occurrence(identity, sequence))
         cut = CutModel(model, tuple(occurrences), layers)

@@ -15,9 +15,7 @@ from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 _MAX_AXES = 8
 
 
-def extract(
-    model: Model, indices: Sequence[int], name: str, *, exact: bool = False, reread: bool = False
-) -> Model:
+def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = False) -> Model:
     """The sequence as a model of its own.
 
     Names become ``x0``, ``w0``, ``t0`` and so on by first use. Of the values, only
@@ -31,7 +29,6 @@ def extract(
         exact: Whether scalars stay as they are, and integers stay, by which frameworks know
             what to fuse and what to compute only once; else scalars are rounded to one digit,
             for they tell one model from another.
-        reread: Whether the model has just read the sequence's weights.
     """
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
     inputs = tuple(renamed.values())
@@ -74,7 +71,6 @@ def extract(
         constants=constants,
         opsets=model.opsets,
         executed=model.executed,
-        reread=reread,
     )
 
 

@@ -45,5 +45,6 @@ def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:
 
 
 def _nbytes(model: Model, name: str) -> int:
+    """In memory; of what an opaque layer gives, nobody knows how much: such bricks never run."""
     spec = model.tensors[name]
     return spec.nbytes if spec.is_static else 0

@@ -268,7 +268,9 @@ timing_options = _group(
         show_default=True,
         help="Seconds that a network may take to load or to run once.",
     ),
-    click.option("--force", is_flag=True, help="Measure again what the store holds."),
+    click.option(
+        "--force", is_flag=True, help="Measure again what the store holds, which is dropped first."
+    ),
     click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
 )
 

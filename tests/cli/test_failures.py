@@ -95,6 +95,17 @@ def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read
     assert "write a number" in refused.err
 
 
+def test_a_value_is_part_of_the_model(dlbricks, tmp_path, read):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x, float[1] by) => (float[4] y) { y = Mul(x, by) }"""
+    for name in ("first", "second"):
+        onnx.save(onnx.parser.parse_model(text), tmp_path / f"{name}.onnx")
+    both = ("inspect", "first.onnx", "second.onnx", "--json", "o.json")
+    for option, inputs in (("by=2.5", [["x"], ["x"]]), ("second:by=2", [["x", "by"], ["x"]])):
+        assert dlbricks(*both, "--value", option).status == 0
+        assert [list(model["inputs"]) for model in read("o.json")["models"]] == inputs
+
+
 def test_a_size_may_be_for_one_model_alone(dlbricks, tmp_path, read):
     for name in ("first", "second"):
         onnx.save(two_branches("Abs", dims=("N", "width")), tmp_path / f"{name}.onnx")

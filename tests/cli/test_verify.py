@@ -84,6 +84,14 @@ def test_verify_reports_each_unsupported_layer(wrong, builder, model):
     assert second.agrees
 
 
+def test_verify_names_what_is_lacking_once(wrong, builder):
+    b = builder()
+    x = b.add("Unsupported", b.input, axis=1)
+    b.add("Unsupported", b.add("Unsupported", x, axis=2), axis=3)
+    (verdict,) = verify([b.model(name="lacking")], options("faulty"))
+    assert [(x.operator, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
+
+
 def test_verify_outlives_a_crash(wrong, builder, model):
     b = builder()
     b.add("CrashCheck", b.relu(b.input))
