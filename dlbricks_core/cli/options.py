@@ -269,7 +269,9 @@ timing_options = _group(
         help="Seconds that a network may take to load or to run once.",
     ),
     click.option(
-        "--force", is_flag=True, help="Measure again what the store holds, which is dropped first."
+        "--force",
+        is_flag=True,
+        help="Measure again what the store holds; the first new sample of a network replaces it.",
     ),
     click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
 )

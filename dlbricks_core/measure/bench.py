@@ -293,6 +293,16 @@ class Bench:
             self._ready = False
             self._in_worker.clear()
 
+    def restart(self) -> None:
+        """Frees all networks; the next call gets a fresh worker.
+
+        What an allocator keeps of many small networks lies in pieces, between which it has no
+        address space left for large feature maps.
+        """
+        self.close()
+        self._networks.clear()
+        self._in_worker.clear()
+
     def close(self) -> None:
         """Ends the worker."""
         if self._worker is not None:

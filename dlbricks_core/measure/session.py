@@ -130,6 +130,8 @@ class Session:
             job says. One of another kind is for interleaved protocols.
         budget_s: Seconds, loading included, after which no round begins but those that
             are indispensable; ``None`` for no end.
+        anew: What the first new samples replace all that the store holds of. Until then the
+            store keeps it, so that nothing is lost when a session ends early.
 
     Attributes:
         effort: What was spent so far.
@@ -144,6 +146,7 @@ class Session:
         advance: Advance = lambda done: None,
         schedule: Schedule | None = None,
         budget_s: float | None = None,
+        anew: AbstractSet[MeasurementKey] = frozenset(),
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
@@ -153,6 +156,7 @@ class Session:
         self._advance = advance
         self._schedule = schedule
         self._budget_s = math.inf if budget_s is None else budget_s
+        self._anew = set(anew)
         self._round = 0
         self._spent_s = 0.0
         self.late = False
@@ -215,6 +219,10 @@ class Session:
         benches = self._benches
         return benches if isinstance(benches, Bench) else benches[job.key.backend]
 
+    def _of(self, jobs: Iterable[Job]) -> list[Bench]:
+        """The benches that the jobs run on, each once."""
+        return list({id(bench): bench for bench in map(self._bench, jobs)}.values())
+
     def _run_group(
         self, jobs: Sequence[Job], schedule: Schedule, end: float
     ) -> dict[MeasurementKey, str]:
@@ -240,9 +248,17 @@ class Session:
                     for job in turn:
                         self._advance(job.key.kind)
             self._round += len(passes)
-        for job in jobs:
-            self._bench(job).unload(job.handle)
+        self._free(jobs)
         return failures
+
+    def _free(self, jobs: Sequence[Job]) -> None:
+        """Makes room for the next group."""
+        if self._protocol.interleaved:
+            for bench in self._of(jobs):
+                bench.restart()
+        else:  # one network each
+            for job in jobs:
+                self._bench(job).unload(job.handle)
 
     def _passes(
         self, order: Sequence[Job], cheap: AbstractSet[MeasurementKey]
@@ -285,7 +301,7 @@ class Session:
     def _measure_calls(self, jobs: Iterable[Job]) -> None:
         """The timer's own cost, where it is not part of turns."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
-        for bench in {id(bench): bench for bench in map(self._bench, jobs)}.values():
+        for bench in self._of(jobs):
             if not self._in_turns(bench):
                 bench.measure_call(runs, touch=self._protocol.touch)
 
@@ -372,7 +388,9 @@ class Session:
             for each in taken
         ]
         if kept:
-            self._store.add_all(kept)
+            replaced = self._anew.intersection(key for key, _, _ in kept)
+            self._store.add_all(kept, instead_of=replaced)
+            self._anew -= replaced
         for key, samples, _ in kept:
             schedule.take(key, samples)
             self.effort.runs[key.kind] += len(samples.samples_ms)

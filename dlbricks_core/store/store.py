@@ -83,13 +83,20 @@ class ResultStore:
         """
         self.add_all([(key, samples, layers)])
 
-    def add_all(self, taken: Iterable[tuple[MeasurementKey, SampleSet, Sequence[str]]]) -> None:
+    def add_all(
+        self,
+        taken: Iterable[tuple[MeasurementKey, SampleSet, Sequence[str]]],
+        instead_of: Iterable[MeasurementKey] = (),
+    ) -> None:
         """Adds samples to several measurements at once, or to none of them.
 
         Args:
             taken: For each what :meth:`add_samples` is given.
+            instead_of: Measurements that are removed first, in the same step.
         """
         with self._writing() as connection:
+            for condition in _conditions(instead_of):
+                connection.execute(delete(measurements).where(condition))
             rows = [
                 {"measurement_id": _identify(connection, key, layers), **samples.to_dict()}
                 for key, samples, layers in taken
@@ -101,18 +108,6 @@ class ResultStore:
         with self._writing() as connection:
             found = measurements.c.id == _identify(connection, key, layers)
             connection.execute(update(measurements).where(found).values(failure=reason))
-
-    def forget(self, keys: Iterable[MeasurementKey]) -> int:
-        """Removes measurements with all their samples, so that they are made anew.
-
-        Returns:
-            How many there were.
-        """
-        with self._writing() as connection:
-            return sum(
-                connection.execute(delete(measurements).where(condition)).rowcount
-                for condition in _conditions(keys)
-            )
 
     def get(self, keys: Iterable[MeasurementKey]) -> dict[MeasurementKey, Measurement]:
         """The measurements there are under the given keys, failed ones included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -117,11 +118,21 @@ def measure_side_by_side(
 
 @dataclass
 class _Plan:
-    """What is to be done on one backend."""
+    """What is to be done on one backend.
+
+    Attributes:
+        context: Of the backend.
+        wanted: Everything that is asked for.
+        known: What the store has of it and counts.
+        anew: What the store has of it and the first new samples are to replace.
+        lacking: What is to be timed.
+        outcome: What came of it so far.
+    """
 
     context: Context
     wanted: Mapping[MeasurementKey, Target]
     known: Mapping[MeasurementKey, Measurement]
+    anew: AbstractSet[MeasurementKey]
     lacking: dict[MeasurementKey, Target] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=Outcome)
 
@@ -164,18 +175,18 @@ def _plan(
     models: Sequence[CutModel],
 ) -> _Plan:
     wanted = {context.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
-    if options.force:
-        store.forget(wanted)
-    elif options.retry_failed:
-        store.forget(key for key, found in store.get(wanted).items() if found.failure)
+    found = store.get(wanted)
+    failed = (key for key, measurement in found.items() if measurement.failure)
+    anew = set(found if options.force else failed if options.retry_failed else ())
     store.remember_system(context.system.fingerprint, context.system.to_dict())
-    plan = _Plan(context, wanted, store.get(wanted))
+    known = {key: measurement for key, measurement in found.items() if key not in anew}
+    plan = _Plan(context, wanted, known, anew)
     for key, target in wanted.items():
-        found = plan.known.get(key)
+        before = known.get(key)
         if target.brick.opaque:
             plan.outcome.failures[key] = target.brick.opaque
-        elif found is not None and found.failure:
-            plan.outcome.failures[key] = f"{found.failure} (earlier; --retry-failed tries again)"
+        elif before is not None and before.failure:
+            plan.outcome.failures[key] = f"{before.failure} (earlier; --retry-failed tries again)"
     too_few = plan.too_few(models)
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
@@ -208,6 +219,7 @@ def _measure(
             observer.advance,
             _schedule(plans, models, jobs),
             plans[0].context.budget_s,
+            frozenset(chain.from_iterable(plan.anew for plan in plans)),
         )
         reused = sum(plan.outcome.reused for plan in plans)
         observer.stage(

@@ -99,6 +99,24 @@ def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, stor
     assert sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values()) == 5
 
 
+def test_what_is_timed_anew_stays_until_new_samples_replace_it(bench, store, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.measure.session._TURN_MS", 1e-6)  # one by one
+    relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
+    for each in jobs:
+        store.add_samples(each.key, SampleSet("earlier", 0, (1e6,)))
+    held = []
+
+    def look(_):
+        held.append([len(store.get([each.key])[each.key].samples_ms) for each in jobs])
+        earlier = store.get([tanh.key])[tanh.key].samples_ms == (1e6,)
+        assert earlier == (len(held) <= 3)  # two loads and the first network's sample
+
+    protocol = PROTOCOLS["interleaved"]
+    Session(bench, store, protocol, look, anew={each.key for each in jobs}).run(jobs)
+    assert held == [[1, 1], [1, 1], [1, 1], [1, 1], [1, 2], [2, 2]]
+    assert 1e6 not in store.get([relu.key])[relu.key].samples_ms
+
+
 def test_interleaved_takes_turns_and_paper_does_not(bench, store):
     jobs = [job("Relu"), job("Tanh")]
     order = []
@@ -173,7 +191,6 @@ def test_steps_are_what_advance_hears(bench, store):
         jobs = [job("Relu"), job("Sign")]
         session.run(jobs)
         assert len(heard) == session.steps(jobs)
-        store.forget(j.key for j in jobs)
 
 
 def test_its_worker_keeps_memory(bench):

@@ -56,6 +56,24 @@ def test_groups_are_of_about_one_size(bench, store):
     assert [len(group) for group in groups] == [3, 2]
 
 
+def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
+    """In an address space where others lay before, large feature maps may find no room."""
+    starts = []
+    launched = Bench._launched
+
+    def counted(self):
+        starts.append(self._worker is None)
+        return launched(self)
+
+    monkeypatch.setattr(Bench, "_launched", counted)
+    monkeypatch.setattr(Bench, "nbytes", lambda self, model: 2**30)
+    jobs = [job(op, "a") for op in ("Relu", "Abs", "Neg")]
+    with bench() as made:
+        assert Session({"a": made}, store, PROTOCOLS["interleaved"]).run(jobs) == {}
+        assert sum(starts) == len(jobs)
+        assert all(len(each.samples_ms) == 2 for each in store.get(j.key for j in jobs).values())
+
+
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_a_network_counts_as_where_it_takes_most(bench, store, monkeypatch, order):
     benches = {name: bench(2**30) for name in order}

@@ -85,7 +85,6 @@ def test_many_keys_are_found_in_few_queries(store):
 
 def test_no_keys_find_nothing(store):
     assert store.get([]) == {}
-    assert store.forget([]) == 0
 
 
 def test_the_same_round_of_a_session_cannot_be_added_twice(store):
@@ -107,24 +106,36 @@ def test_a_failure_keeps_the_samples_before_it(store):
     assert store.info().failures == 2
 
 
-def test_what_is_forgotten_can_be_measured_anew(store):
+def test_new_samples_take_the_place_of_older_ones_at_once(store):
     for number in range(3):
         store.add_samples(numbered(number), SampleSet("s", 0, (1.0,)))
     store.record_failure(numbered(0), "NaN")
-    assert store.forget([numbered(0), numbered(1), numbered(9)]) == 2
-    assert list(store.get(map(numbered, range(3)))) == [numbered(2)]
-    assert store.info().sample_sets == 1
-    store.add_samples(numbered(0), SampleSet("s", 0, (3.0,)))
-    assert store.get([numbered(0)])[numbered(0)].samples_ms == (3.0,)
+    replaced = [numbered(0), numbered(1), numbered(9)]
+    again = [(numbered(0), SampleSet("s", 0, (3.0,)), ())]
+    store.add_all(again, instead_of=replaced)
+    found = store.get(map(numbered, range(3)))
+    assert {key: each.samples_ms for key, each in found.items()} == {
+        numbered(0): (3.0,), numbered(2): (1.0,)
+    }  # fmt: skip
+    assert found[numbered(0)].failure is None
+    assert store.info().sample_sets == 2
+
+
+def test_what_cannot_be_added_replaces_nothing(store):
+    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    twice = [(numbered(1), SampleSet("s", 0, (2.0,)), ())] * 2
+    with pytest.raises(StoreError):
+        store.add_all(twice, instead_of=[KEY])
+    assert store.get([KEY, numbered(1)])[KEY].samples_ms == (1.0,)
 
 
 def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
     monkeypatch.setattr("dlbricks_core.store.store.BATCH", 4)
     for number in range(10):
         store.add_samples(numbered(number), SampleSet("s", 0, (float(number),)))
-    store.forget([numbered(5)])
+    store.add_all([(numbered(10), SampleSet("s", 0, (10.0,)), ())], instead_of=[numbered(5)])
     listed = list(store.measurements())
-    assert [found.key for found in listed] == [numbered(n) for n in range(10) if n != 5]
+    assert [found.key for found in listed] == [numbered(n) for n in range(11) if n != 5]
     assert all(len(found.samples) == 1 for found in listed)
 
 

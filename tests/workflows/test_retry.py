@@ -37,3 +37,17 @@ def test_only_what_failed_is_tried_again(outcome, tmp_path):
     (tmp_path / "well").touch()
     well = outcome(retry_failed=True)
     assert (well.failures, well.reused, well.measured) == ({}, 1, 1)
+
+
+def test_a_forced_run_that_fails_loses_nothing(outcome, tmp_path):
+    (tmp_path / "well").touch()
+    before = outcome().measurements
+    assert len(before) == 2
+    (tmp_path / "well").unlink()
+    forced = outcome(force=True)
+    (ill,) = forced.failures
+    assert forced.failures[ill].endswith("still ill")
+    (well,) = forced.measurements
+    assert set(forced.measurements[well].samples_ms).isdisjoint(before[well].samples_ms)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        assert store.get([ill])[ill].samples_ms == before[ill].samples_ms
