@@ -48,7 +48,7 @@ def load(
 
     Example:
         >>> load("onnx:light_squeezenet")
-        <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1,3,224,224]>
+        <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1x3x224x224]>
     """
     models = _models(
         source, LoadOptions(batch, dims or {}, shapes or {}, fold_batchnorm, values or {})

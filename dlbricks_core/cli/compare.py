@@ -36,6 +36,6 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
         loaded = load_models(models, load, progress)
         result = compare(loaded, options.cut_options_of(values), measure, opened, progress)
     print_comparison(output.console, result)
-    output.write_json(comparison_data(result, load.batch))
-    output.write_html(lambda: comparison_page(result, load.batch))
+    output.write_json(comparison_data(result, load))
+    output.write_html(lambda: comparison_page(result, load))
     return EXIT_PARTIAL if result.failures else 0

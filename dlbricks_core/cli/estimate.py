@@ -38,6 +38,6 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
             system,
         )
     print_run(output.console, result)
-    output.write_json(run_data(result, load.batch))
-    output.write_html(lambda: run_page(result, load.batch))
+    output.write_json(run_data(result, load))
+    output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0

@@ -39,6 +39,6 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
             progress,
         )
     print_evaluation(output.console, evaluation)
-    output.write_json(evaluation_data(evaluation, load.batch))
-    output.write_html(lambda: evaluation_page(evaluation, load.batch))
+    output.write_json(evaluation_data(evaluation, load))
+    output.write_html(lambda: evaluation_page(evaluation, load))
     return EXIT_PARTIAL if evaluation.left_out or evaluation.result.failures else 0

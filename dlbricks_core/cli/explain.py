@@ -49,6 +49,6 @@ def command(model: str, top: int, store: str | None, **values: Any) -> int:
             progress,
         )
     print_explanation(output.console, explanation, top)
-    output.write_json(explanation_data(explanation, load.batch))
-    output.write_html(lambda: explanation_page(explanation, load.batch))
+    output.write_json(explanation_data(explanation, load))
+    output.write_html(lambda: explanation_page(explanation, load))
     return 0 if explanation.complete else EXIT_PARTIAL

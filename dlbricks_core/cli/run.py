@@ -47,6 +47,6 @@ def command(models: tuple[str, ...], end_to_end: bool, store: str | None, **valu
             end_to_end=end_to_end,
         )
     print_run(output.console, result)
-    output.write_json(run_data(result, load.batch))
-    output.write_html(lambda: run_page(result, load.batch))
+    output.write_json(run_data(result, load))
+    output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0

@@ -72,8 +72,8 @@ def command(
         loaded = load_models(models, load, progress)
         found = study(loaded, granularities, measuring, opened, progress)
         progress.stage("Writing the report")
-        data = study_data(found, load.batch)
-        write_study(found, data, study_page(found, load.batch), folder)
+        data = study_data(found, load)
+        write_study(found, data, study_page(found, load), folder)
     print_study(output.console, found, folder)
     output.write_json(data)
     return 0 if study_complete(found) else EXIT_PARTIAL

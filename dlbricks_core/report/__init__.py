@@ -19,7 +19,7 @@ from dlbricks_core.report.verification import print_verification, verification_d
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis import Analysis
-    from dlbricks_core.workflows import Comparison, Evaluation, RunResult, Study
+    from dlbricks_core.workflows import Comparison, Evaluation, LoadOptions, RunResult, Study
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -58,25 +58,25 @@ __all__ = [
 # The plotting library is slow to import, and few commands want a page.
 
 
-def run_page(result: RunResult, batch: int | None = None) -> str:
+def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     """A run as an HTML page; see :func:`dlbricks_core.report.html.run_page`."""
     from dlbricks_core.report import html
 
-    return html.run_page(result, batch)
+    return html.run_page(result, load)
 
 
-def comparison_page(result: Comparison, batch: int | None = None) -> str:
+def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     """A comparison as an HTML page; see :func:`dlbricks_core.report.html.comparison_page`."""
     from dlbricks_core.report import html
 
-    return html.comparison_page(result, batch)
+    return html.comparison_page(result, load)
 
 
-def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
+def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
     """An evaluation as an HTML page; see :func:`dlbricks_core.report.html.evaluation_page`."""
     from dlbricks_core.report import html
 
-    return html.evaluation_page(evaluation, batch)
+    return html.evaluation_page(evaluation, load)
 
 
 def analysis_page(analysis: Analysis) -> str:
@@ -86,8 +86,8 @@ def analysis_page(analysis: Analysis) -> str:
     return analysis_html.analysis_page(analysis)
 
 
-def study_page(study: Study, batch: int | None = None) -> str:
+def study_page(study: Study, load: LoadOptions | None = None) -> str:
     """A study as an HTML page; see :mod:`dlbricks_core.report.study_html`."""
     from dlbricks_core.report import study_html
 
-    return study_html.study_page(study, batch)
+    return study_html.study_page(study, load)

@@ -27,6 +27,7 @@ from dlbricks_core.workflows import (
     BrickComparison,
     Comparison,
     Failure,
+    LoadOptions,
     ModelComparison,
     OperatorTotal,
 )
@@ -215,12 +216,12 @@ def notes(result: Comparison) -> list[str]:
     ]
 
 
-def comparison_data(result: Comparison, batch: int | None = None) -> dict[str, Any]:
+def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict[str, Any]:
     """The same as the JSON object that scripts read; names as in :func:`run_data`.
 
     Args:
         result: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     run = result.any_run
     return {
@@ -235,7 +236,7 @@ def comparison_data(result: Comparison, batch: int | None = None) -> dict[str, A
             }
             for each in result.runs.values()
         ],
-        "settings": settings_data(run, batch),
+        "settings": settings_data(run, load),
         "totals": totals(result.brickset),
         "models": [_model_data(model) for model in result.models],
         "bricks": [_brick_data(brick) for brick in result.bricks],

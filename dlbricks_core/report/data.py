@@ -9,14 +9,22 @@ from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.workflows import Benchmarking, BrickResult, Context, ModelResult, RunResult
+from dlbricks_core.workflows import (
+    Benchmarking,
+    BrickResult,
+    Context,
+    LoadOptions,
+    ModelResult,
+    RunResult,
+)
 
 SCHEMA_VERSION = 1
 
 
-def settings_data(result: RunResult, batch: int | None) -> dict[str, Any]:
-    """How a run cut, measured and composed."""
+def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
+    """How a run read its models, cut, measured and composed."""
     context, cut = result.context, result.cut_options
+    load = load or LoadOptions()
     return {
         "granularity": cut.granularity,
         "split": cut.strategy,
@@ -27,25 +35,29 @@ def settings_data(result: RunResult, batch: int | None) -> dict[str, Any]:
         "precision": context.precision,
         "budget_s": context.budget_s,
         "threads": context.settings.threads,
-        "batch": batch or 1,
+        "batch": load.batch or 1,
+        "dims": dict(load.dims),
+        "shapes": {name: list(shape) for name, shape in load.shapes.items()},
+        "values": dict(load.values),
+        "fold_batchnorm": load.fold_batchnorm,
         "seed": result.options.seed,
         "timeout_s": result.options.timeout_s,
     }
 
 
-def run_data(result: RunResult, batch: int | None = None) -> dict[str, Any]:
+def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
     """A run, an estimate or a bench as the JSON object that scripts read.
 
     Args:
         result: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     context = result.context
     return {
         "schema_version": SCHEMA_VERSION,
         "system": system_data(context),
         "backend": backend_data(context),
-        "settings": settings_data(result, batch),
+        "settings": settings_data(result, load),
         "totals": totals(result.brickset),
         "models": [_model(model) for model in result.models],
         "bricks": [_brick(brick) for brick in result.bricks],
@@ -90,6 +102,7 @@ def model_head(cut: CutModel) -> dict[str, Any]:
     return {
         "name": cut.model.name,
         "source": cut.model.source,
+        "inputs": {name: str(cut.model.tensors[name]) for name in cut.model.inputs},
         "layers": len(cut.model.layers),
         "unique_layers": len(set(cut.layer_signatures)),
         "bricks": len(cut.occurrences),

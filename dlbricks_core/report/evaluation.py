@@ -11,7 +11,7 @@ from rich.table import Table
 from dlbricks_core.report.data import run_data
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.terminal import print_head, print_remarks
-from dlbricks_core.workflows import Benchmarking, Evaluation, ModelEvaluation, Speedups
+from dlbricks_core.workflows import Benchmarking, Evaluation, LoadOptions, ModelEvaluation, Speedups
 
 TOLERANCES = (0.05, 0.10)
 """Errors that figures and plots draw a line at."""
@@ -100,18 +100,18 @@ def percent(error: float) -> str:
     return f"{error:+.1%}"
 
 
-def evaluation_data(evaluation: Evaluation, batch: int | None = None) -> dict[str, Any]:
+def evaluation_data(evaluation: Evaluation, load: LoadOptions | None = None) -> dict[str, Any]:
     """The run as :func:`run_data` writes it, and what the evaluation adds.
 
     Errors, shares and half-widths are fractions: 0.03 is 3%.
 
     Args:
         evaluation: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     speedups = evaluation.speedups
     return {
-        **run_data(evaluation.result, batch),
+        **run_data(evaluation.result, load),
         "evaluation": {
             "models": [_model(model) for model in evaluation.models],
             **figures_data(evaluation),

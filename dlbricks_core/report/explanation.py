@@ -17,6 +17,7 @@ from dlbricks_core.report.plots import Point, dots
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.templating import page
 from dlbricks_core.report.terminal import print_head, print_remarks
+from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Group
 
 SHOWN = 15
@@ -175,16 +176,16 @@ def signed(value: float | None) -> str:
     return "-" if value is None else f"{'-' if value < 0 else '+'}{ms(abs(value))}"
 
 
-def explanation_data(explanation: Explanation, batch: int | None = None) -> dict[str, Any]:
+def explanation_data(explanation: Explanation, load: LoadOptions | None = None) -> dict[str, Any]:
     """The run as :func:`run_data` writes it, and what the explanation adds.
 
     Args:
         explanation: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     profile, estimate = explanation.profile, explanation.model.estimate
     return {
-        **run_data(explanation.result, batch),
+        **run_data(explanation.result, load),
         "explanation": {
             "model": explanation.model.cut.model.name,
             "composed_ms": explanation.composed_ms,
@@ -227,13 +228,13 @@ def _group_data(group: Group) -> dict[str, Any]:
     }
 
 
-def explanation_page(explanation: Explanation, batch: int | None = None) -> str:
+def explanation_page(explanation: Explanation, load: LoadOptions | None = None) -> str:
     """An explanation as an HTML page; arguments as for :func:`explanation_data`."""
     result = explanation.result
     return page(
         "explanation.html",
         {result.context.backend.name: result},
-        batch,
+        load,
         explanation=explanation,
         lines=total_lines(explanation),
         layers=layers,

@@ -17,6 +17,7 @@ from dlbricks_core.workflows import (
     Comparison,
     Evaluation,
     Failure,
+    LoadOptions,
     ModelResult,
     RunResult,
 )
@@ -25,19 +26,19 @@ _ROWS = 20
 """Bars or rows of dots that a plot shows at most; tables show everything."""
 
 
-def run_page(result: RunResult, batch: int | None = None) -> str:
+def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     """A run or an estimate as an HTML page.
 
     Args:
         result: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     bricks = sorted(result.bricks, key=_weight, reverse=True)
     shares = _shares(bricks)
     return page(
         "run.html",
         {result.context.backend.name: result},
-        batch,
+        load,
         result=result,
         bricks=bricks,
         weight=_weight,
@@ -51,13 +52,13 @@ def run_page(result: RunResult, batch: int | None = None) -> str:
     )
 
 
-def comparison_page(result: Comparison, batch: int | None = None) -> str:
+def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     """A comparison as an HTML page; arguments as for :func:`run_page`."""
     bricks = sorted(result.bricks, key=words.weight, reverse=True)
     return page(
         "comparison.html",
         result.runs,
-        batch,
+        load,
         result=result,
         bricks=bricks,
         verdict=words.verdict,
@@ -71,13 +72,13 @@ def comparison_page(result: Comparison, batch: int | None = None) -> str:
     )
 
 
-def evaluation_page(evaluation: Evaluation, batch: int | None = None) -> str:
+def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
     """An evaluation as an HTML page; arguments as for :func:`run_page`."""
     result = evaluation.result
     return page(
         "evaluation.html",
         {result.context.backend.name: result},
-        batch,
+        load,
         evaluation=evaluation,
         tolerances=TOLERANCES,
         percent=percent,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dlbricks_core.bricks import BrickSet, CutModel
-from dlbricks_core.report.data import SCHEMA_VERSION
+from dlbricks_core.report.data import SCHEMA_VERSION, model_head
 from dlbricks_core.report.tables import table
 
 
@@ -110,13 +110,7 @@ def inspect_data(bricks: BrickSet) -> dict[str, Any]:
 def _model(cut: CutModel) -> dict[str, Any]:
     model = cut.model
     return {
-        "name": model.name,
-        "source": model.source,
-        "layers": len(model.layers),
-        "unique_layers": len(set(cut.layer_signatures)),
-        "bricks": len(cut.occurrences),
-        "unique_bricks": len(cut.counts),
-        "inputs": {name: str(model.tensors[name]) for name in model.inputs},
+        **model_head(cut),
         "outputs": {name: str(model.tensors[name]) for name in model.outputs},
         "operators": dict(Counter(layer.qualified_op for layer in model.layers).most_common()),
         "sequence": [occurrence.signature for occurrence in cut.occurrences],

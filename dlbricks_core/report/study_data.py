@@ -11,10 +11,10 @@ from dlbricks_core.report.evaluation import figures_data, speedup_data
 from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
 from dlbricks_core.report.study_tables import definitions
 from dlbricks_core.report.study_ways import Span, absent, failures, remarks, ways
-from dlbricks_core.workflows import Evaluation, ModelEvaluation, ModelResult, Study
+from dlbricks_core.workflows import Evaluation, LoadOptions, ModelEvaluation, ModelResult, Study
 
 
-def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
+def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     """A study as the JSON object that scripts read.
 
     ``models``, ``totals`` and ``similarity`` are what ``dlbricks analyze`` writes, with each
@@ -23,13 +23,13 @@ def study_data(study: Study, batch: int | None = None) -> dict[str, Any]:
 
     Args:
         study: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     result = study.default.result
     context = result.context
     analysis = analysis_data(study.analysis)
     span = Span.of(study)
-    settings = settings_data(result, batch)
+    settings = settings_data(result, load)
     for name in ("granularity", "split", "composer"):
         del settings[name]
     return {

@@ -25,7 +25,7 @@ from dlbricks_core.report.study_ways import (
 )
 from dlbricks_core.report.templating import page
 from dlbricks_core.report.terminal import alike
-from dlbricks_core.workflows import Evaluation, ModelResult, Study
+from dlbricks_core.workflows import Evaluation, LoadOptions, ModelResult, Study
 
 _DEEPEST = 45
 """How much of a colour the background of a table's cell takes at most, in percent."""
@@ -34,18 +34,18 @@ _FARTHEST = 0.5
 """Relative error that gets the deepest colour."""
 
 
-def study_page(study: Study, batch: int | None = None) -> str:
+def study_page(study: Study, load: LoadOptions | None = None) -> str:
     """A study as an HTML page.
 
     Args:
         study: What was found out.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
     """
     result = study.default.result
     return page(
         "study.html",
         {result.context.backend.name: result},
-        batch,
+        load,
         study=study,
         span=Span.of(study),
         analysis=study.analysis,

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dlbricks_core import __version__
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import RunResult
+from dlbricks_core.workflows import LoadOptions, RunResult
 
 
 def render(template: str, **values: Any) -> str:
@@ -28,13 +28,15 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def page(template: str, runs: Mapping[str, RunResult], batch: int | None, **values: Any) -> str:
+def page(
+    template: str, runs: Mapping[str, RunResult], load: LoadOptions | None, **values: Any
+) -> str:
     """A page on runs, which says how they were made.
 
     Args:
         template: Its name.
         runs: By backend, all made with the same options.
-        batch: Size that dynamic batch axes were bound to.
+        load: What was said about how models are read.
         **values: What the template asks for besides.
     """
     run = next(iter(runs.values()))
@@ -44,9 +46,19 @@ def page(template: str, runs: Mapping[str, RunResult], batch: int | None, **valu
         context=run.context,
         run_options=run.options,
         cut_options=run.cut_options,
-        batch=batch or 1,
+        given=_given(load or LoadOptions()),
         **values,
     )
+
+
+def _given(load: LoadOptions) -> str:
+    """Sizes and values that models were read with."""
+    sizes = {name: str(size) for name, size in load.dims.items()}
+    sizes |= {name: "x".join(map(str, shape)) for name, shape in load.shapes.items()}
+    sizes |= {name: f"{number:g}" for name, number in load.values.items()}
+    named = [f"{name}={size}" for name, size in sizes.items()]
+    folded = ["batch normalization folded"] if load.fold_batchnorm else []
+    return ", ".join([f"batch {load.batch or 1}", *named, *folded])
 
 
 def _ms(value: float | None) -> str:

@@ -83,10 +83,17 @@ def test_unknown_names(dlbricks, save):
 def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read):
     onnx.save(two_branches("Abs", dims=("N", "width")), tmp_path / "dynamic.onnx")
     check_refused(dlbricks(*QUICK, "dynamic.onnx"), "N", "width", "--batch", "--dim width=")
-    done = dlbricks(*QUICK, "dynamic.onnx", "--batch", "2", "--dim", "width=8", "--json", "o.json")
-    assert done.status == 0
-    assert read("o.json")["settings"]["batch"] == 2
-    assert dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8").status == 0
+    written = ("--json", "o.json", "--html", "o.html")
+    assert (
+        dlbricks(*QUICK, "dynamic.onnx", "--batch", "2", "--dim", "width=8", *written).status == 0
+    )
+    data = read("o.json")
+    assert (data["settings"]["batch"], data["settings"]["dims"]) == (2, {"width": 8})
+    assert data["models"][0]["inputs"] == {"x": "float32[2x8]"}
+    assert "batch 2, width=8" in Path("o.html").read_text(encoding="utf-8")
+    assert dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8", *written).status == 0
+    assert read("o.json")["settings"]["shapes"] == {"x": [2, 8]}
+    assert "x=2x8" in Path("o.html").read_text(encoding="utf-8")
     check_refused(dlbricks(*QUICK, "dynamic.onnx", "--dim", "x=2x8", "--dim", "q=3"), "'q'")
     sized = (*QUICK, "dynamic.onnx", "--dim", "x=2x8")
     check_refused(dlbricks(*sized, "--value", "rate=16000"), "'rate'")
