@@ -133,6 +133,17 @@ class CpuTimer(ABC, Generic[LoadedT]):
         moment ago, then the inputs.
         """
 
+    def displace(self, loaded: LoadedT, nbytes: int) -> None:
+        """Leaves the cores' own caches as the rest of a model would have left them.
+
+        Called between the copy's run and ``touch``, for bricks alone; for frameworks that still
+        find there what the network itself left.
+
+        Args:
+            loaded: The network whose inputs stay near.
+            nbytes: What these caches hold.
+        """
+
     def release(self, loaded: LoadedT) -> None:
         """Drops the results of the last ``run``, as a model does when nobody needs them.
 

@@ -49,7 +49,8 @@ class TimerHost:
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, Any] = {}
         self._primed = False
-        self._cache = 0
+        self._cache = self._near = 0
+        self._displaced: set[str] = set()
         self._wake: Any = None
 
     @property
@@ -64,7 +65,7 @@ class TimerHost:
         return self._timer
 
     def start(
-        self, backend: str, settings: BackendSettings, memory: int | None, cache: int
+        self, backend: str, settings: BackendSettings, memory: int | None, cache: int, near: int
     ) -> None:
         """Imports the framework and loads the networks that show what a call costs.
 
@@ -73,11 +74,12 @@ class TimerHost:
             settings: Threads and options.
             memory: Bytes that the networks may take; ``None`` for no limit.
             cache: Bytes of the largest cache.
+            near: Bytes of those caches that are the cores' own.
         """
         instance: Backend = load_object(backend)()
         self._timer = instance.timer(settings)
         self._primed = instance.primed
-        self._cache = cache
+        self._cache, self._near = cache, near
         # A collection in the middle of a timed run would count as latency. What a framework
         # brings stays for good: the collections between networks need not look at it.
         gc.disable()
@@ -115,6 +117,8 @@ class TimerHost:
         if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache)
             self._twins[key] = self._copied(loaded, model, seed) if copied else loaded
+            if copied and kind == "brick":
+                self._displaced.add(key)
         return latency_ms
 
     def _copied(self, loaded: Any, model: Model, seed: int) -> Any:
@@ -178,6 +182,8 @@ class TimerHost:
                     # Its results stay: those of the layers before also take up memory that
                     # is still warm.
                     self._run(twin)
+                if key in self._displaced:
+                    timer.displace(loaded, self._near)
                 timer.touch(loaded)
                 # Wakes the framework's threads and warms the way of a call, as in the
                 # middle of a model; next to nothing of the caches is taken for it.
@@ -228,6 +234,7 @@ class TimerHost:
         """Frees one network."""
         loaded = self._loaded.pop(key)
         twin = self._twins.pop(key, loaded)
+        self._displaced.discard(key)
         if twin is not loaded:
             self.timer.unload(twin)
         self.timer.unload(loaded)

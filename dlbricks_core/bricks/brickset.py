@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dlbricks_core.bricks.extract import extract, numbers
-from dlbricks_core.bricks.rereading import rereads
+from dlbricks_core.bricks.rereading import rereads, stays
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
 from dlbricks_core.ir import Model
@@ -88,13 +88,13 @@ class CutModel:
         fuse an activation function whose constants they know, and compute once what they know
         to be the same.
         """
-        every = range(len(self.model.layers))
-        name = signature(self.model, every)
-        model = extract(self.model, every, name, exact=True)
+        every, held = range(len(self.model.layers)), stays(self.model)
+        name = signature(self.model, every, reread=held)
+        model = replace(extract(self.model, every, name, exact=True), reread=held)
         values = numbers(model)
         if values == numbers(extract(self.model, every, name)):
             return Brick(name, model)
-        return Brick(signature(self.model, every, values), model)
+        return Brick(signature(self.model, every, values, reread=held), model)
 
 
 @dataclass
@@ -154,7 +154,9 @@ class BrickSet:
         """
         layers = executed or model
         sequences = list(split(layers, self.granularity, self.strategy))
-        again = rereads(layers, sequences) if self.rereading else [False] * len(sequences)
+        again = [self.rereading and stays(model)] * len(sequences)
+        if self.rereading and not any(again):
+            again = rereads(layers, sequences)
         occurrences = []
         for sequence, reread in zip(sequences, again, strict=True):
             identity = signature(layers, sequence, reread=reread)

@@ -1,4 +1,4 @@
-"""Which layer sequences of a model run on weights that it has just read."""
+"""Which layer sequences of a model find their weights in the caches."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ that the largest cache of a server's processor has at least."""
 
 _MIN_WEIGHTS_BYTES = 65_536
 """Of weights, below which it makes no difference where they come from."""
+
+
+HELD_BYTES = 2**20
+"""Of weights and live maps, which the caches of a single core hold from run to run."""
+
+
+def stays(model: Model) -> bool:
+    """Whether a model that runs again and again never leaves the caches of a core."""
+    if not all(spec.is_static for spec in model.tensors.values()):
+        return False
+    return model.weight_bytes + model.live_bytes <= HELD_BYTES
 
 
 def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:

@@ -85,8 +85,8 @@ class Model:
         opsets: Operator set version by domain.
         source: Where the model came from.
         executed: Backend that runs these layers just as they stand; empty in canonical form.
-        reread: Of a brick, whether its weights are as warm as when it runs twice in a row: the
-            model that it is cut from has just read them.
+        reread: Whether the weights are as warm as when it runs twice in a row: the model that a
+            brick is cut from has just read them, or is so small that caches keep all of it.
     """
 
     name: str

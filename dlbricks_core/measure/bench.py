@@ -14,7 +14,7 @@ from dlbricks_core.backends import Backend, BackendSettings, Profile
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Array, Model
-from dlbricks_core.measure.system import largest_cache
+from dlbricks_core.measure.system import largest_cache, near_caches
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _START_TIMEOUT_S = 300.0
@@ -91,6 +91,7 @@ class Bench:
         self._settings = settings
         self._memory = settings.memory_bytes or memory_to_use()
         self._cache = largest_cache()
+        self._near = near_caches(settings.backend.threads)
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
@@ -269,7 +270,7 @@ class Bench:
         """The worker with the framework imported, ready to time."""
         worker = self._launched()
         if not self._ready:
-            start = self._target, self._settings.backend, self._memory, self._cache
+            start = self._target, self._settings.backend, self._memory, self._cache, self._near
             try:
                 worker.call("start", *start, timeout=_START_TIMEOUT_S)
             except BaseException:

@@ -34,6 +34,9 @@ _NOT_IDENTITY = frozenset(
 _USUAL_CACHE = 32_000_000
 """Bytes of the largest cache where the system does not tell."""
 
+_NEAR_LEVEL = 2
+_USUAL_NEAR_CACHE = 2**20
+
 
 @dataclass(frozen=True)
 class Cache:
@@ -191,6 +194,15 @@ def largest_cache(machine: Machine | None = None) -> int:
     """Bytes of the largest cache; 32 MB, as is usual, where the system does not tell."""
     sizes = [cache.size for cache in _caches(machine or Machine())]
     return max(sizes, default=_USUAL_CACHE)
+
+
+def near_caches(cores: int, machine: Machine | None = None) -> int:
+    """Bytes of the second-level caches of so many cores; 1 MB each where the system does not tell.
+
+    They are the cores' own on all processors that are usual in servers.
+    """
+    sizes = [cache.size for cache in _caches(machine or Machine()) if cache.level == _NEAR_LEVEL]
+    return cores * max(sizes, default=_USUAL_NEAR_CACHE)
 
 
 def _caches(machine: Machine) -> tuple[Cache, ...]:

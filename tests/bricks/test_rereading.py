@@ -1,10 +1,12 @@
 """Bricks on weights that the model has just read."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.rereading import rereads
+from dlbricks_core.bricks.rereading import HELD_BYTES, rereads, stays
 from dlbricks_core.ir import Layer, Model, TensorSpec
 
 SIZE = 1_000  # a weight takes 4 MB
@@ -66,6 +68,27 @@ def test_warm_and_cold_are_two_bricks_where_that_is_asked_for():
     assert cold.signature == cut.occurrences[0].signature
 
 
+def test_a_small_model_never_leaves_the_caches():
+    fits, exceeds = steps("a", "b", size=350), steps("a", "b", size=370)
+    assert fits.weight_bytes < HELD_BYTES < exceeds.weight_bytes
+    for model, held in ((fits, True), (exceeds, False)):
+        assert stays(model) == held
+        bricks = BrickSet.of([model], rereading=True)
+        assert {brick.model.reread for brick in bricks.bricks.values()} == {held}
+        assert bricks.models[0].whole.model.reread == held
+    # What a small model keeps warm is another brick than the same of a large one.
+    larger = steps("a", "b", "c", "d", "e", "f", size=350)
+    both = BrickSet.of([fits, larger], rereading=True)
+    assert [brick.model.reread for brick in both.bricks.values()] == [True, False]
+
+
+def test_the_whole_small_model_is_told_from_a_brick_of_it():
+    model = steps("a", size=100)
+    cut = BrickSet.of([model]).models[0]
+    assert not stays(replace(model, tensors={**model.tensors, "t0": TensorSpec("float32", None)}))
+    assert cut.whole.signature != cut.occurrences[0].signature
+
+
 class Loader:
     """A timer that notes which networks it loads and runs."""
 
@@ -84,6 +107,9 @@ class Loader:
     def synchronize(self, loaded):
         pass
 
+    def displace(self, loaded, nbytes):
+        self.heard.append(f"displace {nbytes}")
+
     def touch(self, loaded):
         pass
 
@@ -98,8 +124,8 @@ class Loader:
 def test_a_warm_brick_runs_right_after_itself(primed):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), primed, "wake"
-    host._cache = 1 << 30
-    bricks = BrickSet.of([steps("w", "w", size=200)], rereading=True).bricks.values()
+    host._cache, host._near = 1 << 30, 7
+    bricks = BrickSet.of([steps("w", "w", size=600)], rereading=True).bricks.values()
     before = []
     for brick in bricks:
         host.load(brick.signature, brick.model, 0, "brick")
@@ -107,4 +133,15 @@ def test_a_warm_brick_runs_right_after_itself(primed):
         host.sample(brick.signature, 1, touch=True)
         before.append(host.timer.heard[:-2])
     cold, warm = (brick.signature for brick in bricks)
-    assert before == [[f"copy of {cold}"] if primed else [], [warm]]
+    assert before == [[f"copy of {cold}", "displace 7"] if primed else [], [warm]]
+
+
+@pytest.mark.parametrize("kind", ["brick", "model"])
+def test_only_bricks_are_taken_out_of_the_near_caches(kind):
+    host = TimerHost()
+    host._timer, host._primed, host._wake = Loader(), True, "wake"
+    host._cache, host._near = 1 << 30, 7
+    host.load("net", steps("w", size=600), 0, kind)
+    host.timer.heard.clear()
+    host.sample("net", 1, touch=True)
+    assert ("displace 7" in host.timer.heard) == (kind == "brick")

@@ -190,4 +190,5 @@ def test_a_whole_model_keeps_its_numbers_and_bricks_do_not():
     assert exact.model.constants["w0"] == np.float32(0.7978845)
     assert other.model.constants["w0"] == np.float32(0.7071067)
     assert len({each.signature for each in (exact, rounded, other)}) == 3
-    assert rounded.signature == whole(scaled(0.8)) == whole(scaled(0.7071067))
+    rounds = [signature(scaled(n), [0], reread=True) for n in (0.8, 0.7071067)]
+    assert [rounded.signature] * 2 == rounds  # of whole models as small as these

@@ -12,6 +12,7 @@ from dlbricks_core.measure.system import (
     Cache,
     current_system,
     largest_cache,
+    near_caches,
     physical_cores_available,
 )
 
@@ -36,6 +37,7 @@ def test_facts_of_a_server(server):
         Cache(3, "unified", 25 * 2**20, 4),
     )
     assert largest_cache(server.machine(0)) == 25 * 2**20
+    assert near_caches(2, server.machine(0)) == 2 * 2**20
     assert found.numa_nodes == 2
     assert found.memory == 16 * GIB
     assert found.governors == ("powersave",)
@@ -63,6 +65,7 @@ def test_a_machine_that_tells_nothing_is_still_described(bare):
     assert (found.available_cpus, found.available_cores, found.logical_cpus) == (2, 2, 2)
     assert found.caches == found.governors == ()
     assert largest_cache(bare.machine(4)) == 32_000_000
+    assert near_caches(3, bare.machine(4)) == 3 * 2**20
     assert found.boost is found.huge_pages is found.hypervisor is None
     assert found.describe()
     assert len(found.fingerprint) == 16

@@ -313,6 +313,21 @@ def test_before_a_copy_the_network_itself_runs(priming, expected):
     assert order == expected
 
 
+@pytest.mark.parametrize(("priming", "held"), [("both", [256, 512]), ("copy", [None, None])])
+def test_other_memory_takes_the_place_of_a_brick_in_the_near_caches(priming, held):
+    timer = MxnetBackend().timer(BackendSettings(1, {"priming": priming}))
+    tensors = dict.fromkeys("xy", spec("float32", 4, 4))
+    relu = network([Layer("Relu", ("x",), ("y",))], "x", "y", tensors)
+    loaded = timer.load(relu)
+    found = []
+    for nbytes in (2**20, 2**21):
+        timer.displace(loaded, nbytes)
+        found.append(None if timer._elsewhere is None else len(timer._elsewhere))
+    assert found == held
+    timer.run(loaded)
+    np.testing.assert_array_equal(timer.outputs(loaded)["y"], np.maximum(relu.inputs["x"], 0))
+
+
 @pytest.mark.parametrize(("priming", "itself"), [("both", True), ("copy", False)])
 def test_a_network_of_large_weights_runs_before_itself(priming, itself, monkeypatch):
     monkeypatch.setattr("dlbricks_mxnet.timer._LARGE_WEIGHTS", 64)
