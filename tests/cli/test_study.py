@@ -111,11 +111,11 @@ def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
     kept = ResultStore.add_all
     turns = []
 
-    def keep(self, taken):
+    def keep(self, taken, **more):
         if len(turns) == 1:
             raise KeyboardInterrupt
         turns.append(taken)
-        kept(self, taken)
+        kept(self, taken, **more)
 
     monkeypatch.setattr(ResultStore, "add_all", keep)
     stopped = dlbricks("study", a, b, *QUICK)

@@ -64,7 +64,8 @@ class MxnetTimer(CpuTimer[Loaded]):
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
-        self._both = settings.options.get("priming", "both") == "both"
+        priming = settings.options.get("priming", "displaced")
+        self._both, self._displaced = priming != "copy", priming == "displaced"
         self._blocks = settings.options.get("inputs", "blocked") == "blocked"
         self._elsewhere: NDArray = None
 
@@ -145,7 +146,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         The network itself ran before its copy, and a small one still finds its weights and its
         code in the cores' own caches, where a model has had other layers since.
         """
-        if not self._both:
+        if not self._displaced:
             return
         rows = max(1, nbytes // (4 * _COLUMNS))
         if self._elsewhere is None or len(self._elsewhere) != rows:
