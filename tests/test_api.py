@@ -97,6 +97,7 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
     assert timings.failures == []
     assert "2 bricks on onnxruntime" in repr(timings)
     stored = dlbricks.estimate(model, stored=True, store=tmp_path / "s.db", **ORT)
+    assert stored.to_dict()["settings"]["batch"] is None  # nobody said how it was loaded
     (row,) = stored.rows()
     assert row["estimate_ms"] > 0
     assert row["measured_ms"] is None

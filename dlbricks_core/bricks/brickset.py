@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -154,11 +154,8 @@ class BrickSet:
         """
         layers = executed or model
         sequences = list(split(layers, self.granularity, self.strategy))
-        again = [self.rereading and stays(model)] * len(sequences)
-        if self.rereading and not any(again):
-            again = rereads(layers, sequences)
         occurrences = []
-        for sequence, reread in zip(sequences, again, strict=True):
+        for sequence, reread in zip(sequences, self._reread(model, layers, sequences), strict=True):
             identity = signature(layers, sequence, reread=reread)
             if identity not in self.bricks:
                 brick = replace(extract(layers, sequence, identity), reread=reread)
@@ -167,6 +164,16 @@ class BrickSet:
         cut = CutModel(model, tuple(occurrences), layers)
         self.models.append(cut)
         return cut
+
+    def _reread(
+        self, model: Model, layers: Model, sequences: Sequence[LayerSequence]
+    ) -> Sequence[bool]:
+        """For each layer sequence, whether the model has just read its weights."""
+        if not self.rereading:
+            return [False] * len(sequences)
+        if stays(model):
+            return [True] * len(sequences)
+        return rereads(layers, sequences)
 
     @property
     def timed(self) -> int:

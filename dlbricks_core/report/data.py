@@ -22,9 +22,12 @@ SCHEMA_VERSION = 1
 
 
 def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
-    """How a run read its models, cut, measured and composed."""
+    """How a run read its models, cut, measured and composed.
+
+    What was said about how models are read is null if that is not known: another program may
+    have loaded them.
+    """
     context, cut = result.context, result.cut_options
-    load = load or LoadOptions()
     return {
         "granularity": cut.granularity,
         "split": cut.strategy,
@@ -35,11 +38,11 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "precision": context.precision,
         "budget_s": context.budget_s,
         "threads": context.settings.threads,
-        "batch": load.batch or 1,
-        "dims": dict(load.dims),
-        "shapes": {name: list(shape) for name, shape in load.shapes.items()},
-        "values": dict(load.values),
-        "fold_batchnorm": load.fold_batchnorm,
+        "batch": load and (load.batch or 1),
+        "dims": load and dict(load.dims),
+        "shapes": load and {name: list(shape) for name, shape in load.shapes.items()},
+        "values": load and dict(load.values),
+        "fold_batchnorm": load and load.fold_batchnorm,
         "seed": result.options.seed,
         "timeout_s": result.options.timeout_s,
     }

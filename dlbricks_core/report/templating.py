@@ -36,7 +36,7 @@ def page(
     Args:
         template: Its name.
         runs: By backend, all made with the same options.
-        load: What was said about how models are read.
+        load: What was said about how models are read; ``None`` if that is not known.
         **values: What the template asks for besides.
     """
     run = next(iter(runs.values()))
@@ -46,19 +46,18 @@ def page(
         context=run.context,
         run_options=run.options,
         cut_options=run.cut_options,
-        given=_given(load or LoadOptions()),
+        given=_given(load) if load else "",
         **values,
     )
 
 
 def _given(load: LoadOptions) -> str:
     """Sizes and values that models were read with."""
-    sizes = {name: str(size) for name, size in load.dims.items()}
-    sizes |= {name: "x".join(map(str, shape)) for name, shape in load.shapes.items()}
-    sizes |= {name: f"{number:g}" for name, number in load.values.items()}
-    named = [f"{name}={size}" for name, size in sizes.items()]
+    dims = [f"{name}={size}" for name, size in load.dims.items()]
+    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in load.shapes.items()]
+    values = [f"{name}={number:g}" for name, number in load.values.items()]
     folded = ["batch normalization folded"] if load.fold_batchnorm else []
-    return ", ".join([f"batch {load.batch or 1}", *named, *folded])
+    return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded])
 
 
 def _ms(value: float | None) -> str:

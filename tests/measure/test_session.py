@@ -217,6 +217,21 @@ def test_the_copy_that_a_network_is_primed_by_counts_too(
     assert made.nbytes(model) == 2 * 64 + (1 + copies) * 64
 
 
+def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
+    class Worker:
+        def call(self, method, *arguments, timeout):
+            heard.append((method, arguments))
+
+    heard = []
+    monkeypatch.setattr("dlbricks_core.measure.bench.largest_cache", lambda: 64)
+    monkeypatch.setattr("dlbricks_core.measure.bench.near_caches", lambda cores: 7 * cores)
+    settings = BackendSettings(3)
+    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(settings, memory_bytes=9))
+    monkeypatch.setattr(made, "_launched", Worker)
+    made._started()
+    assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21))]
+
+
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
     with (
         Bench(

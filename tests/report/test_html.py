@@ -9,9 +9,9 @@ from onnx import TensorProto, helper
 import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.report import evaluation_page
+from dlbricks_core.report import evaluation_page, run_page
 from dlbricks_core.report.explanation import explanation_page
-from dlbricks_core.workflows import Evaluation
+from dlbricks_core.workflows import Evaluation, LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Profiling
 
 pytest.importorskip("onnxruntime")
@@ -62,6 +62,9 @@ def test_a_runs_page(models, tmp_path, read_page):
     assert text.count("Tanh") >= 2
     assert "estimate / measured" in text
     assert len(page.drawings) >= 1
+    assert "batch" not in text
+    load = LoadOptions(batch=2, shapes={"x": (2, 4)}, values={"x": 5})
+    assert "batch 2, x=2x4, x=5;" in read_page(run_page(result.result, load)).text
 
 
 def test_an_evaluations_page(models, tmp_path, read_page):

@@ -31,8 +31,8 @@ Prepare = Callable[[Lowered, Mapping[str, NDArray]], Start]
 _LARGE_WEIGHTS = 32_000_000
 """Bytes from which on a network's weights push each other out of the nearer caches."""
 
-
 _COLUMNS = 1024
+"""Of the matrix that is read to displace a network."""
 
 
 @dataclass
@@ -144,9 +144,10 @@ class MxnetTimer(CpuTimer[Loaded]):
         """Multiplies by a matrix of that size, on all threads; nothing large is written.
 
         The network itself ran before its copy, and a small one still finds its weights and its
-        code in the cores' own caches, where a model has had other layers since.
+        code in the cores' own caches, where a model has had other layers since. Large weights
+        displace each other.
         """
-        if not self._displaced:
+        if not (self._displaced and loaded.copied):
             return
         rows = max(1, nbytes // (4 * _COLUMNS))
         if self._elsewhere is None or len(self._elsewhere) != rows:
