@@ -14,6 +14,7 @@ from typing import TypeVar, get_args
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, NetworkError
+from dlbricks_core.measure.cores import Cores
 from dlbricks_core.measure.protocols import Protocol
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
@@ -130,6 +131,7 @@ class Session:
             job says. One of another kind is for interleaved protocols.
         budget_s: Seconds, loading included, after which no round begins but those that
             are indispensable; ``None`` for no end.
+        cores: Which are to be near each other whenever something runs.
         anew: What the first new samples replace all that the store holds of. Until then the
             store keeps it, so that nothing is lost when a session ends early.
 
@@ -147,6 +149,7 @@ class Session:
         schedule: Schedule | None = None,
         budget_s: float | None = None,
         anew: AbstractSet[MeasurementKey] = frozenset(),
+        cores: Cores | None = None,
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
@@ -157,6 +160,7 @@ class Session:
         self._schedule = schedule
         self._budget_s = math.inf if budget_s is None else budget_s
         self._anew = set(anew)
+        self._cores = cores or Cores()
         self._round = 0
         self._spent_s = 0.0
         self.late = False
@@ -244,6 +248,7 @@ class Session:
             for numbers in passes:
                 able = [job for job in numbers if job.key not in failures]
                 for turn in self._turns(able):
+                    self._cores.gather()
                     self._keep(self._take(turn, failures), schedule, loading_s, numbers)
                     for job in turn:
                         self._advance(job.key.kind)

@@ -10,6 +10,7 @@ from itertools import chain
 
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.measure.bench import Bench, BenchSettings, memory_to_use
+from dlbricks_core.measure.cores import Cores
 from dlbricks_core.measure.load import LoadSampler
 from dlbricks_core.measure.precision import MOST
 from dlbricks_core.measure.schedule import (
@@ -212,6 +213,7 @@ def _measure(
             if plan.lacking:
                 _check(plan, benches[plan.context.backend.name], observer)
         jobs = [job for targets in sweeps for plan in plans for job in plan.jobs(targets)]
+        cores = Cores.of(plans[0].context.settings.threads)
         session = Session(
             benches,
             store,
@@ -220,6 +222,7 @@ def _measure(
             _schedule(plans, models, jobs),
             plans[0].context.budget_s,
             frozenset(chain.from_iterable(plan.anew for plan in plans)),
+            cores,
         )
         reused = sum(plan.outcome.reused for plan in plans)
         observer.stage(
@@ -227,7 +230,7 @@ def _measure(
         )
         load = LoadSampler()
         failures = session.run(jobs)
-        warnings = load.load().warnings
+        warnings = (*load.load().warnings, *cores.warnings)
         for plan in plans:
             outcome = plan.outcome
             outcome.failures |= {k: reason for k, reason in failures.items() if k in plan.wanted}

@@ -157,6 +157,20 @@ def test_a_turn_is_short_and_on_one_backend(faulty, store):
     assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
 
+def test_cores_are_gathered_before_each_turn(bench, store):
+    class Recorder:
+        def gather(self):
+            heard.append(len(kept()))
+
+    def kept():
+        return [ms for found in store.get(keys).values() for ms in found.samples_ms]
+
+    heard, jobs = [], [job("Relu", missing=2), job("Tanh", missing=2)]
+    keys = [each.key for each in jobs]
+    Session(bench, store, PROTOCOLS["interleaved"], cores=Recorder()).run(jobs)
+    assert heard == [0, 2]
+
+
 def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
     settings = BenchSettings(BackendSettings(), memory_bytes=2**31)
     with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:

@@ -6,7 +6,7 @@ import pytest
 
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, run
+from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, measuring, run
 
 
 @pytest.fixture
@@ -37,6 +37,19 @@ def test_only_what_failed_is_tried_again(outcome, tmp_path):
     (tmp_path / "well").touch()
     well = outcome(retry_failed=True)
     assert (well.failures, well.reused, well.measured) == ({}, 1, 1)
+
+
+def test_cores_that_were_apart_are_warned_of(outcome, tmp_path, monkeypatch):
+    class Apart:
+        warnings = ("apart",)
+
+        def gather(self):
+            pass
+
+    asked = []
+    monkeypatch.setattr(measuring.Cores, "of", lambda threads: asked.append(threads) or Apart())
+    assert "apart" in outcome().warnings
+    assert asked == [1]
 
 
 def test_a_forced_run_that_fails_loses_nothing(outcome, tmp_path):

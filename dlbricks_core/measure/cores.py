@@ -1,0 +1,175 @@
+"""Whether the cores that compute together are near each other, and waiting until they are.
+
+A hypervisor moves virtual CPUs from core to core. Two that it says share a cache may run on
+cores that do not, for seconds or for hours: what one of them writes then takes several times as
+long to reach the other, and networks on two threads take up to twice as long. Nothing that the
+system tells shows it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter, perf_counter_ns, sleep
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbricks_core.measure.machine import Machine
+
+#: Share of the time above which a measurement is called disturbed.
+MAX_APART = 0.05
+
+_NUMBERS = 8192
+"""Of eight bytes each, that one core writes and another reads: what any core's own cache holds."""
+
+_READS = 9
+
+_APART = 2.0
+"""Times the least distance seen, from which on cores are apart. On an AMD EPYC (Zen 4) it was 1.6
+to 2.7 where they shared a cache, and 4.5 and more where they did not."""
+
+_CHECK_SHARE = 0.01
+"""Of the time, spent on looking."""
+
+_LONGEST_S = 2.0
+"""Of a single wait."""
+
+_WAIT_SHARE = 0.1
+"""Of the time, spent on waiting, once the longest wait was in vain."""
+
+_FIRST_S = 0.5
+"""Spent on finding out what near is."""
+
+_NAPS, _NAP_S = 20, 0.001
+
+
+class Cores:
+    """Watches how far apart the cores of some threads are.
+
+    They come together when they have little to do, as a rule within a second: a hypervisor
+    wakes a virtual CPU near to the one that wakes it, and spreads those that compute.
+
+    Args:
+        distance: Tells how far apart they are; ``None`` where there is nothing to watch.
+        clock: Seconds.
+        nap: Does nothing for so many seconds.
+
+    Attributes:
+        checks: How often they were looked at.
+        apart: How often they were apart, and stayed so.
+        waited_s: Seconds spent on waiting for them.
+    """
+
+    def __init__(
+        self,
+        distance: Callable[[], float] | None = None,
+        clock: Callable[[], float] = perf_counter,
+        nap: Callable[[float], None] = sleep,
+    ) -> None:
+        self._distance = distance
+        self._clock = clock
+        self._nap = nap
+        self._begin = clock()
+        self._next_s = -math.inf
+        self._least, self._most = math.inf, 0.0
+        self.checks = self.apart = 0
+        self.waited_s = 0.0
+
+    @classmethod
+    def of(cls, threads: int, machine: Machine | None = None) -> Cores:
+        """Those that so many threads run on.
+
+        There is nothing to watch for one thread, and where no hypervisor moves CPUs about.
+        """
+        machine = machine or Machine()
+        first = min(machine.cpus)
+        # What a virtual machine says of shared caches need not be so.
+        others = sorted(machine.cpus - machine.siblings(first))[: threads - 1]
+        if not others or machine.hypervisor() is None:
+            return cls()
+        return cls(lambda: max(distance(first, other) for other in others))
+
+    def gather(self) -> None:
+        """Waits until the cores are near each other; gives up where that does not help.
+
+        Looks no more often than costs a hundredth of the time.
+        """
+        if self._distance is None or self._clock() < self._next_s:
+            return
+        begin = self._clock()
+        while not self.checks and self._clock() < begin + _FIRST_S:
+            self._is_apart_after_rest()  # to know what near is
+        looked = self._clock()
+        apart = self._is_apart()
+        took_s = self._clock() - looked
+        if apart:
+            apart = self._waited(looked)
+        self.checks += 1
+        self.apart += apart
+        self._next_s = self._clock() + took_s / _CHECK_SHARE
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may have disturbed a measurement."""
+        if self.apart <= MAX_APART * self.checks:
+            return ()
+        share, factor = self.apart / self.checks, self._most / self._least
+        return (
+            f"{share:.0%} of the time the hypervisor had virtual CPUs on cores far from each other:"
+            f" what one wrote reached another up to {factor:.1f} times as late",
+        )
+
+    def _waited(self, begin: float) -> bool:
+        """Whether they are apart still, when it is time to give up."""
+        allowed_s = _LONGEST_S + _WAIT_SHARE * (begin - self._begin) - self.waited_s
+        apart = True
+        while apart and self._clock() < begin + min(allowed_s, _LONGEST_S):
+            apart = self._is_apart_after_rest()
+        self.waited_s += self._clock() - begin
+        return apart
+
+    def _is_apart_after_rest(self) -> bool:
+        for _ in range(_NAPS):
+            self._nap(_NAP_S)
+        return self._is_apart()
+
+    def _is_apart(self) -> bool:
+        assert self._distance is not None
+        found = self._distance()
+        self._least, self._most = min(self._least, found), max(self._most, found)
+        return found >= _APART * self._least
+
+
+def distance(one: int, other: int) -> float:
+    """How many times as long a CPU takes to read what another has just written.
+
+    Compared with what it wrote itself; the median of several reads each.
+
+    Args:
+        one: CPU that reads.
+        other: CPU that writes.
+    """
+    allowed = os.sched_getaffinity(0)
+    written = np.zeros(_NUMBERS)
+    read = np.empty_like(written)
+    foreign, own = [], []
+    try:
+        for each in range(_READS):
+            os.sched_setaffinity(0, {other})
+            written.fill(each)
+            os.sched_setaffinity(0, {one})
+            foreign.append(_copy_ns(written, read))
+            written.fill(each)
+            own.append(_copy_ns(written, read))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return median(foreign) / median(own)
+
+
+def _copy_ns(source: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> int:
+    begin = perf_counter_ns()
+    np.copyto(target, source)
+    return perf_counter_ns() - begin
