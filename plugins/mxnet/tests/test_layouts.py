@@ -1,6 +1,10 @@
 """In which layout feature maps reach the layers of a model."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
@@ -8,6 +12,7 @@ from dlbricks_mxnet.layouts import PLAIN, comes_in_blocks, fed_in_blocks
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import signature
+from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.bench import Bench, BenchSettings
 
@@ -45,6 +50,51 @@ def test_nobody_has_to_want_the_first_result():
 def test_blocks_last_until_a_layer_does_not_know_them(operators, plain):
     found = MxnetBackend().executed(chain(*operators), SETTINGS, 0)
     assert {n for n, spec in found.tensors.items() if spec.layout == PLAIN} == set(plain.split())
+
+
+_ACTIVATIONS = (
+    *("Abs", "Celu", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),
+    *("Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh"),
+)
+
+
+def between_convolutions():
+    """Models, as executed, in which an activation stands between two convolutions; by its name."""
+    models = {act: chain("Conv", act, "Conv") for act in _ACTIVATIONS}
+    convolution, gelu, again = models["Gelu"].layers
+    gelu = replace(gelu, attributes={"approximate": "tanh"})
+    models["Gelu by tanh"] = replace(models["Gelu"], layers=(convolution, gelu, again))
+    return {name: MxnetBackend().executed(model, SETTINGS, 0) for name, model in models.items()}
+
+
+def run_between_marks():
+    """Runs these models; what oneDNN says of each run stands between two marks."""
+    timer = MxnetBackend().timer(SETTINGS)
+    for name, model in between_convolutions().items():
+        loaded = timer.load(materialize(model))
+        for _ in range(2):
+            print("=" + name, flush=True)
+            timer.run(loaded)
+            timer.synchronize(loaded)
+            print("=", flush=True)
+
+
+def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
+    done = subprocess.run(
+        [sys.executable, "-c", "import test_layouts; test_layouts.run_between_marks()"],
+        env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    parts = (part.partition("\n") for part in done.stdout.split("="))
+    ran = {name: text for name, _, text in parts if name}  # the second time, weights are reordered
+    between = {name: text.split(",convolution,") for name, text in ran.items()}
+    assert all(len(texts) == 3 for texts in between.values())
+    keeping = {name for name, texts in between.items() if ",reorder," not in texts[1]}
+    models = between_convolutions()
+    assert keeping == {name for name in models if models[name].tensors["t1"].layout != PLAIN}
+    assert "Gelu" in keeping
 
 
 def test_the_same_layer_on_another_layout_is_another_brick():

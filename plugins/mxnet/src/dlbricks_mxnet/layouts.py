@@ -17,8 +17,8 @@ _BLOCKING = frozenset({"Conv", "ConvTranspose"})
 #: oneDNN computes them on blocks as they come. MXNet 1.9.1 has no such kernel for anything
 #: else that is lowered here, and puts the elements back into plain order first.
 _KEEPING = frozenset(
-    {"AveragePool", "BatchNormalization", "Elu", "GlobalAveragePool", "GlobalMaxPool", "LRN",
-     "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
+    {"AveragePool", "BatchNormalization", "Elu", "Gelu", "GlobalAveragePool", "GlobalMaxPool",
+     "LRN", "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
 )  # fmt: skip
 _KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
 #: What they write is in plain order, whatever they read.
@@ -92,7 +92,9 @@ def _writes_blocks(model: Model, layer: Layer, blocked: set[str]) -> bool:
     if layer.op in _BLOCKING:
         return True
     if layer.op in _KEEPING:
-        return layer.inputs[0] in blocked
+        # GELU by way of the hyperbolic tangent is lowered to several operators.
+        exact = layer.attributes.get("approximate", "none") == "none"
+        return exact and layer.inputs[0] in blocked
     return (
         layer.op in _KEEPING_ALL
         and layer.attributes.get("axis", 1) == 1
