@@ -48,6 +48,22 @@ def test_weights_begin_on_a_cache_line(residual):
     assert not is_aligned(np.zeros(100, np.uint8)[1:])
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "others"),
+    [
+        ("Relu", (1, 16, 9, 10), (2, 3)),
+        ("LayerNormalization", (1, 9, 10, 16), (1, 2)),
+        ("RMSNormalization", (1, 4, 3, 5, 3, 16), (1, 2, 3, 4)),
+    ],
+)
+def test_feature_maps_differ_more_from_each_other_than_within(op, shape, others):
+    tensors = {"x": f(*shape), "w": f(16)} if op != "Relu" else {"x": f(*shape)}
+    model = single(op, tensors, {"y": f(*shape)}, weights=("w",) if "w" in tensors else ())
+    values = materialize(model).inputs["x"]
+    assert values.std(axis=others).max() < 0.2
+    assert values.mean(axis=others).std() > 0.5
+
+
 def test_a_large_weight_repeats_values_but_no_row():
     shapes = {"x": f(1, 1100), "w": f(1100, 2000)}
     model = single("MatMul", shapes, {"y": f(1, 2000)}, weights=("w",))
