@@ -136,8 +136,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
     def displace(self, loaded: LoadedT, nbytes: int) -> None:
         """Leaves the cores' own caches as the rest of a model would have left them.
 
-        Called between the copy's run and ``touch``, for bricks alone; for frameworks that still
-        find there what the network itself left.
+        Called between a copy's run and ``touch``, for bricks alone that have one; for frameworks
+        that still find there what the network itself left.
 
         Args:
             loaded: The network whose inputs stay near.

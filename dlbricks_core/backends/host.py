@@ -116,8 +116,9 @@ class TimerHost:
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache)
-            self._twins[key] = self._copied(loaded, model, seed) if copied else loaded
-            if copied and kind == "brick":
+            twin = self._copied(loaded, model, seed) if copied else loaded
+            self._twins[key] = twin
+            if twin is not loaded and kind == "brick":
                 self._displaced.add(key)
         return latency_ms
 

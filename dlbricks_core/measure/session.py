@@ -131,9 +131,9 @@ class Session:
             job says. One of another kind is for interleaved protocols.
         budget_s: Seconds, loading included, after which no round begins but those that
             are indispensable; ``None`` for no end.
-        cores: Which are to be near each other whenever something runs.
         anew: What the first new samples replace all that the store holds of. Until then the
             store keeps it, so that nothing is lost when a session ends early.
+        cores: Which are to be near each other whenever something runs.
 
     Attributes:
         effort: What was spent so far.

@@ -136,12 +136,19 @@ def test_a_warm_brick_runs_right_after_itself(primed):
     assert before == [[f"copy of {cold}", "displace 7"] if primed else [], [warm]]
 
 
-@pytest.mark.parametrize("kind", ["brick", "model"])
-def test_only_bricks_are_taken_out_of_the_near_caches(kind):
+@pytest.mark.parametrize(
+    ("kind", "copied", "displaced"),
+    [("brick", True, True), ("model", True, False), ("brick", False, False)],
+)
+def test_only_bricks_with_a_copy_are_taken_out_of_the_near_caches(
+    kind, copied, displaced, monkeypatch
+):
+    if not copied:  # as MXNet does with large weights
+        monkeypatch.setattr(Loader, "load_copy", lambda self, network, loaded: loaded)
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
     host._cache, host._near = 1 << 30, 7
     host.load("net", steps("w", size=600), 0, kind)
     host.timer.heard.clear()
     host.sample("net", 1, touch=True)
-    assert ("displace 7" in host.timer.heard) == (kind == "brick")
+    assert ("displace 7" in host.timer.heard) == displaced

@@ -144,10 +144,9 @@ class MxnetTimer(CpuTimer[Loaded]):
         """Multiplies by a matrix of that size, on all threads; nothing large is written.
 
         The network itself ran before its copy, and a small one still finds its weights and its
-        code in the cores' own caches, where a model has had other layers since. Large weights
-        displace each other.
+        code in the cores' own caches, where a model has had other layers since.
         """
-        if not (self._displaced and loaded.copied):
+        if not self._displaced:
             return
         rows = max(1, nbytes // (4 * _COLUMNS))
         if self._elsewhere is None or len(self._elsewhere) != rows:
