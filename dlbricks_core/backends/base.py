@@ -105,7 +105,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
         raise UnsupportedError(f"{network.model.source} has no native form here")
 
-    def load_copy(self, network: Network, loaded: LoadedT) -> LoadedT:
+    def load_copy(self, network: Network, loaded: LoadedT, *, near: int) -> LoadedT:
         """Loads a network with other weights, to run right before each timed run of another.
 
         Only called where :attr:`Backend.primed` says so. The copy may read the inputs of the
@@ -114,6 +114,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
         Args:
             network: Like the other one but for the values of weights and inputs.
             loaded: The other one.
+            near: Of a brick, bytes of the cores' own caches, in which it is to find nothing that
+                only its own runs leave there: in a model, other layers ran before. 0 for a model.
         """
         return self.load(network)
 
@@ -131,17 +133,6 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         First the memory that results will go to, which in a model held something else a
         moment ago, then the inputs.
-        """
-
-    def displace(self, loaded: LoadedT, nbytes: int) -> None:
-        """Leaves the cores' own caches as the rest of a model would have left them.
-
-        Called between a copy's run and ``touch``, for bricks alone that have one; for frameworks
-        that still find there what the network itself left.
-
-        Args:
-            loaded: The network whose inputs stay near.
-            nbytes: What these caches hold.
         """
 
     def release(self, loaded: LoadedT) -> None:
@@ -235,6 +226,10 @@ class Backend(ABC):
 
     #: Whether the framework executes another graph than it is given.
     rewrites: bool = False
+
+    #: Whether finding that out takes all threads: processes that do it at once would wait for
+    #: each other.
+    asked_alone: bool = False
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """What the framework makes of a whole model before it runs it.

@@ -50,7 +50,6 @@ class TimerHost:
         self._twins: dict[str, Any] = {}
         self._primed = False
         self._cache = self._near = 0
-        self._displaced: set[str] = set()
         self._wake: Any = None
 
     @property
@@ -116,15 +115,13 @@ class TimerHost:
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache)
-            twin = self._copied(loaded, model, seed) if copied else loaded
-            self._twins[key] = twin
-            if twin is not loaded and kind == "brick":
-                self._displaced.add(key)
+            near = self._near if kind == "brick" else 0
+            self._twins[key] = self._copied(loaded, model, seed, near) if copied else loaded
         return latency_ms
 
-    def _copied(self, loaded: Any, model: Model, seed: int) -> Any:
+    def _copied(self, loaded: Any, model: Model, seed: int, near: int) -> Any:
         """The same network with other weights, loaded to run before it."""
-        return self.timer.load_copy(materialize(model, seed + 1), loaded)
+        return self.timer.load_copy(materialize(model, seed + 1), loaded, near=near)
 
     def _warmed_up(self, key: str) -> float:
         """Latency after some runs; a long one tells enough about its network."""
@@ -183,8 +180,6 @@ class TimerHost:
                     # Its results stay: those of the layers before also take up memory that
                     # is still warm.
                     self._run(twin)
-                if key in self._displaced:
-                    timer.displace(loaded, self._near)
                 timer.touch(loaded)
                 # Wakes the framework's threads and warms the way of a call, as in the
                 # middle of a model; next to nothing of the caches is taken for it.
@@ -235,7 +230,6 @@ class TimerHost:
         """Frees one network."""
         loaded = self._loaded.pop(key)
         twin = self._twins.pop(key, loaded)
-        self._displaced.discard(key)
         if twin is not loaded:
             self.timer.unload(twin)
         self.timer.unload(loaded)

@@ -88,14 +88,14 @@ def ask(
 ) -> Answers:
     """What the backend makes of models; nothing if it executes them as they are.
 
-    About as many are asked for at once as there are cores: nothing is timed meanwhile.
+    About as many are asked for at once as there are cores for: nothing is timed meanwhile.
     """
     if not context.backend.rewrites:
         return Answers()
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
     observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
-    number = max(1, min(physical_cores_available(), len(positions)))
+    number = max(1, min(_at_once(context), len(positions)))
     answers = Answers()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, context, options, stack)
@@ -112,6 +112,12 @@ def ask(
             observer.advance(name)
     answers.seconds = perf_counter() - begin
     return answers
+
+
+def _at_once(context: Context) -> int:
+    """How many models the cores are enough for to be asked about at a time."""
+    threads = context.settings.threads if context.backend.asked_alone else 1
+    return max(1, physical_cores_available() // threads)
 
 
 def _benches(

@@ -98,7 +98,8 @@ class Loader:
     def load(self, network):
         return network.model.name
 
-    def load_copy(self, network, loaded):
+    def load_copy(self, network, loaded, *, near):
+        self.near = near
         return f"copy of {loaded}"
 
     def run(self, loaded):
@@ -106,9 +107,6 @@ class Loader:
 
     def synchronize(self, loaded):
         pass
-
-    def displace(self, loaded, nbytes):
-        self.heard.append(f"displace {nbytes}")
 
     def touch(self, loaded):
         pass
@@ -133,22 +131,13 @@ def test_a_warm_brick_runs_right_after_itself(primed):
         host.sample(brick.signature, 1, touch=True)
         before.append(host.timer.heard[:-2])
     cold, warm = (brick.signature for brick in bricks)
-    assert before == [[f"copy of {cold}", "displace 7"] if primed else [], [warm]]
+    assert before == [[f"copy of {cold}"] if primed else [], [warm]]
 
 
-@pytest.mark.parametrize(
-    ("kind", "copied", "displaced"),
-    [("brick", True, True), ("model", True, False), ("brick", False, False)],
-)
-def test_only_bricks_with_a_copy_are_taken_out_of_the_near_caches(
-    kind, copied, displaced, monkeypatch
-):
-    if not copied:  # as MXNet does with large weights
-        monkeypatch.setattr(Loader, "load_copy", lambda self, network, loaded: loaded)
+@pytest.mark.parametrize(("kind", "near"), [("brick", 7), ("model", 0)])
+def test_a_copy_is_told_what_a_brick_is_not_to_be_found_in(kind, near):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
     host._cache, host._near = 1 << 30, 7
     host.load("net", steps("w", size=600), 0, kind)
-    host.timer.heard.clear()
-    host.sample("net", 1, touch=True)
-    assert ("displace 7" in host.timer.heard) == displaced
+    assert host.timer.near == near

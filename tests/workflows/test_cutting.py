@@ -1,5 +1,6 @@
 """How models are cut for a composer."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,8 +10,14 @@ from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.system import current_system
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.workflows import Context, CutOptions, MeasureOptions, Observer
+from dlbricks_core.workflows import Context, CutOptions, MeasureOptions, Observer, cutting
 from dlbricks_core.workflows.cutting import Answers, cut_models
+
+
+def context(faulty):
+    plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
+    return Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(),
+                   PROTOCOLS["interleaved"], 10, current_system())  # fmt: skip
 
 
 @pytest.mark.parametrize(("composer", "bricks"), [("segmented", 2), ("sequential", 1)])
@@ -20,9 +27,20 @@ def test_only_our_own_composers_tell_warm_weights_from_cold(faulty, composer, br
     tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
     tensors["w"] = TensorSpec("float32", (1000, 1000))
     model = Model("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
-    plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
-    where = Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(),
-                    PROTOCOLS["interleaved"], 10, current_system())  # fmt: skip
+    where = context(faulty)
     chosen = CutOptions.chosen(None, None, composer)
     found, _ = cut_models([model], chosen, where, MeasureOptions("faulty"), Observer(), Answers())
     assert len(found.bricks) == bricks
+
+
+@pytest.mark.parametrize(
+    ("alone", "threads", "expected"), [(False, 4, 4), (True, 4, 1), (True, 8, 1), (True, 1, 4)]
+)
+def test_no_more_are_asked_at_once_than_there_are_cores_for(
+    faulty, monkeypatch, alone, threads, expected
+):
+    monkeypatch.setattr(cutting, "physical_cores_available", lambda: 4)
+    backend = faulty.FaultyBackend()
+    backend.asked_alone = alone
+    where = replace(context(faulty), backend=backend, settings=BackendSettings(threads))
+    assert cutting._at_once(where) == expected

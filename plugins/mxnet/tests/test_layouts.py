@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.layouts import PLAIN, comes_in_blocks, fed_in_blocks
+from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of, comes_in_blocks, fed_layout, with_layouts
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import signature
+from dlbricks_core.bricks import BrickSet, signature
 from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.passes import normalize
 
 MAP = TensorSpec("float32", (1, 16, 8, 8))
 SETTINGS = BackendSettings(1, {"inputs": "blocked"})
@@ -88,11 +90,11 @@ def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
         text=True,
     )
     parts = (part.partition("\n") for part in done.stdout.split("="))
-    ran = {name: text for name, _, text in parts if name}  # the second time, weights are reordered
+    models = between_convolutions()
+    ran = {name: text for name, _, text in parts if name in models}  # the second time, reordered
     between = {name: text.split(",convolution,") for name, text in ran.items()}
     assert all(len(texts) == 3 for texts in between.values())
     keeping = {name for name, texts in between.items() if ",reorder," not in texts[1]}
-    models = between_convolutions()
     assert keeping == {name for name in models if models[name].tensors["t1"].layout != PLAIN}
     assert "Gelu" in keeping
 
@@ -111,12 +113,86 @@ def test_plain_inputs_are_a_setting():
 
 def test_what_crashes_on_blocks_is_fed_in_plain_order():
     def fed(operator):
-        return fed_in_blocks(chain(operator, "Relu"), "x")
+        model = chain("Conv", operator, "Relu")
+        tensors = {**model.tensors, "t0": replace(MAP, layout=LAST)}
+        return fed_layout(replace(model, tensors=tensors), "t0")
 
-    assert fed("Relu")
-    assert fed("MaxPool")
-    assert not fed("Softmax")
-    assert not fed("LogSoftmax")
+    assert fed("Relu") == fed("MaxPool") == LAST
+    assert fed("Softmax") == fed("LogSoftmax") == PLAIN
+
+
+def joined(operator, *, last_reader=()):
+    """Three convolutions, whose results a layer joins; others read them too."""
+    names = ["a", "b", "c"]
+    layers = [Layer("Conv", ("x", "w"), (name,)) for name in names]
+    layers += [Layer(operator, tuple(names), ("y",)), Layer("Relu", ("y",), ("z",))]
+    layers += [Layer("Relu", (name,), (name * 2,)) for name in last_reader]
+    tensors = dict.fromkeys(["x", *names, "y", "z", "aa", "bb"], MAP)
+    tensors["w"] = TensorSpec("float32", (16, 16, 1, 1))
+    outputs = ("z", *(name * 2 for name in last_reader))
+    return Model("joined", tuple(layers), ("x",), outputs, tensors, frozenset("w"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "others", "left", "expected"),
+    [
+        ("Sum", "", (PLAIN, blocks_of(4), LAST), PLAIN),
+        ("Sum", "a", (PLAIN, blocks_of(4), LAST), blocks_of(4)),
+        ("Sum", "ab", (PLAIN, blocks_of(4), LAST), LAST),
+        ("Concat", "", (PLAIN, LAST, blocks_of(8)), blocks_of(8)),
+        ("Concat", "", (LAST, PLAIN, PLAIN), LAST),
+    ],
+)
+def test_what_joins_layouts_writes_one_of_them(operator, others, left, expected):
+    model = joined(operator, last_reader=others)
+    found = with_layouts(model, lambda _, index: left[index])
+    assert found.tensors["y"].layout == found.tensors["z"].layout == expected
+
+
+def test_a_map_of_one_pixel_is_plain():
+    model = chain("Conv", "GlobalAveragePool", "Relu")
+    one = TensorSpec("float32", (1, 16, 1, 1))
+    model = replace(model, tensors={**model.tensors, "t1": one, "t2": one})
+    found = with_layouts(model, lambda *_: LAST)
+    assert [found.tensors[f"t{i}"].layout for i in range(3)] == [LAST, PLAIN, PLAIN]
+
+
+def kernels(text):
+    """What oneDNN computed: operation, layouts and sizes; but for maps of one pixel."""
+    lines = [line.split(",") for line in text.splitlines() if line.startswith("dnnl_verbose,exec")]
+    ran = [(line[3], line[6], line[-2]) for line in lines]
+    return [each for each in ran if not each[2].endswith("1x1")]
+
+
+def run_model_and_bricks():
+    """Runs a network and its bricks, each twice, the second time between marks."""
+    timer = MxnetBackend().timer(SETTINGS)
+    model = normalize(LightModels().load("light_shufflenet"))
+    executed = {0: MxnetBackend().executed(model, SETTINGS, 0)}
+    bricks = BrickSet.of([model], 128, "segments", executed)
+    parts = [bricks.bricks[each.signature].model for each in bricks.models[0].occurrences]
+    for name, each in [("whole", model), *(("brick", part) for part in parts)]:
+        loaded = timer.load(materialize(each))
+        for mark in ("first", name):
+            print("=" + mark, flush=True)
+            timer.run(loaded)
+            timer.synchronize(loaded)
+            print("=", flush=True)
+
+
+def test_bricks_run_the_kernels_of_the_model_on_the_layouts_of_the_model():
+    done = subprocess.run(
+        [sys.executable, "-c", "import test_layouts; test_layouts.run_model_and_bricks()"],
+        env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    parts = [part.partition("\n") for part in done.stdout.split("=")]
+    whole = [kernel for name, _, text in parts if name == "whole" for kernel in kernels(text)]
+    bricks = [kernel for name, _, text in parts if name == "brick" for kernel in kernels(text)]
+    assert len(whole) > 100
+    assert bricks == whole
 
 
 def test_blocks_are_traced_back_to_a_convolution():

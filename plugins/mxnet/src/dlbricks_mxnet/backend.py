@@ -41,13 +41,13 @@ class MxnetBackend(Backend):
             default="displaced",
             choices=("displaced", "both", "copy"),
             help="What runs before each timed run. both: the network itself, then its copy; "
-            "displaced: before bricks also what takes their place in the cores' own caches; copy: "
+            "displaced: in between, for bricks, what takes their place in the caches; copy: "
             "only the copy, a third faster, which leaves small networks with cold weights.",
         ),
         "inputs": BackendOption(
             default="blocked",
             choices=("blocked", "plain"),
-            help="Layout of feature maps that are fed: as a convolution leaves them, or plain.",
+            help="Layout of feature maps that are fed: as the layer before leaves them, or plain.",
         ),
     }
     default_models = (
@@ -114,6 +114,8 @@ class MxnetBackend(Backend):
 
     #: Its layers stay as they are; feature maps between them do not all have one layout.
     rewrites = True
+    #: Convolutions run, to see which layouts they leave.
+    asked_alone = True
     #: Sessions and graphs hold code paths and memory of their own.
     primed = True
     #: Small bricks came out several percent too slow after a pause.
@@ -125,7 +127,10 @@ class MxnetBackend(Backend):
         """The model with the layouts in which feature maps reach their readers."""
         if settings.options.get("inputs", "blocked") == "plain":
             return model
-        return with_layouts(model)
+        self._set_environment(settings)
+        from dlbricks_mxnet.blocks import made_by
+
+        return with_layouts(model, made_by)
 
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""

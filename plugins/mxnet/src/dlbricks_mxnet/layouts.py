@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dlbricks_core.ir import Layer, Model, TensorSpec
 
 PLAIN = "plain"
 """Layout of a tensor that would be blocked if nothing were in the way."""
+
+LAST = "acdb"
+"""oneDNN's name of the layout with channels along the last axis."""
+
+
+def blocks_of(channels: int) -> str:
+    """The name that oneDNN has for the layout in which so many channels lie together."""
+    return f"aBcd{channels}b"
+
 
 _BLOCK = 8
 _RANKS_WITH_BLOCKS = (4, 5)
@@ -35,11 +46,11 @@ def may_be_blocked(spec: TensorSpec) -> bool:
     return spec.dtype == "float32" and spec.rank == 4 and spec.sizes[1] % _BLOCK == 0
 
 
-def fed_in_blocks(model: Model, name: str) -> bool:
-    """Whether an input of a brick is to be fed as a convolution would leave it."""
+def fed_layout(model: Model, name: str) -> str:
+    """In which layout an input of a brick is to be fed; empty where nothing tells."""
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}
-    return may_be_blocked(spec) and spec.layout != PLAIN and not readers & _CRASHING
+    return PLAIN if not may_be_blocked(spec) or readers & _CRASHING else spec.layout
 
 
 def comes_in_blocks(model: Model, name: str) -> bool:
@@ -60,44 +71,59 @@ def comes_in_blocks(model: Model, name: str) -> bool:
     return False
 
 
-def with_layouts(model: Model) -> Model:
-    """The model with every feature map marked that reaches its readers in plain layout.
+def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
+    """The model with every feature map marked by the layout in which it reaches its readers.
 
-    A layer that does not know blocks costs its readers a conversion: its bricks and those
-    that read what it wrote have to be fed accordingly.
+    A layer that does not know a layout costs its readers a conversion, or computes several times
+    as long: its bricks and those that read what it wrote have to be fed accordingly.
 
     Args:
         model: In canonical form.
+        made_by: Layout that a convolution leaves; the model and the layer's index.
     """
-    blocked: set[str] = set()
-    for layer in model.layers:
-        if _writes_blocks(model, layer, blocked):
-            blocked.update(layer.outputs)
+    layouts: dict[str, str] = {}
+    for index, layer in enumerate(model.layers):
+        first = layer.outputs[0]  # nobody may want it: of an LSTM, only the last state
+        if first and _is_map(model, first) and math.prod(model.tensors[first].sizes[2:]) > 1:
+            layouts[first] = (
+                made_by(model, index)
+                if layer.op in _BLOCKING and not layer.domain
+                else _handed_on(model, layer, layouts)
+            )
     tensors = {
-        name: replace(spec, layout=PLAIN)
-        if name not in model.weights
-        and name not in blocked
-        and spec.is_static
-        and may_be_blocked(spec)
-        else spec
+        name: replace(spec, layout=layouts.get(name, PLAIN)) if _is_map(model, name) else spec
         for name, spec in model.tensors.items()
     }
     return replace(model, tensors=tensors)
 
 
-def _writes_blocks(model: Model, layer: Layer, blocked: set[str]) -> bool:
-    first = layer.outputs[0]  # nobody may want it: of an LSTM, only the last state
-    if layer.domain or not first or not may_be_blocked(model.tensors[first]):
-        return False
-    if layer.op in _BLOCKING:
-        return True
+def _is_map(model: Model, name: str) -> bool:
+    spec = model.tensors[name]
+    return name not in model.weights and spec.is_static and may_be_blocked(spec)
+
+
+def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
+    """Layout of what a layer writes that is no convolution."""
+    read = [layouts.get(name, PLAIN) for name in layer.inputs]
+    if layer.domain or not read:
+        return PLAIN
     if layer.op in _KEEPING:
         # GELU by way of the hyperbolic tangent is lowered to several operators.
         exact = layer.attributes.get("approximate", "none") == "none"
-        return exact and layer.inputs[0] in blocked
-    return (
-        layer.op in _KEEPING_ALL
-        and layer.attributes.get("axis", 1) == 1
-        and all(name in blocked for name in layer.inputs)
-        and (layer.op == "Concat" or len({model.tensors[n].shape for n in layer.inputs}) == 1)
-    )
+        return read[0] if exact else PLAIN
+    if layer.op not in _KEEPING_ALL or layer.attributes.get("axis", 1) != 1:
+        return PLAIN
+    if layer.op != "Concat":
+        if len({model.tensors[name].shape for name in layer.inputs}) > 1:
+            return PLAIN
+        # The sum takes the place of an input that nobody else needs, and its layout.
+        replaced = (name for name in layer.inputs if _is_handed_over(model, name))
+        if (name := next(replaced, None)) is not None:
+            return layouts.get(name, PLAIN)
+    # oneDNN takes on the first layout in blocks, or else the first.
+    return next((layout for layout in read if layout not in (PLAIN, LAST)), read[0])
+
+
+def _is_handed_over(model: Model, name: str) -> bool:
+    """Whether the memory of a tensor is free once its only reader is done."""
+    return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1

@@ -7,29 +7,49 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Model
+from dlbricks_mxnet.blocks import handed_on, laid_out
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_mxnet.layouts import fed_in_blocks
+from dlbricks_mxnet.layouts import PLAIN, fed_layout
 from dlbricks_mxnet.lowering import Lowered, lower
 from dlbricks_mxnet.native import original
 
 mx = import_mxnet()
 
 NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
-#: Starts one inference and returns its results, which are not there yet.
-Start = Callable[[], Sequence[NDArray]]
+
+
+class Start(Protocol):
+    """Starts one inference and returns its results, which are not there yet.
+
+    Attributes:
+        arrays: What it reads unless told otherwise; empty if it can read nothing else.
+    """
+
+    arrays: Sequence[NDArray]
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        """Starts it.
+
+        Args:
+            arrays: What it is to read, in the order of ``arrays``, which must not be empty.
+            results: Where it is to leave its results; anywhere else if empty, or if it cannot.
+        """
+
+
 #: Builds an executor for a network with its arrays.
 Prepare = Callable[[Lowered, Mapping[str, NDArray]], Start]
 
-
 _LARGE_WEIGHTS = 32_000_000
-"""Bytes from which on a network's weights push each other out of the nearer caches."""
+"""Bytes from which on a network's weights push each other out of the caches."""
 
 _COLUMNS = 1024
 """Of the matrix that is read to displace a network."""
@@ -44,6 +64,7 @@ class Loaded:
         inputs: What it reads.
         results: Of the last run.
         copied: Whether a copy reads the same inputs, and runs before each timed run.
+        place: Where the results of the next run go; anywhere if empty.
     """
 
     model: Model
@@ -52,6 +73,7 @@ class Loaded:
     inputs: tuple[NDArray, ...]
     results: Sequence[NDArray] = ()
     copied: bool = False
+    place: Sequence[NDArray] = ()
 
 
 class MxnetTimer(CpuTimer[Loaded]):
@@ -67,41 +89,55 @@ class MxnetTimer(CpuTimer[Loaded]):
         priming = settings.options.get("priming", "displaced")
         self._both, self._displaced = priming != "copy", priming == "displaced"
         self._blocks = settings.options.get("inputs", "blocked") == "blocked"
-        self._elsewhere: NDArray = None
+        self._elsewhere: dict[int, NDArray] = {}
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
         return self._placed(network, lower(network), self._prepare)
 
-    def load_copy(self, network: Network, loaded: Loaded) -> Loaded:
+    def load_copy(self, network: Network, loaded: Loaded, *, near: int) -> Loaded:
         """Loads it to read the very inputs of the other, which its runs keep in the caches.
 
         By default the other runs first each time: what MXNet keeps of a network besides its
-        weights is large, and as warm in a model that runs again and again. It alone runs if
-        its weights are large.
+        weights is large, and as warm in a model that runs again and again. It alone runs if its
+        weights are large.
+
+        A brick runs on the copy's weights then, so that its own stay out of all caches, and other
+        memory takes the place of what it leaves in the cores' own. Its copy leaves its results
+        where the timed run will: in a model that memory is warm, for the last layer often reads it.
+        Of a brick of large weights, as much is displaced as a largest cache may hold of them.
         """
         if self._both and network.model.weight_bytes >= _LARGE_WEIGHTS:
-            return loaded
+            return self._itself(loaded) if self._displaced and near else loaded
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
         held = {name: _place(value) for name, value in lowered.arrays.items()}
         start = self._prepare(lowered, {**held, **dict(zip(names, loaded.inputs, strict=True))})
         loaded.copied = True
+        if self._displaced and near:
+            loaded.place = loaded.start()
+            start = _After(loaded, start, partial(self._displace, near))
+        elif self._both:
+            start = _After(loaded, start)
+        return Loaded(network.model, _without_arrays(lowered), start, loaded.inputs)
 
-        def start_both() -> Sequence[NDArray]:
-            for result in loaded.start():
-                result.wait_to_read()
-            return start()
+    def _itself(self, loaded: Loaded) -> Loaded:
+        """Runs the network itself, and then takes what it leaves out of all caches."""
+        start = _Followed(loaded, partial(self._displace, _LARGE_WEIGHTS))
+        return Loaded(loaded.model, loaded.lowered, start, loaded.inputs)
 
-        first = start_both if self._both else start
-        return Loaded(network.model, _without_arrays(lowered), first, loaded.inputs)
+    def _displace(self, nbytes: int) -> None:
+        """Multiplies by a matrix of that size, on all threads; nothing large is written."""
+        rows = max(1, nbytes // (4 * _COLUMNS))
+        if rows not in self._elsewhere:
+            self._elsewhere[rows] = mx.nd.ones((rows, _COLUMNS))
+        row, matrix = mx.nd.ones((1, _COLUMNS)), self._elsewhere[rows]
+        mx.nd.FullyConnected(row, matrix, no_bias=True, num_hidden=rows).wait_to_read()
 
     def _placed(self, network: Network, lowered: Lowered, prepare: Prepare) -> Loaded:
         model = network.model
         fed = {
-            name: _blocked(_place(value))
-            if self._blocks and fed_in_blocks(model, tensor)
-            else _place(value)
+            name: _laid_out(_place(value), fed_layout(model, tensor) if self._blocks else PLAIN)
             for (name, value), tensor in zip(
                 lowered.feed(network.inputs, model).items(), model.inputs, strict=True
             )
@@ -122,7 +158,7 @@ class MxnetTimer(CpuTimer[Loaded]):
 
     def run(self, loaded: Loaded) -> None:
         """Puts one inference into MXNet's queue."""
-        loaded.results = loaded.start()
+        loaded.results = loaded.start(results=loaded.place)
 
     def synchronize(self, loaded: Loaded) -> None:
         """Waits for every output."""
@@ -140,21 +176,6 @@ class MxnetTimer(CpuTimer[Loaded]):
             _read(loaded.results)
             _read(loaded.inputs)
 
-    def displace(self, loaded: Loaded, nbytes: int) -> None:
-        """Multiplies by a matrix of that size, on all threads; nothing large is written.
-
-        The network itself ran before its copy, and a small one still finds its weights and its
-        code in the cores' own caches, where a model has had other layers since.
-        """
-        if not self._displaced:
-            return
-        rows = max(1, nbytes // (4 * _COLUMNS))
-        if self._elsewhere is None or len(self._elsewhere) != rows:
-            self._elsewhere = mx.nd.ones((rows, _COLUMNS))
-        row = mx.nd.ones((1, _COLUMNS))
-        mx.nd.FullyConnected(row, self._elsewhere, no_bias=True, num_hidden=rows).wait_to_read()
-        _read(loaded.inputs)
-
     def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
         """Results of the last run by name."""
         return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
@@ -164,7 +185,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         from dlbricks_mxnet.profile import one_by_one, profile
 
         with one_by_one(self._settings):
-            loaded = self._placed(network, lower(network, marked=True), _bound)
+            loaded = self._placed(network, lower(network, marked=True), _Bound)
             try:
                 return profile(self, loaded, runs)
             finally:
@@ -173,8 +194,8 @@ class MxnetTimer(CpuTimer[Loaded]):
     def unload(self, loaded: Loaded) -> None:
         """Drops the graph, its weights, inputs and results, once its work is done."""
         self.synchronize(loaded)
-        loaded.results = loaded.inputs = ()
-        loaded.start = _unloaded
+        loaded.results = loaded.place = loaded.inputs = ()
+        loaded.start = _Unloaded()
         gc.collect()  # executors and their symbols refer to each other
         mx.nd.waitall()  # arrays are freed by the engine, in its own time
         _trim()
@@ -196,72 +217,140 @@ def _without_arrays(lowered: Lowered) -> Lowered:
     return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
 
 
-def _cached_op(lowered: Lowered, arrays: Mapping[str, NDArray], *, static: bool) -> Start:
-    """As a hybridized Gluon block runs.
+class _CachedOp:
+    """Runs as a hybridized Gluon block does.
 
     Args:
         lowered: The network.
         arrays: Its inputs and weights.
         static: Whether its memory is its own for good (``static_alloc``, ``static_shape``).
     """
-    names = lowered.symbol.list_inputs()
-    data = [i for i, name in enumerate(names) if name in lowered.inputs]
-    parameters = [i for i, name in enumerate(names) if name not in lowered.inputs]
-    flags = [("data_indices", data), ("param_indices", parameters),
-             ("static_alloc", static), ("static_shape", static)]  # fmt: skip
-    call = mx.nd.CachedOp(lowered.symbol, flags)
-    arguments = [arrays[name] for name in names]
 
-    def start() -> Sequence[NDArray]:
-        results = call(*arguments)
-        return results if isinstance(results, list) else [results]
+    def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray], *, static: bool) -> None:
+        names = lowered.symbol.list_inputs()
+        data = [i for i, name in enumerate(names) if name in lowered.inputs]
+        parameters = [i for i, name in enumerate(names) if name not in lowered.inputs]
+        flags = [("data_indices", data), ("param_indices", parameters),
+                 ("static_alloc", static), ("static_shape", static)]  # fmt: skip
+        self._call = mx.nd.CachedOp(lowered.symbol, flags)
+        self._own = [arrays[name] for name in names]
+        self.arrays: Sequence[NDArray] = () if static else self._own
 
-    return start
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        place = list(results) if self.arrays and results else None
+        found = self._call(*(arrays or self._own), out=place)
+        return found if isinstance(found, list) else [found]
 
 
-def _bound(lowered: Lowered, arrays: Mapping[str, NDArray]) -> Start:
-    """As ``Symbol.bind`` and the Module API run."""
-    symbol = lowered.symbol
-    executor = symbol.bind(
-        mx.cpu(),
-        args={name: arrays[name] for name in symbol.list_arguments()},
-        aux_states={name: arrays[name] for name in symbol.list_auxiliary_states()},
-        grad_req="null",
-    )
+class _Bound:
+    """Runs as ``Symbol.bind`` and the Module API do."""
 
-    def start() -> Sequence[NDArray]:
-        return executor.forward(is_train=False)  # type: ignore[no-any-return]
+    arrays: Sequence[NDArray] = ()
 
-    return start
+    def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray]) -> None:
+        symbol = lowered.symbol
+        self._executor = symbol.bind(
+            mx.cpu(),
+            args={name: arrays[name] for name in symbol.list_arguments()},
+            aux_states={name: arrays[name] for name in symbol.list_auxiliary_states()},
+            grad_req="null",
+        )
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        return self._executor.forward(is_train=False)  # type: ignore[no-any-return]
+
+
+class _After:
+    """Runs a network after another.
+
+    Args:
+        first: Runs to its end before.
+        then: What it is about.
+        between: Runs in between. Given, both leave their results in one place, and the first reads
+            what the second does, if it can.
+    """
+
+    def __init__(
+        self, first: Loaded, then: Start, between: Callable[[], None] | None = None
+    ) -> None:
+        self._first, self._then, self._between = first, then, between
+        self._read = then.arrays if between and first.start.arrays else ()
+        self.arrays = then.arrays
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        for result in self._first.start(self._read):
+            result.wait_to_read()
+        if self._between:
+            self._between()
+        return self._then(arrays, results or self._first.place)
+
+
+class _Followed:
+    """Runs a network, and something after it.
+
+    Args:
+        first: The network.
+        then: Runs when its results are there.
+    """
+
+    arrays: Sequence[NDArray] = ()
+
+    def __init__(self, first: Loaded, then: Callable[[], None]) -> None:
+        self._first, self._then = first, then
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        found = self._first.start()
+        for result in found:
+            result.wait_to_read()
+        self._then()
+        return found
 
 
 _EXECUTORS: dict[str, Prepare] = {
-    "cachedop": partial(_cached_op, static=False),
-    "static": partial(_cached_op, static=True),
-    "symbol": _bound,
+    "cachedop": partial(_CachedOp, static=False),
+    "static": partial(_CachedOp, static=True),
+    "symbol": _Bound,
 }
 
 
-def _blocked(array: NDArray) -> NDArray:
-    """The input as a convolution would leave it: in oneDNN's blocked layout.
+def _laid_out(array: NDArray, layout: str) -> NDArray:
+    """The input as the layer before would leave it.
 
     A feature map in the middle of a network nearly always comes from a convolution or
     from what keeps its layout, and stays blocked until something needs it otherwise. Fed
     in plain layout, every brick would pay for a conversion that the model pays for once.
+
+    Args:
+        array: In plain order.
+        layout: oneDNN's name; empty where nothing tells what is before, and each channel's
+            convolution by itself decides.
     """
-    channels = array.shape[1]
-    ones = mx.nd.ones((channels, 1, 1, 1))
-    return mx.nd.Convolution(
-        array, ones, kernel=(1, 1), num_filter=channels, num_group=channels, no_bias=True
-    )
+    if layout == PLAIN:
+        return array
+    return laid_out(array, layout) if layout else handed_on(array, array.shape[1], 1)
 
 
 def _place(value: np.ndarray[Any, Any]) -> NDArray:
     return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
 
 
-def _unloaded() -> Sequence[NDArray]:
-    raise BackendError("the network was unloaded")
+class _Unloaded:
+    """What is left of a network that was unloaded."""
+
+    arrays: Sequence[NDArray] = ()
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        raise BackendError("the network was unloaded")
 
 
 def _trim() -> None:

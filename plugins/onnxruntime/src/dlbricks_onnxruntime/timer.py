@@ -69,7 +69,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
         return loaded
 
-    def load_copy(self, network: Network, loaded: Loaded) -> Loaded:
+    def load_copy(self, network: Network, loaded: Loaded, *, near: int) -> Loaded:
         """Builds a session on the other's memory, which its runs keep in the caches."""
         return bind(self._session(network, loaded.arrays), network.model, loaded.arrays)
 
