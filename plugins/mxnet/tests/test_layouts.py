@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of, comes_in_blocks, fed_layout, with_layouts
+from dlbricks_mxnet.layouts import (
+    LAST,
+    PLAIN,
+    UNKNOWN,
+    blocks_of,
+    comes_in_blocks,
+    fed_layout,
+    with_layouts,
+)
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, signature
@@ -19,7 +27,7 @@ from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.passes import normalize
 
 MAP = TensorSpec("float32", (1, 16, 8, 8))
-SETTINGS = BackendSettings(1, {"inputs": "blocked"})
+SETTINGS = BackendSettings(1, {"inputs": "found"})
 
 
 def chain(*operators):
@@ -104,6 +112,14 @@ def test_the_same_layer_on_another_layout_is_another_brick():
     assert signature(found, (1,)) != signature(found, (3,))
     model = chain("Conv", "Relu", "Clip", "Relu")
     assert signature(model, (1,)) == signature(model, (3,))
+
+
+def test_without_looking_only_what_is_plain_is_known():
+    settings = BackendSettings(1, {"inputs": "blocked"})
+    found = MxnetBackend().executed(chain("Conv", "Relu", "Clip"), settings, 0)
+    layouts = [found.tensors[name].layout for name in ("x", "t0", "t1", "t2")]
+    assert layouts == [PLAIN, UNKNOWN, UNKNOWN, PLAIN]
+    assert fed_layout(found, "t0") == UNKNOWN
 
 
 def test_plain_inputs_are_a_setting():
@@ -212,7 +228,7 @@ def test_tracing_goes_through_each_layer_once():
 def test_a_softmax_over_the_last_axis_runs_alone():
     model = chain("Softmax")
     last = replace(model, layers=(replace(model.layers[0], attributes={"axis": 3}),))
-    settings = BenchSettings(BackendSettings(1, {"inputs": "blocked"}))
+    settings = BenchSettings(SETTINGS)
     backend = MxnetBackend()
     with Bench("dlbricks_mxnet.backend:MxnetBackend", backend, settings) as bench:
         assert bench.load("softmax", last) > 0

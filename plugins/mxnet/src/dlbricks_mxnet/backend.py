@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
 from dlbricks_core.errors import BackendError, PluginError
 from dlbricks_core.ir import Model
-from dlbricks_mxnet.layouts import with_layouts
+from dlbricks_mxnet.layouts import UNKNOWN, with_layouts
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import MxnetTimer
@@ -45,9 +45,11 @@ class MxnetBackend(Backend):
             "only the copy, a third faster, which leaves small networks with cold weights.",
         ),
         "inputs": BackendOption(
-            default="blocked",
-            choices=("blocked", "plain"),
-            help="Layout of feature maps that are fed: as the layer before leaves them, or plain.",
+            default="found",
+            choices=("found", "blocked", "plain"),
+            help="Layout of feature maps that are fed. found: as convolutions are seen to leave "
+            "them in the model; blocked: as a depthwise one leaves them, which takes no looking; "
+            "plain: in order.",
         ),
     }
     default_models = (
@@ -125,8 +127,11 @@ class MxnetBackend(Backend):
 
     def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The model with the layouts in which feature maps reach their readers."""
-        if settings.options.get("inputs", "blocked") == "plain":
+        inputs = settings.options.get("inputs", "found")
+        if inputs == "plain":
             return model
+        if inputs == "blocked":
+            return with_layouts(model, lambda *_: UNKNOWN)
         self._set_environment(settings)
         from dlbricks_mxnet.blocks import made_by
 

@@ -11,6 +11,9 @@ from dlbricks_core.ir import Layer, Model, TensorSpec
 PLAIN = "plain"
 """Layout of a tensor that would be blocked if nothing were in the way."""
 
+UNKNOWN = ""
+"""Layout of a tensor of which nothing tells how a convolution left it."""
+
 LAST = "acdb"
 """oneDNN's name of the layout with channels along the last axis."""
 
@@ -47,7 +50,7 @@ def may_be_blocked(spec: TensorSpec) -> bool:
 
 
 def fed_layout(model: Model, name: str) -> str:
-    """In which layout an input of a brick is to be fed; empty where nothing tells."""
+    """In which layout an input of a brick is to be fed."""
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}
     return PLAIN if not may_be_blocked(spec) or readers & _CRASHING else spec.layout
@@ -79,7 +82,7 @@ def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
 
     Args:
         model: In canonical form.
-        made_by: Layout that a convolution leaves; the model and the layer's index.
+        made_by: Layout that a convolution leaves, or UNKNOWN; the model and the layer's index.
     """
     layouts: dict[str, str] = {}
     for index, layer in enumerate(model.layers):

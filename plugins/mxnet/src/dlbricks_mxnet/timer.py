@@ -88,7 +88,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
         priming = settings.options.get("priming", "displaced")
         self._both, self._displaced = priming != "copy", priming == "displaced"
-        self._blocks = settings.options.get("inputs", "blocked") == "blocked"
+        self._blocks = settings.options.get("inputs", "found") != "plain"
         self._elsewhere: dict[int, NDArray] = {}
 
     def load(self, network: Network) -> Loaded:
