@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Model
 from dlbricks_mxnet.blocks import handed_on, laid_out
+from dlbricks_mxnet.executors import EXECUTORS, Prepare, Start
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.layouts import PLAIN, fed_layout
 from dlbricks_mxnet.lowering import Lowered, lower
@@ -24,29 +25,6 @@ mx = import_mxnet()
 
 NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 
-
-class Start(Protocol):
-    """Starts one inference and returns its results, which are not there yet.
-
-    Attributes:
-        arrays: What it reads unless told otherwise; empty if it can read nothing else.
-    """
-
-    arrays: Sequence[NDArray]
-
-    def __call__(
-        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
-    ) -> Sequence[NDArray]:
-        """Starts it.
-
-        Args:
-            arrays: What it is to read, in the order of ``arrays``, which must not be empty.
-            results: Where it is to leave its results; anywhere else if empty, or if it cannot.
-        """
-
-
-#: Builds an executor for a network with its arrays.
-Prepare = Callable[[Lowered, Mapping[str, NDArray]], Start]
 
 _LARGE_WEIGHTS = 32_000_000
 """Bytes from which on a network's weights push each other out of the caches."""
@@ -85,7 +63,7 @@ class MxnetTimer(CpuTimer[Loaded]):
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._prepare = _EXECUTORS[settings.options.get("executor", "cachedop")]
+        self._prepare = EXECUTORS[settings.options.get("executor", "cachedop")]
         priming = settings.options.get("priming", "displaced")
         self._both, self._displaced = priming != "copy", priming == "displaced"
         self._blocks = settings.options.get("inputs", "found") != "plain"
@@ -185,7 +163,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         from dlbricks_mxnet.profile import one_by_one, profile
 
         with one_by_one(self._settings):
-            loaded = self._placed(network, lower(network, marked=True), _Bound)
+            loaded = self._placed(network, lower(network, marked=True), EXECUTORS["symbol"])
             try:
                 return profile(self, loaded, runs)
             finally:
@@ -215,53 +193,6 @@ def _read(arrays: Sequence[NDArray]) -> None:
 def _without_arrays(lowered: Lowered) -> Lowered:
     """The same once its values live in MXNet's own arrays."""
     return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
-
-
-class _CachedOp:
-    """Runs as a hybridized Gluon block does.
-
-    Args:
-        lowered: The network.
-        arrays: Its inputs and weights.
-        static: Whether its memory is its own for good (``static_alloc``, ``static_shape``).
-    """
-
-    def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray], *, static: bool) -> None:
-        names = lowered.symbol.list_inputs()
-        data = [i for i, name in enumerate(names) if name in lowered.inputs]
-        parameters = [i for i, name in enumerate(names) if name not in lowered.inputs]
-        flags = [("data_indices", data), ("param_indices", parameters),
-                 ("static_alloc", static), ("static_shape", static)]  # fmt: skip
-        self._call = mx.nd.CachedOp(lowered.symbol, flags)
-        self._own = [arrays[name] for name in names]
-        self.arrays: Sequence[NDArray] = () if static else self._own
-
-    def __call__(
-        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
-    ) -> Sequence[NDArray]:
-        place = list(results) if self.arrays and results else None
-        found = self._call(*(arrays or self._own), out=place)
-        return found if isinstance(found, list) else [found]
-
-
-class _Bound:
-    """Runs as ``Symbol.bind`` and the Module API do."""
-
-    arrays: Sequence[NDArray] = ()
-
-    def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray]) -> None:
-        symbol = lowered.symbol
-        self._executor = symbol.bind(
-            mx.cpu(),
-            args={name: arrays[name] for name in symbol.list_arguments()},
-            aux_states={name: arrays[name] for name in symbol.list_auxiliary_states()},
-            grad_req="null",
-        )
-
-    def __call__(
-        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
-    ) -> Sequence[NDArray]:
-        return self._executor.forward(is_train=False)  # type: ignore[no-any-return]
 
 
 class _After:
@@ -312,13 +243,6 @@ class _Followed:
             result.wait_to_read()
         self._then()
         return found
-
-
-_EXECUTORS: dict[str, Prepare] = {
-    "cachedop": partial(_CachedOp, static=False),
-    "static": partial(_CachedOp, static=True),
-    "symbol": _Bound,
-}
 
 
 def _laid_out(array: NDArray, layout: str) -> NDArray:
