@@ -32,6 +32,19 @@ def test_a_map_in_another_layout_has_the_same_values(shape, layout):
     assert layout_of_result(shape, added) == layout
 
 
+@pytest.mark.parametrize("channels", [8, 16])
+def test_one_block_of_all_channels_lies_in_memory_as_the_last_axis_does(channels):
+    values = np.random.default_rng(1).standard_normal((1, channels, 128, 128), np.float32)
+    for layout in (LAST, blocks_of(channels)):
+        array = laid_out(mx.nd.array(values), layout)
+        assert (array.asnumpy() == values).all()
+
+        def added(out, array=array):
+            mx.nd.elemwise_add(array, array, out=out)
+
+        assert layout_of_result(values.shape, added) in (LAST, blocks_of(channels))
+
+
 def test_an_impossible_layout_is_named():
     with pytest.raises(BackendError, match="aBcd5b"):
         laid_out(mx.nd.ones((1, 16, 4, 4)), blocks_of(5))

@@ -79,10 +79,17 @@ def _recipe(shape: Shape, layout: str) -> tuple[int, int]:
     channels = shape[1]
     # Groups of just a block are nearly always it.
     groups = (*(channels // size for size in _BLOCKS if layout == blocks_of(size)), *_GROUPS)
-    for kernel, number in product(_KERNELS, (*groups, channels)):
-        if number and channels % number == 0 and _left_by(shape, number, kernel) == layout:
-            return number, kernel
+    for wanted in (layout, *_same_order(channels, layout)):
+        for kernel, number in product(_KERNELS, (*groups, channels)):
+            if number and channels % number == 0 and _left_by(shape, number, kernel) == wanted:
+                return number, kernel
     raise BackendError(f"MXNet: no convolution found that leaves {shape} in the layout {layout}")
+
+
+def _same_order(channels: int, layout: str) -> tuple[str, ...]:
+    """What lies in memory just like a layout: all channels in one block, or along the last axis."""
+    both = (LAST, blocks_of(channels))
+    return both if channels in _BLOCKS and layout in both else ()
 
 
 @cache
