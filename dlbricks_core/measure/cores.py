@@ -75,6 +75,7 @@ class Cores:
         self._begin = clock()
         self._next_s = -math.inf
         self._least, self._most = math.inf, 0.0
+        self._refused = ""
         self.checks = self.apart = 0
         self.waited_s = 0.0
 
@@ -95,10 +96,17 @@ class Cores:
     def gather(self) -> None:
         """Waits until the cores are near each other; gives up where that does not help.
 
-        Looks no more often than costs a hundredth of the time.
+        Looks no more often than costs a hundredth of the time, and no more at all where the
+        system does not let it.
         """
         if self._distance is None or self._clock() < self._next_s:
             return
+        try:
+            self._look()
+        except OSError as error:
+            self._distance, self._refused = None, error.strerror or str(error)
+
+    def _look(self) -> None:
         begin = self._clock()
         while not self.checks and self._clock() < begin + _FIRST_S:
             self._is_apart_after_rest()  # to know what near is
@@ -114,6 +122,11 @@ class Cores:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What may have disturbed a measurement."""
+        if self._refused:
+            return (
+                "whether the hypervisor had virtual CPUs on cores far from each other is not known:"
+                f" the system does not let a thread choose its CPU ({self._refused})",
+            )
         if self.apart <= MAX_APART * self.checks:
             return ()
         share, factor = self.apart / self.checks, self._most / self._least

@@ -44,7 +44,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="interleaved",
-            identity="interleaved/7",
+            identity="interleaved/8",
             runs=None,
             interleaved=True,
             touch=True,

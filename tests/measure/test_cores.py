@@ -67,6 +67,21 @@ def test_what_was_never_near_is_not_waited_for():
     assert (cores.checks, cores.apart, cores.waited_s, cores.warnings) == (100, 0, 0, ())
 
 
+def test_a_system_that_lets_nobody_look_is_named():
+    looks = []
+
+    def refused():
+        looks.append(1)
+        raise PermissionError(1, "Operation not permitted")
+
+    cores = Cores(refused)
+    cores.gather()
+    cores.gather()
+    assert (len(looks), cores.checks, cores.apart) == (1, 0, 0)
+    (warning,) = cores.warnings
+    assert "Operation not permitted" in warning
+
+
 def test_looking_takes_a_hundredth_of_the_time():
     host = Host()
     cores = host.cores()

@@ -214,7 +214,7 @@ def test_its_worker_keeps_memory(bench):
 
 
 @pytest.mark.parametrize(
-    ("primed", "cache", "copies"), [(True, 65, 1), (True, 64, 0), (False, 65, 0)]
+    ("primed", "cache", "copies"), [(True, 17, 1), (True, 16, 0), (False, 17, 0)]
 )
 def test_the_copy_that_a_network_is_primed_by_counts_too(
     faulty, monkeypatch, primed, cache, copies

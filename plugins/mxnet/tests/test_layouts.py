@@ -74,33 +74,44 @@ def between_convolutions():
     convolution, gelu, again = models["Gelu"].layers
     gelu = replace(gelu, attributes={"approximate": "tanh"})
     models["Gelu by tanh"] = replace(models["Gelu"], layers=(convolution, gelu, again))
-    return {name: MxnetBackend().executed(model, SETTINGS, 0) for name, model in models.items()}
+    return [(name, MxnetBackend().executed(model, SETTINGS, 0)) for name, model in models.items()]
 
 
-def run_between_marks():
-    """Runs these models; what oneDNN says of each run stands between two marks."""
+def run_between_marks(models):
+    """Runs models twice; what oneDNN says of each second run stands between two marks."""
     timer = MxnetBackend().timer(SETTINGS)
-    for name, model in between_convolutions().items():
+    for name, model in models:
         loaded = timer.load(materialize(model))
-        for _ in range(2):
-            print("=" + name, flush=True)
+        for mark in ("first", name):  # weights are put in order in the first
+            print("=" + mark, flush=True)
             timer.run(loaded)
             timer.synchronize(loaded)
             print("=", flush=True)
 
 
-def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
+def said_by_onednn(models):
+    """What oneDNN says of the models that a function of this module makes, with their names.
+
+    It has to know from the start of its process that it is to say something.
+    """
+    run = f"import test_layouts as t; t.run_between_marks(t.{models.__name__}())"
     done = subprocess.run(
-        [sys.executable, "-c", "import test_layouts; test_layouts.run_between_marks()"],
+        [sys.executable, "-c", run],
         env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
         check=True,
         capture_output=True,
         text=True,
     )
-    parts = (part.partition("\n") for part in done.stdout.split("="))
-    models = between_convolutions()
-    ran = {name: text for name, _, text in parts if name in models}  # the second time, reordered
-    between = {name: text.split(",convolution,") for name, text in ran.items()}
+    marked = (part.partition("\n") for part in done.stdout.split("=")[1::2])
+    return [(name, text) for name, _, text in marked if name != "first"]
+
+
+def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
+    models = dict(between_convolutions())
+    between = {
+        name: text.split(",convolution,") for name, text in said_by_onednn(between_convolutions)
+    }
+    assert between.keys() == models.keys()
     assert all(len(texts) == 3 for texts in between.values())
     keeping = {name for name, texts in between.items() if ",reorder," not in texts[1]}
     assert keeping == {name for name in models if models[name].tensors["t1"].layout != PLAIN}
@@ -165,6 +176,27 @@ def test_what_joins_layouts_writes_one_of_them(operator, others, left, expected)
     assert found.tensors["y"].layout == found.tensors["z"].layout == expected
 
 
+@pytest.mark.parametrize("kept", ["input", "output"])
+def test_a_sum_does_not_take_the_place_of_what_is_not_its_own(kept):
+    """The caller's inputs and outputs stay where they are."""
+    convolution, add = Layer("Conv", ("x", "w"), ("b",)), Layer("Add", ("a", "b"), ("y",))
+    before = () if kept == "input" else (Layer("Conv", ("x", "w"), ("a",)),)
+    tensors = dict.fromkeys(["x", "a", "b", "y"], MAP) | {
+        "w": TensorSpec("float32", (16, 16, 1, 1))
+    }
+    model = Model(
+        "sum",
+        (*before, convolution, add),
+        ("x", "a") if kept == "input" else ("x",),
+        ("y",) if kept == "input" else ("y", "a"),
+        tensors,
+        frozenset("w"),
+    )
+    left = {"a": blocks_of(4), "b": LAST}
+    found = with_layouts(model, lambda model, index: left[model.layers[index].outputs[0]])
+    assert found.tensors["y"].layout == LAST
+
+
 def test_a_map_of_one_pixel_is_plain():
     model = chain("Conv", "GlobalAveragePool", "Relu")
     one = TensorSpec("float32", (1, 16, 1, 1))
@@ -180,35 +212,19 @@ def kernels(text):
     return [each for each in ran if not each[2].endswith("1x1")]
 
 
-def run_model_and_bricks():
-    """Runs a network and its bricks, each twice, the second time between marks."""
-    timer = MxnetBackend().timer(SETTINGS)
+def model_and_bricks():
+    """A network, and its bricks in order."""
     model = normalize(LightModels().load("light_shufflenet"))
     executed = {0: MxnetBackend().executed(model, SETTINGS, 0)}
     bricks = BrickSet.of([model], 128, "segments", executed)
     parts = [bricks.bricks[each.signature].model for each in bricks.models[0].occurrences]
-    for name, each in [("whole", model), *(("brick", part) for part in parts)]:
-        loaded = timer.load(materialize(each))
-        for mark in ("first", name):
-            print("=" + mark, flush=True)
-            timer.run(loaded)
-            timer.synchronize(loaded)
-            print("=", flush=True)
+    return [("whole", model), *(("brick", part) for part in parts)]
 
 
 def test_bricks_run_the_kernels_of_the_model_on_the_layouts_of_the_model():
-    done = subprocess.run(
-        [sys.executable, "-c", "import test_layouts; test_layouts.run_model_and_bricks()"],
-        env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    parts = [part.partition("\n") for part in done.stdout.split("=")]
-    whole = [kernel for name, _, text in parts if name == "whole" for kernel in kernels(text)]
-    bricks = [kernel for name, _, text in parts if name == "brick" for kernel in kernels(text)]
-    assert len(whole) > 100
-    assert bricks == whole
+    (_, whole), *bricks = said_by_onednn(model_and_bricks)
+    assert len(kernels(whole)) > 100
+    assert [kernel for _, text in bricks for kernel in kernels(text)] == kernels(whole)
 
 
 def test_blocks_are_traced_back_to_a_convolution():

@@ -157,6 +157,8 @@ def layout_of_result(shape: Shape, compute: Callable[[NDArray], object]) -> str:
         return PLAIN
     if found < shape[1]:
         return blocks_of(found)
+    if found not in _BLOCKS:
+        return LAST
     # All channels in one block, or along the last axis, which oneDNN tells apart: a sum is laid
     # out as the first of its inputs that is in blocks, or in plain order.
     memory, total = _looked_into(shape)

@@ -26,7 +26,7 @@ def blocks_of(channels: int) -> str:
 _BLOCK = 8
 _RANKS_WITH_BLOCKS = (4, 5)
 
-#: Whatever they read, oneDNN writes their results in blocks of channels.
+#: Whatever they read, oneDNN writes their results in a layout that it chooses.
 _BLOCKING = frozenset({"Conv", "ConvTranspose"})
 #: oneDNN computes them on blocks as they come. MXNet 1.9.1 has no such kernel for anything
 #: else that is lowered here, and puts the elements back into plain order first.

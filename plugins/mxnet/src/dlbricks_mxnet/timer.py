@@ -26,9 +26,6 @@ mx = import_mxnet()
 NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 
 
-_LARGE_WEIGHTS = 32_000_000
-"""Bytes from which on a network's weights push each other out of the caches."""
-
 _COLUMNS = 1024
 """Of the matrix that is read to displace a network."""
 
@@ -77,16 +74,13 @@ class MxnetTimer(CpuTimer[Loaded]):
         """Loads it to read the very inputs of the other, which its runs keep in the caches.
 
         By default the other runs first each time: what MXNet keeps of a network besides its
-        weights is large, and as warm in a model that runs again and again. It alone runs if its
-        weights are large.
+        weights is large, and as warm in a model that runs again and again. It runs on the copy's
+        weights then, so that its own stay out of all caches.
 
-        A brick runs on the copy's weights then, so that its own stay out of all caches, and other
-        memory takes the place of what it leaves in the cores' own. Its copy leaves its results
-        where the timed run will: in a model that memory is warm, for the last layer often reads it.
-        Of a brick of large weights, as much is displaced as a largest cache may hold of them.
+        Of a brick, other memory then takes the place of what it leaves in the cores' own. Its copy
+        leaves its results where the timed run will: in a model that memory is warm, for the last
+        layer often reads it.
         """
-        if self._both and network.model.weight_bytes >= _LARGE_WEIGHTS:
-            return self._itself(loaded) if self._displaced and near else loaded
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
         held = {name: _place(value) for name, value in lowered.arrays.items()}
@@ -94,15 +88,10 @@ class MxnetTimer(CpuTimer[Loaded]):
         loaded.copied = True
         if self._displaced and near:
             loaded.place = loaded.start()
-            start = _After(loaded, start, partial(self._displace, near))
+            start = _Primed(loaded, start, partial(self._displace, near))
         elif self._both:
-            start = _After(loaded, start)
+            start = _Primed(loaded, start)
         return Loaded(network.model, _without_arrays(lowered), start, loaded.inputs)
-
-    def _itself(self, loaded: Loaded) -> Loaded:
-        """Runs the network itself, and then takes what it leaves out of all caches."""
-        start = _Followed(loaded, partial(self._displace, _LARGE_WEIGHTS))
-        return Loaded(loaded.model, loaded.lowered, start, loaded.inputs)
 
     def _displace(self, nbytes: int) -> None:
         """Multiplies by a matrix of that size, on all threads; nothing large is written."""
@@ -195,21 +184,20 @@ def _without_arrays(lowered: Lowered) -> Lowered:
     return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
 
 
-class _After:
-    """Runs a network after another.
+class _Primed:
+    """Runs a network to its end, and then its copy; both on the copy's weights, if they can.
 
     Args:
-        first: Runs to its end before.
-        then: What it is about.
-        between: Runs in between. Given, both leave their results in one place, and the first reads
-            what the second does, if it can.
+        first: The network.
+        then: The copy, which leaves its results where the network is to leave them.
+        between: Runs in between.
     """
 
     def __init__(
         self, first: Loaded, then: Start, between: Callable[[], None] | None = None
     ) -> None:
         self._first, self._then, self._between = first, then, between
-        self._read = then.arrays if between and first.start.arrays else ()
+        self._read = then.arrays if first.start.arrays else ()
         self.arrays = then.arrays
 
     def __call__(
@@ -220,29 +208,6 @@ class _After:
         if self._between:
             self._between()
         return self._then(arrays, results or self._first.place)
-
-
-class _Followed:
-    """Runs a network, and something after it.
-
-    Args:
-        first: The network.
-        then: Runs when its results are there.
-    """
-
-    arrays: Sequence[NDArray] = ()
-
-    def __init__(self, first: Loaded, then: Callable[[], None]) -> None:
-        self._first, self._then = first, then
-
-    def __call__(
-        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
-    ) -> Sequence[NDArray]:
-        found = self._first.start()
-        for result in found:
-            result.wait_to_read()
-        self._then()
-        return found
 
 
 def _laid_out(array: NDArray, layout: str) -> NDArray:
