@@ -1,6 +1,7 @@
 """In which layout feature maps reach the layers of a model."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -203,6 +204,27 @@ def test_a_map_of_one_pixel_is_plain():
     model = replace(model, tensors={**model.tensors, "t1": one, "t2": one})
     found = with_layouts(model, lambda *_: LAST)
     assert [found.tensors[f"t{i}"].layout for i in range(3)] == [LAST, PLAIN, PLAIN]
+
+
+def convolutions():
+    """Convolutions, as executed, of few channels: one block, or along the last axis."""
+    models = []
+    for channels in (8, 16, 24):
+        data, weight = (1, channels, 9, 9), (channels, channels, 1, 1)
+        tensors = dict.fromkeys(("x", "t0"), TensorSpec("float32", data))
+        tensors["w"] = TensorSpec("float32", weight)
+        model = replace(chain("Conv"), tensors=tensors)
+        models.append((str(channels), MxnetBackend().executed(model, SETTINGS, 0)))
+    return models
+
+
+def test_what_a_convolution_is_found_to_leave_is_what_onednn_says():
+    said = {
+        name: re.findall(r",convolution,.* dst_f32::blocked:(\w+):", text)
+        for name, text in said_by_onednn(convolutions)
+    }
+    found = {name: model.tensors["t0"].layout for name, model in convolutions()}
+    assert said == {name: ["abcd" if n == PLAIN else n] for name, n in found.items()}
 
 
 def kernels(text):
