@@ -19,9 +19,6 @@ _SHAPING = ("kernel_shape", "strides", "dilations", "direction")
 _LEFT_OUT = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 """What the standard says of attributes that layers made by a framework may lack."""
 
-_COMPUTES = 0.7
-"""Share of operations in the logarithm of a latency; the rest is memory's."""
-
 
 @dataclass(frozen=True)
 class Volume:
@@ -41,10 +38,13 @@ class Volume:
         flops = sum(_flops(model, layer) for layer in model.layers)
         return cls(max(flops, 1), max(sum(spec.nbytes for spec in model.tensors.values()), 1))
 
-    @property
-    def expected(self) -> float:
-        """Of time, in arbitrary units: between what computing takes and what moving takes."""
-        return float(self.flops**_COMPUTES * self.nbytes ** (1 - _COMPUTES))
+    def expected(self, share: float) -> float:
+        """Of time, in arbitrary units: between what computing takes and what moving takes.
+
+        Args:
+            share: Of operations in the logarithm of a latency; the rest is memory's.
+        """
+        return float(self.flops**share * self.nbytes ** (1 - share))
 
     def distance(self, other: Volume) -> float:
         """How many times larger one is than the other, in that in which they differ most."""

@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": "Estimate models from their bricks and compare with the whole (default).",
     "estimate": "Compose estimates from stored measurements; runs nothing.",
     "evaluate": "Tell how far estimates are from measured latencies, model by model.",
+    "calibrate": "Fit a composer's few numbers to this system.",
     "study": "Show what the DLBricks paper shows, for any models, in a report.",
     "explain": "Show where an estimate deviates, beside the backend's own profile.",
     "compare": "Time the same bricks on several frameworks, side by side.",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 
 from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.compose.fitting import Observed, fitted_deviation
 from dlbricks_core.measure.latency import RESAMPLES, Latency, interval
 from dlbricks_core.measure.statistics import FloatArray
 
@@ -49,7 +53,9 @@ class Composer(ABC):
     executed: bool = False
     #: Standard deviation of the relative error that composing itself makes, as found on the
     #: development corpus (docs/measurement.md); 0 where intervals hold the scatter alone.
-    error: float = 0.0
+    composing_error: float = 0.0
+    #: Attributes that ``dlbricks calibrate`` fits to one system, and what each is, for people.
+    fitted: Mapping[str, str] = MappingProxyType({})
     #: Whether bricks on weights that the model has just read are timed apart from the same bricks
     #: on others.
     rereading: bool = False
@@ -81,6 +87,19 @@ class Composer(ABC):
         """Latencies of all bricks that can be told from those that were timed."""
         return latencies
 
+    def fit(self, observed: Observed) -> Mapping[str, float]:
+        """Values of what can be fitted, by name."""
+        if "composing_error" not in self.fitted:
+            return {}
+        return {"composing_error": fitted_deviation(self.composing_error, observed.deviations)}
+
+    def calibrated(self, values: Mapping[str, float]) -> Self:
+        """The same composer with fitted values; names that it has no use for are left out."""
+        other = copy(self)
+        for name in self.fitted.keys() & values.keys():
+            setattr(other, name, values[name])
+        return other
+
     def compose(self, cut: CutModel, latencies: Mapping[str, Latency]) -> Estimate:
         """Estimates a model from what was measured.
 
@@ -107,7 +126,7 @@ class Composer(ABC):
             call + np.broadcast_to(self.total(cut, {**costs, **absent}), RESAMPLES)
             for costs in (points, spread, plausible)
         )
-        off = 1 + self.error * np.random.default_rng(0).standard_normal(RESAMPLES)
+        off = 1 + self.composing_error * np.random.default_rng(0).standard_normal(RESAMPLES)
         return Estimate(float(ms[0]), interval(replicates * off), missing, interval(scatter))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from dlbricks_core.compose.sequential import Sequential
 
 
@@ -17,5 +20,8 @@ class Segmented(Sequential):
     executed = True
     strategy = "segments"
     granularity = 128
-    error = 0.03
     rereading = True
+    composing_error = 0.03
+    fitted: Mapping[str, str] = MappingProxyType(
+        {"composing_error": "standard deviation of what an estimate is off by"}
+    )

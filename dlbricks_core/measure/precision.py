@@ -30,7 +30,7 @@ FEWEST = 6
 MOST = 200
 """Rounds at the most: a network that is noisier than that is not for waiting."""
 
-_Z = NormalDist().inv_cdf(0.95)
+NORMAL_HALF_WIDTH = NormalDist().inv_cdf(0.95)
 """Half-width of a normal distribution's 90% interval, in standard deviations."""
 
 STEP_MS = 1.0
@@ -139,7 +139,8 @@ class Demand:
             for key, count in self.counts.items()
             if key in spreads
         )
-        return _relative(_Z * math.sqrt(FASTER_HALF_VARIANCE * variance), self.total_ms(spreads))
+        deviation_ms = math.sqrt(FASTER_HALF_VARIANCE * variance)
+        return _relative(NORMAL_HALF_WIDTH * deviation_ms, self.total_ms(spreads))
 
     def allocation(self, spreads: Spreads, precision: float) -> dict[MeasurementKey, float]:
         """The cheapest numbers of samples that make the sum precise; not rounded.
@@ -160,7 +161,7 @@ class Demand:
             for key, count in self.counts.items()
             if key in spreads
         }
-        variance = (precision * self.total_ms(spreads) / _Z) ** 2
+        variance = (precision * self.total_ms(spreads) / NORMAL_HALF_WIDTH) ** 2
         common = FASTER_HALF_VARIANCE * sum(scatter * root for scatter, root in parts.values())
         return {
             key: _relative(common * scatter / root, variance)

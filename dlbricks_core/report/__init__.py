@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlbricks_core.report.analysis import analysis_data, print_analysis
+from dlbricks_core.report.calibration import fitting_data, print_fitting
 from dlbricks_core.report.comparison import comparison_data, print_comparison
 from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, write_text
 from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
@@ -30,6 +31,7 @@ __all__ = [
     "comparison_page",
     "evaluation_data",
     "evaluation_page",
+    "fitting_data",
     "inspect_data",
     "make_folder",
     "ms",
@@ -38,6 +40,7 @@ __all__ = [
     "print_comparison",
     "print_evaluation",
     "print_failures",
+    "print_fitting",
     "print_inspection",
     "print_run",
     "print_study",

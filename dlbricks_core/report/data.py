@@ -9,6 +9,7 @@ from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.store import Calibration
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
@@ -66,6 +67,7 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
+        "calibration": calibration_data(result.calibration),
         "warnings": list(result.outcome.warnings),
         "notes": list(result.outcome.notes),
         "failures": [{"where": f.where, "reason": f.reason} for f in result.failures],
@@ -84,6 +86,15 @@ def backend_data(context: Context) -> dict[str, Any]:
         "version": context.version,
         "settings": dict(context.settings.options),
     }
+
+
+def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
+    """Fitted numbers and what they rest on; ``None`` where a composer's own count."""
+    if calibration is None:
+        return None
+    key = calibration.key
+    cut = {"composer": key.composer, "split": key.strategy, "granularity": key.granularity}
+    return {**cut, **calibration.to_dict()}
 
 
 def totals(bricks: BrickSet) -> dict[str, int]:

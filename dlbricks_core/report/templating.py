@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dlbricks_core import __version__
 from dlbricks_core.report.tables import ms
+from dlbricks_core.report.terminal import calibrated_with
 from dlbricks_core.workflows import LoadOptions, RunResult
 
 
@@ -46,6 +47,7 @@ def page(
         context=run.context,
         run_options=run.options,
         cut_options=run.cut_options,
+        calibrated=calibrated_with(run.calibration) if run.calibration else "",
         given=_given(load) if load else "",
         **values,
     )

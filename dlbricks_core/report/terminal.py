@@ -11,6 +11,7 @@ from rich.table import Table
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.report.tables import ms, table
+from dlbricks_core.store import Calibration
 from dlbricks_core.workflows import Failure, ModelResult, RunResult
 
 _ALIKE_SHOWN = 3
@@ -71,6 +72,15 @@ def print_head(console: Console, result: RunResult, cuts: str = "") -> None:
     )
     where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
     console.print(f"[dim]{escape(context.system.describe())}{where}[/]")
+    if result.calibration:
+        console.print(f"[dim]Calibrated {calibrated_with(result.calibration)}[/]")
+
+
+def calibrated_with(calibration: Calibration) -> str:
+    """When a composer's numbers were fitted, on how many networks, and to what."""
+    values = ", ".join(f"{name} {value:.3f}" for name, value in calibration.values.items())
+    networks = _count(len(calibration.models), "network")
+    return f"on {calibration.taken_at:%Y-%m-%d} with {networks}: {values}"
 
 
 def _models(models: Sequence[ModelResult]) -> Table:

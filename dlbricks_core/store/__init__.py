@@ -1,5 +1,6 @@
 """The result database and the records that it keeps."""
 
+from dlbricks_core.store.calibration import Calibration, CalibrationKey, CalibrationModel
 from dlbricks_core.store.portable import export_measurements, import_measurements
 from dlbricks_core.store.records import (
     Kind,
@@ -11,6 +12,9 @@ from dlbricks_core.store.records import (
 from dlbricks_core.store.store import ResultStore, StoreInfo
 
 __all__ = [
+    "Calibration",
+    "CalibrationKey",
+    "CalibrationModel",
     "Kind",
     "Measurement",
     "MeasurementKey",

@@ -17,7 +17,7 @@ from sqlalchemy import (
 #: Marks a SQLite file as ours (``PRAGMA application_id``), so that no other is touched.
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0002"
+HEAD = "0003"
 
 KEY_COLUMNS = (
     "signature",
@@ -70,4 +70,12 @@ sample_sets = Table(
     Column("spent_s", Float),
     Column("loading_s", Float),
     UniqueConstraint("measurement_id", "session", "round", name="sample_set_key"),
+)
+
+# Few, and only ever looked up by all of the key, which is its canonical JSON.
+calibrations = Table(
+    "calibrations",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("found", JSON, nullable=False),
 )

@@ -13,8 +13,15 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
 
 from dlbricks_core.store import database
+from dlbricks_core.store.calibration import Calibration, CalibrationKey
 from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
-from dlbricks_core.store.schema import KEY_COLUMNS, measurements, sample_sets, systems
+from dlbricks_core.store.schema import (
+    KEY_COLUMNS,
+    calibrations,
+    measurements,
+    sample_sets,
+    systems,
+)
 
 #: Keys (or rows) a query; SQLite limits the variables of a statement.
 BATCH = 500
@@ -142,6 +149,26 @@ class ResultStore:
         with self._reading() as connection:
             query = select(systems).order_by(systems.c.fingerprint)
             return {row.fingerprint: row.facts for row in connection.execute(query)}
+
+    def keep_calibration(self, calibration: Calibration) -> None:
+        """Keeps fitted numbers, in place of those that it had for the same."""
+        key = calibration.key.text
+        with self._writing() as connection:
+            connection.execute(delete(calibrations).where(calibrations.c.key == key))
+            connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
+
+    def calibration(self, key: CalibrationKey) -> Calibration | None:
+        """The fitted numbers that there are for this."""
+        with self._reading() as connection:
+            same = calibrations.c.key == key.text
+            found = connection.scalar(select(calibrations.c.found).where(same))
+        return None if found is None else Calibration.from_dict(key, found)
+
+    def forget_calibration(self, key: CalibrationKey) -> bool:
+        """Removes them; tells whether there were any."""
+        with self._writing() as connection:
+            same = calibrations.c.key == key.text
+            return bool(connection.execute(delete(calibrations).where(same)).rowcount)
 
     def merge(self, others: Iterable[Measurement]) -> int:
         """Adds measurements made elsewhere; what is already there stays as it is.

@@ -1,6 +1,7 @@
 """What users do, from loading models to results; one module a job."""
 
 from dlbricks_core.workflows.bench import bench
+from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import (
     BrickComparison,
     Comparison,
@@ -39,6 +40,7 @@ __all__ = [
     "CutOptions",
     "Evaluation",
     "Failure",
+    "Fitting",
     "Folder",
     "Lacking",
     "LayerLatencies",
@@ -57,9 +59,11 @@ __all__ = [
     "Verdict",
     "VerifyOptions",
     "bench",
+    "calibrate",
     "compare",
     "estimate",
     "evaluate",
+    "forget_calibration",
     "generate",
     "layer_latencies",
     "load_models",

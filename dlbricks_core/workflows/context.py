@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from dlbricks_core.backends import Backend, BackendSettings
 from dlbricks_core.errors import DLBricksError
@@ -12,7 +13,7 @@ from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.measure.system import System, current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
-from dlbricks_core.store import Kind, MeasurementKey, canonical_json
+from dlbricks_core.store import CalibrationKey, Kind, MeasurementKey, canonical_json
 
 
 @dataclass(frozen=True)
@@ -165,16 +166,29 @@ class Context:
             signature: Of the brick or the whole model.
             kind: Which of the two it is.
         """
-        return MeasurementKey(
-            signature=signature,
-            kind=kind,
-            backend=self.backend.name,
-            backend_version=self.version,
-            settings=canonical_json(self.settings.options),
-            system=self.fingerprint,
-            threads=self.settings.threads,
-            protocol=self.protocol.identity,
-        )
+        return MeasurementKey(signature=signature, kind=kind, **self._identity)
+
+    def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
+        """Where numbers are kept that were fitted to such measurements.
+
+        Args:
+            composer: Name of the composer.
+            strategy: Name of the split strategy.
+            granularity: The most layers that a brick may hold.
+        """
+        return CalibrationKey(composer, strategy, granularity, **self._identity)
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """What all measurements have in common."""
+        return {
+            "backend": self.backend.name,
+            "backend_version": self.version,
+            "settings": canonical_json(self.settings.options),
+            "system": self.fingerprint,
+            "threads": self.settings.threads,
+            "protocol": self.protocol.identity,
+        }
 
 
 def _chosen(backend: Backend, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -84,7 +84,8 @@ def _estimate(
     outcome.notes = shortfalls(
         context, brickset.models, outcome.measurements.values(), "as far as the store goes"
     )
-    return assemble(context, options, cut_options, brickset, outcome)
+    calibration = store.calibration(cut_options.calibration_key(context))
+    return assemble(context, options, cut_options, brickset, outcome, calibration)
 
 
 def _fingerprint(store: ResultStore, start: str) -> str:

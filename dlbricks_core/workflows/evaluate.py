@@ -11,7 +11,7 @@ import numpy as np
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.precision import PRECISION
-from dlbricks_core.store import Measurement, ResultStore
+from dlbricks_core.store import Calibration, Measurement, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups, relative_half_width
 from dlbricks_core.workflows.cutting import cut_models
@@ -45,12 +45,37 @@ def evaluate(
             for the one that is measured to.
     """
     context = Context.of(options)
-    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
+    cut = cut_models(models, cut_options, context, options, observer)
+    calibration = store.calibration(cut_options.calibration_key(context))
+    return evaluate_bricks(
+        *cut, cut_options, context, options, store, observer, precision, calibration
+    )
+
+
+def evaluate_bricks(
+    brickset: BrickSet,
+    cutting_s: float,
+    cut_options: CutOptions,
+    context: Context,
+    options: MeasureOptions,
+    store: ResultStore,
+    observer: Observer,
+    precision: float | None = None,
+    calibration: Calibration | None = None,
+) -> Evaluation:
+    """The same for models that are cut already; arguments as for :func:`run_bricks`."""
     if not options.force and not _timed_together(brickset, context, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
         options = replace(options, force=True)
     result = run_bricks(
-        brickset, cut_options, context, options, store, observer, cutting_s=cutting_s
+        brickset,
+        cut_options,
+        context,
+        options,
+        store,
+        observer,
+        cutting_s=cutting_s,
+        calibration=calibration,
     )
     return Evaluation.of(result, precision or context.precision or PRECISION)
 

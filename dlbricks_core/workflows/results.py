@@ -12,12 +12,14 @@ from dlbricks_core.measure.latency import Inferred, Latency, interval
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.measure.statistics import median, warnings_for
 from dlbricks_core.plugins import find
-from dlbricks_core.store import Measurement
+from dlbricks_core.store import Calibration, CalibrationKey, Measurement
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
 
 _NATIVE_TOLERANCE = 0.03
 """Relative difference to the framework's own form from which on it is worth a note."""
+
+_CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class CutOptions:
             composer = PAPER_COMPOSER if asked else DEFAULT_COMPOSER
         found = find_composer(composer)
         return cls(granularity or found.granularity, strategy or found.strategy, composer)
+
+    def calibration_key(self, context: Context) -> CalibrationKey:
+        """Where numbers are kept that were fitted for this."""
+        return context.calibration_key(self.composer, self.strategy, self.granularity)
 
 
 DEFAULT_COMPOSER = "segmented"
@@ -169,7 +175,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Everything that a run found out."""
+    """Everything that a run found out.
+
+    Attributes:
+        context: What its measurements are identified by.
+        options: How it measured.
+        cut_options: How models were cut and composed.
+        brickset: The bricks.
+        models: In the order in which they were given.
+        bricks: In order of first occurrence.
+        benchmarking: What it saves; ``None`` if no model has both figures.
+        outcome: What came of measuring.
+        calibration: What the composer's numbers were fitted on; ``None`` for its own.
+    """
 
     context: Context
     options: MeasureOptions
@@ -179,6 +197,7 @@ class RunResult:
     bricks: Sequence[BrickResult]
     benchmarking: Benchmarking | None
     outcome: Outcome
+    calibration: Calibration | None = None
 
     @cached_property
     def timed(self) -> Mapping[str, str]:
@@ -235,9 +254,21 @@ def assemble(
     cut_options: CutOptions,
     brickset: BrickSet,
     outcome: Outcome,
+    calibration: Calibration | None = None,
 ) -> RunResult:
-    """Composes estimates and collects what belongs to each model and brick."""
+    """Composes estimates and collects what belongs to each model and brick.
+
+    Args:
+        context: What the measurements are identified by.
+        options: How they were made.
+        cut_options: How models were cut, and how they are composed.
+        brickset: The models and their bricks.
+        outcome: What came of measuring.
+        calibration: Fitted numbers for the composer; ``None`` for its own.
+    """
     composer = find_composer(cut_options.composer)
+    calibrated = composer.calibrated(calibration.values) if calibration else composer
+    seen = calibration.signatures if calibration else frozenset()
     counts: dict[str, int] = {}
     for cut in brickset.models:
         for signature, count in cut.counts.items():
@@ -247,12 +278,18 @@ def assemble(
         for signature in brickset.bricks
         if (key := context.key(signature, "brick")) in outcome.measurements
     }
-    latencies = composer.complete(brickset.bricks, timed)
+    latencies = calibrated.complete(brickset.bricks, timed)
     bricks = [
         _brick_result(brick, counts.get(signature, 1), latencies.get(signature), context, outcome)
         for signature, brick in brickset.bricks.items()
     ]
-    models = [_model_result(cut, composer, latencies, context, outcome) for cut in brickset.models]
+    models = [
+        # What was measured of a whole model must not come back to it by way of a calibration.
+        _model_result(cut, composer, latencies, context, outcome, _CALIBRATED_ON)
+        if cut.whole.signature in seen
+        else _model_result(cut, calibrated, latencies, context, outcome)
+        for cut in brickset.models
+    ]
     return RunResult(
         context=context,
         options=options,
@@ -262,6 +299,7 @@ def assemble(
         bricks=bricks,
         benchmarking=_benchmarking(models, latencies),
         outcome=outcome,
+        calibration=calibration,
     )
 
 
@@ -285,6 +323,7 @@ def _model_result(
     latencies: Mapping[str, Latency],
     context: Context,
     outcome: Outcome,
+    notes: tuple[str, ...] = (),
 ) -> ModelResult:
     keys = {
         signature: context.key(_timed(signature, latencies), "brick") for signature in cut.counts
@@ -311,7 +350,12 @@ def _model_result(
         # Where a brick is missing, the whole model fails for the same reason.
         failure="" if reasons else outcome.failures.get(whole, ""),
         native=native,
-        notes=(*cut.notes, *_session_notes(measurement, bricks), *_native_notes(measured, native)),
+        notes=(
+            *cut.notes,
+            *notes,
+            *_session_notes(measurement, bricks),
+            *_native_notes(measured, native),
+        ),
     )
 
 

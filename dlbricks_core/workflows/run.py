@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
-from dlbricks_core.store import ResultStore
+from dlbricks_core.store import Calibration, ResultStore
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import measure
@@ -45,6 +45,7 @@ def run(
         observer,
         end_to_end=end_to_end,
         cutting_s=cutting_s,
+        calibration=store.calibration(cut_options.calibration_key(context)),
     )
 
 
@@ -58,9 +59,22 @@ def run_bricks(
     *,
     end_to_end: bool = True,
     cutting_s: float = 0.0,
+    calibration: Calibration | None = None,
 ) -> RunResult:
-    """The same for models that are cut already, which took the backend so many seconds."""
+    """The same for models that are cut already.
+
+    Args:
+        brickset: The models and their bricks.
+        cut_options: How they were cut, and how to compose.
+        context: What measurements are identified by.
+        options: How to measure.
+        store: Where measurements are kept.
+        observer: Told of progress.
+        end_to_end: Whether to time the whole models as well, to compare.
+        cutting_s: Seconds that cutting took the backend.
+        calibration: Fitted numbers for the composer; ``None`` for its own.
+    """
     targets = run_targets(brickset, end_to_end=end_to_end, backend=context.backend)
     outcome = measure(targets, context, options, store, observer, brickset.models)
     outcome.effort.add_loading("brick", cutting_s)
-    return assemble(context, options, cut_options, brickset, outcome)
+    return assemble(context, options, cut_options, brickset, outcome, calibration)

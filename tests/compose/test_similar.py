@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose import Segmented, Similar
+from dlbricks_core.compose.fitting import Observed
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.protocols import PROTOCOLS
@@ -109,3 +110,51 @@ def test_every_brick_is_timed_or_close_to_one_that_is(sizes):
         one, other = found[name].model, found[told[name].like].model
         assert form(one) == form(other)
         assert Volume.of(one).distance(Volume.of(other)) <= Similar.farthest
+
+
+def timed_by(share, found, noise=0.0):
+    """Latencies that follow the rule with another share, as exactly as wanted."""
+    random = np.random.default_rng(2)
+    volumes = {name: Volume.of(brick.model) for name, brick in found.items()}
+    return {
+        name: latency(volume.expected(share) * 1e-7 * np.exp(random.normal(0, noise)) + 0.5,
+                      call_ms=0.5)
+        for name, volume in volumes.items()
+    }  # fmt: skip
+
+
+def convolutions():
+    sizes = [(i, o, s) for s in (7, 14, 28, 56) for i in (32, 48, 64) for o in (32, 64, 96)]
+    return bricks(**{str(size): conv(*size) for size in sizes})
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0])
+def test_how_bricks_follow_from_each_other_is_fitted(share):
+    found = convolutions()
+    fitted = Similar().fit(Observed([], found, timed_by(share, found)))
+    assert abs(fitted["computing_share"] - share) < 0.5 * abs(0.7 - share)
+    assert fitted["inference_error"] < 0.12
+    wild = Similar().fit(Observed([], found, timed_by(share, found, noise=0.5)))
+    assert wild["inference_error"] > 0.3
+    assert wild["composing_error"] == pytest.approx(Similar.composing_error)
+
+
+def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed():
+    found = convolutions()
+    truth = timed_by(0.4, found)
+    fitted = Similar().calibrated({"computing_share": 0.4, "inference_error": 0.01})
+    timed = fitted.to_time(found)
+    assert set(timed) == set(Similar().to_time(found)) < found.keys()
+    told = fitted.complete(found, {name: truth[name] for name in timed})
+    assert {n: each.ms for n, each in told.items()} == pytest.approx(
+        {n: each.ms for n, each in truth.items()}
+    )
+    own = Similar().complete(found, {name: truth[name] for name in timed})
+    inferred = next(iter(found.keys() - timed))
+    assert np.std(told[inferred].plausible) < 0.2 * np.std(own[inferred].plausible)
+
+
+def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to():
+    found = bricks(small=conv(32, 32), large=conv(32, 64))
+    lost = Observed([], found, {"small": latency(1.0, call_ms=1.0), "large": latency(3.0)})
+    assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)

@@ -1,5 +1,6 @@
 """Estimates against known truth: a backend whose operators cost what the test says."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, run
+from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, calibrate, context, run
+from dlbricks_core.workflows.cost import relative_half_width
 from dlbricks_core.workflows.evaluate import Evaluation
 
 CHAINS = (
@@ -150,3 +152,33 @@ def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic,
     # What else the machine does is not the timed region's own; it meets some of the runs.
     overhead = np.percentile(np.array(samples) - inside, 25)
     assert 0 < overhead < 0.01 * 0.1
+
+
+def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
+    synthetic, networks, tmp_path
+):
+    """What is fitted on them is known: errors of nothing, beside what was there before."""
+    *seen, other = networks(10)
+    cut = CutOptions.chosen(None, None, "similar")
+    options = MeasureOptions("synthetic", threads=1, runs=3)
+    with ResultStore.open(tmp_path / "calibrated.sqlite") as store:
+        before = run([*seen, other], cut, options, store, Observer())
+        fitting = calibrate(seen, cut, options, store, Observer())
+        after = run([*seen, other], cut, options, store, Observer())
+    values = fitting.calibration.values
+    assert len(before.brickset.spared) == 7  # of ten bricks of three forms
+    assert fitting.calibration.bricks == 9
+    assert values["composing_error"] == pytest.approx(0.03 * math.sqrt(10 / 19), rel=1e-3)
+    assert values["inference_error"] == pytest.approx(0.17 * math.sqrt(10 / 16), rel=1e-3)
+    assert values["computing_share"] == pytest.approx(0.7)  # both volumes say the same here
+    assert (before.calibration, after.calibration) == (None, fitting.calibration)
+    widths = [
+        [relative_half_width(model.estimate.interval_ms) for model in result.models]
+        for result in (before, after)
+    ]
+    assert widths[1][-1] < 0.85 * widths[0][-1]
+    timed = next(i for i, width in enumerate(widths[0]) if width < 0.1)
+    assert widths[1][timed] == widths[0][timed]  # a network of the calibration keeps its own
+    assert [model.estimate.ms for model in after.models] == pytest.approx(
+        [model.estimate.ms for model in before.models]
+    )

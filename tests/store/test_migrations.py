@@ -21,8 +21,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -42,9 +42,9 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process one of a later DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0003_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / "v0004_next.py").write_text(NEXT.format(last=last))
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0003")
+    monkeypatch.setattr(database, "HEAD", "0004")
 
 
 def query(path, statement):
@@ -73,7 +73,7 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeyp
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].samples_ms == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0003",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0004",)]
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):

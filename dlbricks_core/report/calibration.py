@@ -1,0 +1,58 @@
+"""A calibration as a table and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from dlbricks_core.report.data import calibration_data
+from dlbricks_core.report.evaluation import evaluation_data
+from dlbricks_core.report.tables import table
+from dlbricks_core.report.terminal import print_head, print_remarks
+from dlbricks_core.workflows import Fitting, LoadOptions
+
+
+def print_fitting(console: Console, fitting: Fitting) -> None:
+    """A table and remarks for a terminal of 80 columns."""
+    evaluation = fitting.evaluation
+    print_head(console, evaluation.result)
+    if evaluation.left_out:
+        names = ", ".join(each.name for each in evaluation.left_out)
+        console.print(f"[red]Left out:[/] {escape(names)}")
+    if fitting.calibration is None:
+        console.print("Nothing was fitted: no model has both an estimate and a latency.")
+    else:
+        shown = table("Number", "Own", "Fitted", "What it is")
+        shown.columns[-1].justify = "left"
+        shown.columns[-1].no_wrap = False
+        for each in fitting.parameters:
+            fitted = "-" if each.value is None else f"{each.value:.3f}"
+            shown.add_row(each.name, f"{each.default:.3f}", fitted, each.meaning)
+        console.print(shown)
+        console.print(
+            f"Fitted on {len(fitting.calibration.models)} networks, off by "
+            f"{evaluation.mape:.2%} on average, and {fitting.calibration.bricks} bricks, all "
+            f"timed. From now on estimates of {evaluation.result.cut_options.composer} use this, "
+            "where backend, options, threads and system are the same; those of these networks "
+            "keep the composer's own error. 'dlbricks calibrate --forget' removes it."
+        )
+    print_remarks(console, evaluation.result)
+
+
+def fitting_data(fitting: Fitting, load: LoadOptions | None = None) -> dict[str, Any]:
+    """The run as :func:`evaluation_data` writes it, with the calibration that it led to.
+
+    Args:
+        fitting: What was found out.
+        load: What was said about how models are read.
+    """
+    return {
+        **evaluation_data(fitting.evaluation, load),
+        "calibration": calibration_data(fitting.calibration),
+        "parameters": [
+            {"name": p.name, "meaning": p.meaning, "default": p.default, "value": p.value}
+            for p in fitting.parameters
+        ],
+    }

@@ -1,0 +1,109 @@
+"""What a calibration is: numbers fitted on one system, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from dlbricks_core.store.records import canonical_json
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CalibrationKey:
+    """What a calibration holds for: estimates that agree in all of it.
+
+    Attributes:
+        composer: Name of the composer whose numbers were fitted.
+        strategy: Name of the split strategy.
+        granularity: The most layers that a brick may hold.
+        backend: As in :class:`~dlbricks_core.store.MeasurementKey`, and so are the others.
+        backend_version: Of its framework.
+        settings: The backend's options.
+        system: Fingerprint of the system.
+        threads: Number of threads that computed one operator.
+        protocol: How networks were timed.
+    """
+
+    composer: str
+    strategy: str
+    granularity: int
+    backend: str
+    backend_version: str
+    settings: str
+    system: str
+    threads: int
+    protocol: str
+
+    @property
+    def text(self) -> str:
+        """The one text that equal keys have."""
+        return canonical_json(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationModel:
+    """A network that a calibration rests on.
+
+    Attributes:
+        name: For people.
+        source: Where it came from.
+        signature: Of the whole network.
+        error: Of its estimate, relative to the measured latency.
+        scatter: Standard deviation of that error which the samples' scatter explains.
+    """
+
+    name: str
+    source: str
+    signature: str
+    error: float
+    scatter: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Numbers that replace a composer's own on one system.
+
+    Attributes:
+        key: What it holds for.
+        values: The fitted numbers, by name.
+        models: The networks that they were fitted on.
+        bricks: How many bricks these have, all of them timed.
+        version: Of DLBricks.
+        taken_at: With time zone.
+    """
+
+    key: CalibrationKey
+    values: Mapping[str, float]
+    models: tuple[CalibrationModel, ...]
+    bricks: int
+    version: str
+    taken_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def signatures(self) -> frozenset[str]:
+        """Of the networks that it rests on."""
+        return frozenset(model.signature for model in self.models)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the key as plain data for JSON."""
+        return {
+            "values": dict(self.values),
+            "models": [asdict(model) for model in self.models],
+            "bricks": self.bricks,
+            "version": self.version,
+            "taken_at": self.taken_at.isoformat(),
+        }
+
+    @classmethod
+    def from_dict(cls, key: CalibrationKey, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`."""
+        return cls(
+            key=key,
+            values=dict(data["values"]),
+            models=tuple(CalibrationModel(**model) for model in data["models"]),
+            bricks=data["bricks"],
+            version=data["version"],
+            taken_at=datetime.fromisoformat(data["taken_at"]),
+        )

@@ -1,0 +1,96 @@
+"""``dlbricks calibrate`` on real networks and a real backend."""
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "s.sqlite")
+
+
+@pytest.fixture
+def networks(save):
+    return [save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Relu", "Sigmoid", size=24)]
+
+
+def test_what_is_fitted_is_stored_with_what_it_rests_on_and_used(dlbricks, save, read, networks):
+    done = dlbricks("calibrate", *networks, *QUICK, "--json", "c.json")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "composing_error" in done.out
+    data = read("c.json")
+    found = data["calibration"]
+    assert (found["composer"], found["split"]) == ("segmented", "segments")
+    assert [each["name"] for each in found["models"]] == ["a", "b"]
+    errors = {each["name"]: each["error"] for each in data["evaluation"]["models"]}
+    assert {each["name"]: each["error"] for each in found["models"]} == errors
+    (parameter,) = data["parameters"]
+    assert (parameter["name"], parameter["default"]) == ("composing_error", 0.03)
+    assert found["values"] == {"composing_error": parameter["value"]}
+    other = save("other", "Relu", "Tanh", size=40)
+    again = dlbricks("run", other, networks[0], *QUICK, "--json", "r.json", "--html", "r.html")
+    assert "with 2 networks: composing_error" in again.out.replace("\n", " ")
+    run = read("r.json")
+    assert run["calibration"] == found
+    assert run["models"][0]["notes"] == []
+    assert "not calibrated" in run["models"][1]["notes"][0]
+    stored = dlbricks("estimate", other, *QUICK, "--json", "e.json")
+    assert stored.status == 0, stored.err
+    assert read("e.json")["calibration"] == found
+    assert read("e.json")["models"][0]["interval_ms"] == run["models"][0]["interval_ms"]
+
+
+def test_it_holds_for_the_same_composer_backend_and_threads_until_it_is_forgotten(
+    dlbricks, read, networks
+):
+    dlbricks("calibrate", *networks, *QUICK)
+    for other in (("--composer", "similar"), ("--split", "segments"), ("--threads", "2")):
+        assert dlbricks("run", networks[0], *QUICK, *other, "--json", "r.json").status == 0
+        assert read("r.json")["calibration"] is None
+    assert dlbricks("calibrate", *QUICK, "--forget").out.strip() == "Forgotten."
+    assert "no such calibration" in dlbricks("calibrate", *QUICK, "--forget").out
+    assert dlbricks("run", networks[0], *QUICK, "--json", "r.json").status == 0
+    assert read("r.json")["calibration"] is None
+
+
+def test_the_fastest_composer_is_fitted_with_all_bricks_timed(dlbricks, read):
+    quick = (*QUICK, "--composer", "similar", "--json", "c.json")
+    done = dlbricks("calibrate", "onnx:squeezenet", *quick)
+    assert done.status == 0, done.err
+    data = read("c.json")
+    assert data["totals"]["timed_bricks"] == data["totals"]["unique_bricks"]
+    assert not any(each["like"] for each in data["bricks"])
+    assert set(data["calibration"]["values"]) == {
+        "composing_error", "computing_share", "inference_error"
+    }  # fmt: skip
+    used = dlbricks("run", "onnx:shufflenet", *quick)
+    assert used.status == 0, used.err
+    assert read("c.json")["calibration"] == data["calibration"]
+    assert any(each["like"] for each in read("c.json")["bricks"])
+
+
+def test_a_network_that_cannot_be_timed_is_left_out_by_name(dlbricks, read, strange, networks):
+    done = dlbricks("calibrate", strange, networks[0], *QUICK, "--json", "c.json")
+    assert done.status == 3
+    assert "Left out: strange" in done.out
+    assert [each["name"] for each in read("c.json")["calibration"]["models"]] == ["a"]
+    before = dlbricks("run", networks[1], *QUICK, "--json", "r.json")
+    assert before.status == 0
+    alone = dlbricks("calibrate", strange, *QUICK, "--json", "c.json")
+    assert alone.status == 3
+    assert "Nothing was fitted" in alone.out
+    assert read("c.json")["calibration"] is None
+    assert dlbricks("run", networks[1], *QUICK, "--json", "s.json").status == 0
+    assert read("s.json")["calibration"] == read("r.json")["calibration"] is not None
+
+
+def test_what_makes_no_sense_is_refused(dlbricks, networks):
+    for arguments, reason in (
+        (("-G", "1"), "'sequential' has nothing to calibrate"),
+        (("--composer", "parallel", "--forget"), "'parallel' has nothing to calibrate"),
+        (("--forget", networks[0]), "--forget fits nothing"),
+        (("--composer", "best"), "unknown composer"),
+        (("absent.onnx",), "does not exist"),
+    ):
+        refused = dlbricks("calibrate", *arguments, *QUICK)
+        assert refused.status == 2
+        assert reason in refused.err

@@ -1,0 +1,56 @@
+"""Fitted numbers in the store."""
+
+import dataclasses
+from datetime import UTC, datetime
+
+import pytest
+
+from dlbricks_core.store import Calibration, CalibrationKey, CalibrationModel, ResultStore
+
+KEY = CalibrationKey("similar", "segments", 128, "mxnet", "1.9.1", "{}", "sys", 2, "interleaved/8")
+FOUND = Calibration(
+    KEY,
+    {"composing_error": 1 / 3, "computing_share": 0.5},
+    (CalibrationModel("net", "onnx:net", "abc", -0.01, 0.002),),
+    17,
+    "0.1.0",
+    datetime(2026, 11, 23, 12, 30, tzinfo=UTC),
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.db") as opened:
+        yield opened
+
+
+def test_a_calibration_comes_back_exactly(store, tmp_path):
+    assert store.calibration(KEY) is None
+    store.keep_calibration(FOUND)
+    with ResultStore.open(tmp_path / "results.db") as other:
+        assert other.calibration(KEY) == FOUND
+    assert FOUND.signatures == {"abc"}
+
+
+def test_a_newer_one_takes_its_place(store):
+    store.keep_calibration(FOUND)
+    newer = dataclasses.replace(FOUND, values={"composing_error": 0.01})
+    store.keep_calibration(newer)
+    assert store.calibration(KEY) == newer
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(KEY)])
+def test_it_holds_for_nothing_else(store, field):
+    store.keep_calibration(FOUND)
+    value = getattr(KEY, field)
+    other = dataclasses.replace(KEY, **{field: value + (1 if isinstance(value, int) else "x")})
+    assert store.calibration(other) is None
+    assert store.forget_calibration(other) is False
+    assert store.calibration(KEY) == FOUND
+
+
+def test_it_can_be_forgotten(store):
+    store.keep_calibration(FOUND)
+    assert store.forget_calibration(KEY) is True
+    assert store.calibration(KEY) is None
+    assert store.forget_calibration(KEY) is False
