@@ -9,6 +9,7 @@ from dlbricks_core.workflows.compare import (
     OperatorTotal,
     compare,
 )
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
@@ -18,10 +19,8 @@ from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import (
-    DEFAULT_COMPOSER,
     Benchmarking,
     BrickResult,
-    CutOptions,
     Failure,
     ModelResult,
     RunResult,

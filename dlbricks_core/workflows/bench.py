@@ -6,11 +6,12 @@ from pathlib import Path
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.generate import read_folder
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import RunResult, assemble
+from dlbricks_core.workflows.results import RunResult
 
 
 def bench(

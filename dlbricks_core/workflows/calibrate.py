@@ -14,12 +14,13 @@ from dlbricks_core.ir import Model
 from dlbricks_core.measure.latency import interval
 from dlbricks_core.measure.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.store import Calibration, CalibrationModel, ResultStore
+from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import relative_half_width
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate_bricks
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, RunResult, find_composer
+from dlbricks_core.workflows.results import RunResult
 
 CALIBRATION_SET = ("onnx:",)
 """Networks to calibrate on unless the user names others: those of the onnx package, which

@@ -16,17 +16,12 @@ from dlbricks_core.ir import Model
 from dlbricks_core.measure.latency import interval
 from dlbricks_core.measure.ranking import Cost, Ranking
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import (
-    BrickResult,
-    CutOptions,
-    Failure,
-    ModelResult,
-    RunResult,
-    assemble,
-)
+from dlbricks_core.workflows.results import BrickResult, Failure, ModelResult, RunResult
 from dlbricks_core.workflows.targets import sweeps_of
 
 

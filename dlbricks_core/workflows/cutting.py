@@ -15,9 +15,9 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.measure.system import physical_cores_available
+from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, find_composer
 
 
 def cut_models(

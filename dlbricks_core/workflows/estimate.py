@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.figures import shortfalls
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import (
-    DEFAULT_COMPOSER,
-    PAPER_COMPOSER,
-    CutOptions,
-    RunResult,
-    assemble,
-)
+from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.targets import run_targets
 
 

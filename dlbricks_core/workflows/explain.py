@@ -18,10 +18,11 @@ from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.measure.latency import Latency
 from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import MeasureOptions
 from dlbricks_core.workflows.evaluate import evaluate
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, ModelResult, RunResult
+from dlbricks_core.workflows.results import ModelResult, RunResult
 
 _MOST_RUNS = 50
 """A trace grows with every run, and the median of so many is steady."""

@@ -14,8 +14,9 @@ from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import Model, save_onnx, to_onnx
 from dlbricks_core.passes import normalize
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, Failure
+from dlbricks_core.workflows.results import Failure
 
 MANIFEST = "manifest.json"
 _SCHEMA_VERSION = 1

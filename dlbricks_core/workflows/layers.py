@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.estimate import estimate
-from dlbricks_core.workflows.results import CutOptions
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
 from dlbricks_core.store import Calibration, ResultStore
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import measure
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import CutOptions, RunResult, assemble
+from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.targets import run_targets
 
 

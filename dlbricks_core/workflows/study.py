@@ -10,18 +10,18 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import (
+    DEFAULT_COMPOSER,
+    FASTEST_COMPOSER,
+    PAPER_COMPOSER,
+    CutOptions,
+)
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import ask, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import (
-    DEFAULT_COMPOSER,
-    FASTEST_COMPOSER,
-    PAPER_COMPOSER,
-    CutOptions,
-    assemble,
-)
 from dlbricks_core.workflows.targets import sweeps_of
 
 COMPOSERS = (DEFAULT_COMPOSER, FASTEST_COMPOSER)

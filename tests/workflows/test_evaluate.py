@@ -27,8 +27,8 @@ from dlbricks_core.workflows import (
     ModelResult,
     RunResult,
 )
+from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.measuring import Outcome
-from dlbricks_core.workflows.results import assemble
 
 PROTOCOL = PROTOCOLS["interleaved"]
 OPTIONS = MeasureOptions("faulty")

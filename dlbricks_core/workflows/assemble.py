@@ -1,0 +1,180 @@
+"""Puts together what a run found out, from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.compose import Composer, Parallel
+from dlbricks_core.measure.latency import Inferred, Latency
+from dlbricks_core.measure.statistics import warnings_for
+from dlbricks_core.store import Calibration, Measurement
+from dlbricks_core.workflows.composing import CutOptions, find_composer
+from dlbricks_core.workflows.context import Context, MeasureOptions
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.results import (
+    Benchmarking,
+    BrickResult,
+    ModelResult,
+    RunResult,
+)
+
+_NATIVE_TOLERANCE = 0.03
+"""Relative difference to the framework's own form from which on it is worth a note."""
+
+_CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
+
+
+def assemble(
+    context: Context,
+    options: MeasureOptions,
+    cut_options: CutOptions,
+    brickset: BrickSet,
+    outcome: Outcome,
+    calibration: Calibration | None = None,
+) -> RunResult:
+    """Composes estimates and collects what belongs to each model and brick.
+
+    Args:
+        context: What the measurements are identified by.
+        options: How they were made.
+        cut_options: How models were cut, and how they are composed.
+        brickset: The models and their bricks.
+        outcome: What came of measuring.
+        calibration: Fitted numbers for the composer; ``None`` for its own.
+    """
+    composer = find_composer(cut_options.composer)
+    calibrated = composer.calibrated(calibration.values) if calibration else composer
+    seen = calibration.signatures if calibration else frozenset()
+    counts: dict[str, int] = {}
+    for cut in brickset.models:
+        for signature, count in cut.counts.items():
+            counts[signature] = counts.get(signature, 0) + count
+    timed = {
+        signature: Latency.of(outcome.measurements[key], context.protocol)
+        for signature in brickset.bricks
+        if (key := context.key(signature, "brick")) in outcome.measurements
+    }
+    latencies = calibrated.complete(brickset.bricks, timed)
+    bricks = [
+        _brick_result(brick, counts.get(signature, 1), latencies.get(signature), context, outcome)
+        for signature, brick in brickset.bricks.items()
+    ]
+    models = [
+        # What was measured of a whole model must not come back to it by way of a calibration.
+        _model_result(cut, composer, latencies, context, outcome, _CALIBRATED_ON)
+        if cut.whole.signature in seen
+        else _model_result(cut, calibrated, latencies, context, outcome)
+        for cut in brickset.models
+    ]
+    return RunResult(
+        context=context,
+        options=options,
+        cut_options=cut_options,
+        brickset=brickset,
+        models=models,
+        bricks=bricks,
+        benchmarking=_benchmarking(models, latencies),
+        outcome=outcome,
+        calibration=calibration,
+    )
+
+
+def _brick_result(
+    brick: Brick, occurrences: int, latency: Latency | None, context: Context, outcome: Outcome
+) -> BrickResult:
+    key = context.key(brick.signature, "brick")
+    measurement = outcome.measurements.get(key)
+    if latency is None:
+        reason = outcome.failures.get(key, "not measured")
+        return BrickResult(brick, occurrences, None, failure=reason)
+    if measurement is None:
+        return BrickResult(brick, occurrences, latency)
+    warnings = (*warnings_for(latency.samples_ms), *measurement.warnings)
+    return BrickResult(brick, occurrences, latency, warnings=warnings)
+
+
+def _model_result(
+    cut: CutModel,
+    composer: Composer,
+    latencies: Mapping[str, Latency],
+    context: Context,
+    outcome: Outcome,
+    notes: tuple[str, ...] = (),
+) -> ModelResult:
+    keys = {
+        signature: context.key(_timed(signature, latencies), "brick") for signature in cut.counts
+    }
+    reasons = {
+        signature: outcome.failures.get(key, "not measured")
+        for signature, key in keys.items()
+        if signature not in latencies
+    }
+    unsupported = {s: r for s, r in reasons.items() if keys[s] in outcome.unsupported}
+    whole = context.key(cut.whole.signature, "model")
+    measurement = outcome.measurements.get(whole)
+    bricks = [outcome.measurements[k] for k in keys.values() if k in outcome.measurements]
+    original = outcome.measurements.get(context.key(cut.whole.signature, "native"))
+    measured = Latency.of(measurement, context.protocol) if measurement else None
+    native = Latency.of(original, context.protocol) if original else None
+    return ModelResult(
+        cut=cut,
+        estimate=composer.compose(cut, latencies),
+        parallel=Parallel().compose(cut, latencies),
+        measured=measured,
+        missing=reasons,
+        unsupported=unsupported,
+        # Where a brick is missing, the whole model fails for the same reason.
+        failure="" if reasons else outcome.failures.get(whole, ""),
+        native=native,
+        notes=(
+            *cut.notes,
+            *notes,
+            *_session_notes(measurement, bricks),
+            *_native_notes(measured, native),
+        ),
+    )
+
+
+def _timed(signature: str, latencies: Mapping[str, Latency]) -> str:
+    """The brick that was timed to know of this one."""
+    latency = latencies.get(signature)
+    return latency.like if isinstance(latency, Inferred) else signature
+
+
+def _native_notes(measured: Latency | None, native: Latency | None) -> tuple[str, ...]:
+    """Says so where exporting and lowering a model changed its latency."""
+    if measured is None or native is None or abs(measured.ms / native.ms - 1) <= _NATIVE_TOLERANCE:
+        return ()
+    return (
+        f"in its framework's own form it takes {native.ms:.3g} ms; as the IR lowers it, "
+        f"{measured.ms / native.ms:.2f} times that",
+    )
+
+
+def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> tuple[str, ...]:
+    """Says so where a model and its bricks were not timed side by side."""
+    if whole is None:
+        return ()
+    sessions = {taken.session for taken in whole.samples}
+    apart = sum(sessions.isdisjoint(t.session for t in brick.samples) for brick in bricks)
+    if not apart:
+        return ()
+    return (
+        f"{apart} of {len(bricks)} bricks were timed in another session than the whole model: "
+        "drift of the machine is part of the normalized latency (--force times all anew)",
+    )
+
+
+def _benchmarking(
+    models: Sequence[ModelResult], latencies: Mapping[str, Latency]
+) -> Benchmarking | None:
+    compared = [m for m in models if m.measured is not None and not m.estimate.partial]
+    bricks = {_timed(signature, latencies) for m in compared for signature in m.cut.counts}
+    if not bricks:
+        return None
+    return Benchmarking(
+        # Every model counts, also one that differs from another in its weights alone.
+        models_s=sum(m.measured.ms for m in compared if m.measured) / 1e3,
+        bricks_s=sum(latencies[signature].ms for signature in bricks) / 1e3,
+    )

@@ -1,0 +1,66 @@
+"""How models are cut and composed, as the user says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlbricks_core.compose import Composer
+from dlbricks_core.plugins import find
+from dlbricks_core.store import CalibrationKey
+from dlbricks_core.workflows.context import Context
+
+DEFAULT_COMPOSER = "segmented"
+"""Estimates best."""
+
+FASTEST_COMPOSER = "similar"
+"""Times the fewest bricks."""
+
+PAPER_COMPOSER = "sequential"
+"""Sums up the layer sequences of the paper."""
+
+
+@dataclass(frozen=True)
+class CutOptions:
+    """How models are cut and composed again.
+
+    Attributes:
+        granularity: The most layers that a brick may hold.
+        strategy: Name of the split strategy.
+        composer: Name of the composer behind ``Estimate``.
+    """
+
+    granularity: int = 1
+    strategy: str = "chain"
+    composer: str = "sequential"
+
+    @classmethod
+    def chosen(
+        cls, granularity: int | None, strategy: str | None, composer: str | None
+    ) -> CutOptions:
+        """What is meant where the user left something open.
+
+        Whoever asks for a granularity or a strategy and for no composer gets the paper's
+        sum; whoever asks for nothing gets the composer that estimates best.
+
+        Raises:
+            PluginError: If there is no such composer, or it is broken.
+        """
+        if composer is None:
+            asked = granularity is not None or strategy is not None
+            composer = PAPER_COMPOSER if asked else DEFAULT_COMPOSER
+        found = find_composer(composer)
+        return cls(granularity or found.granularity, strategy or found.strategy, composer)
+
+    def calibration_key(self, context: Context) -> CalibrationKey:
+        """Where numbers are kept that were fitted for this."""
+        return context.calibration_key(self.composer, self.strategy, self.granularity)
+
+
+def find_composer(name: str) -> Composer:
+    """The composer of that name.
+
+    Raises:
+        PluginError: If there is none, or it is broken.
+    """
+    composer: Composer = find("composer", name, Composer).loaded()
+    return composer
