@@ -33,9 +33,10 @@ def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
     network = materialize(model, 0)
     profile = timer.profile(network, 6)
     assert len(executed.layers) < len(model.layers)
-    for told, layer in zip(profile.layers, executed.layers, strict=True):
-        assert told.outputs[: len(layer.outputs)] == layer.outputs
-    assert [p.operator for p in profile.layers] == [each.qualified_op for each in executed.layers]
+    # Each in an order of its own: that in which layers run, and that of the model.
+    told = {(each.outputs[0], each.operator) for each in profile.layers}
+    assert told == {(each.outputs[0], each.qualified_op) for each in executed.layers}
+    assert len(profile.layers) == len(executed.layers)
     # What is fused or blocked is still known in the model.
     producers = model.producers
     last = [producers[n] for each in profile.layers for n in each.outputs if n in producers]

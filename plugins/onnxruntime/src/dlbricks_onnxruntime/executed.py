@@ -16,6 +16,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import materialize
 from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_onnxruntime.origins import in_original_order, named
 from dlbricks_onnxruntime.sessions import (
     INLINE_BYTES,
     is_large,
@@ -42,28 +43,17 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         for name in model.weights
         if name not in model.constants and is_large(model.tensors[name])
     )
+    model = named(model)
     network = materialize(model, seed, without=large)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         path = Path(folder) / "executed.onnx"
-        proto = to_onnx(named(model), network.weights, large)
+        proto = to_onnx(model, network.weights, large)
         proto = _optimized(proto, path, settings)
         values = _complete(proto, path, network.inputs, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
+        made = in_original_order(made, model)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
-
-
-def named(model: Model) -> Model:
-    """The model with a name of its own for every layer.
-
-    ONNX Runtime derives names of what it makes from those of what it finds, and tells
-    layers apart by them when it profiles.
-    """
-    names = {layer.name for layer in model.layers}
-    if "" not in names and len(names) == len(model.layers):
-        return model
-    layers = (replace(layer, name=f"{layer.op}_{i}") for i, layer in enumerate(model.layers))
-    return replace(model, layers=tuple(layers))
 
 
 def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:

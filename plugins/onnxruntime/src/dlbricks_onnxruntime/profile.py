@@ -16,13 +16,12 @@ from onnx import NodeProto
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.statistics import trimmed_mean
-from dlbricks_onnxruntime.executed import named
+from dlbricks_onnxruntime.origins import named, origins
 from dlbricks_onnxruntime.sessions import create_session, session_options
 from dlbricks_onnxruntime.timer import allocate, bind
 
 _WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
-_BLOCKED = "_nchwc"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 
 
@@ -64,14 +63,10 @@ def _layers(
 ) -> list[ProfiledLayer]:
     """The nodes that the trace knows; where several share a name, they take turns in it.
 
-    What a node computes in blocked layout has another name than the tensor of the model; the
-    node itself is named after that, or keeps the name of its layer.
-
     The trace has whole microseconds: a mean over the runs' middle resolves more of a short
     layer than their median.
     """
-    originals = {f"{name}{_BLOCKED}": (name,) for name in model.producers}
-    originals |= {layer.name: layer.outputs for layer in model.layers}
+    originals = origins(model)
     namesakes = Counter(node.name for node in nodes)
     turn: Counter[str] = Counter()
     layers = []
