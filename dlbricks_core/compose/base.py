@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from copy import copy
@@ -12,8 +13,9 @@ from typing import Self
 import numpy as np
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.compose.fitting import Observed, fitted_deviation
-from dlbricks_core.measure.latency import RESAMPLES, Latency, interval
+from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
+from dlbricks_core.measure.latency import RESAMPLES, Latency, interval, relative_half_width
+from dlbricks_core.measure.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.measure.statistics import FloatArray
 
 
@@ -91,7 +93,27 @@ class Composer(ABC):
         """Values of what can be fitted, by name."""
         if "composing_error" not in self.fitted:
             return {}
-        return {"composing_error": fitted_deviation(self.composing_error, observed.deviations)}
+        return {
+            "composing_error": fitted_deviation(self.composing_error, self.deviations(observed))
+        }
+
+    def deviations(self, observed: Observed) -> list[Deviation]:
+        """How far estimates of whole networks are off, beside what their intervals explain.
+
+        Of the bricks only those count as timed that this composer would have timed.
+        """
+        timed = self.to_time(observed.bricks)
+        known = {s: each for s, each in observed.latencies.items() if s in timed}
+        latencies = self.complete(observed.bricks, known)
+        exact = self.calibrated({"composing_error": 0.0})
+        found = []
+        for whole in observed.wholes:
+            estimate = exact.compose(whole.cut, latencies)
+            assert estimate.ms is not None
+            sides = estimate.interval_ms, interval(whole.measured.replicates)
+            scatter = math.hypot(*map(relative_half_width, sides)) / NORMAL_HALF_WIDTH
+            found.append(Deviation(estimate.ms / whole.measured.ms - 1, scatter))
+        return found
 
     def calibrated(self, values: Mapping[str, float]) -> Self:
         """The same composer with fitted values; names that it has no use for are left out."""

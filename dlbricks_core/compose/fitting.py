@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.measure.latency import Latency
 
 PRIOR_COUNT = 10.0
@@ -36,16 +36,29 @@ class Deviation:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A network that was timed as a whole.
+
+    Attributes:
+        cut: Its bricks.
+        measured: Its latency.
+    """
+
+    cut: CutModel
+    measured: Latency
+
+
+@dataclass(frozen=True)
 class Observed:
     """What there is to fit to: networks that were timed as a whole, and all of their bricks.
 
     Attributes:
-        deviations: Of the networks' estimates from their latencies.
+        wholes: The networks.
         bricks: By signature.
         latencies: Of those bricks that could be timed.
     """
 
-    deviations: Sequence[Deviation]
+    wholes: Sequence[Whole]
     bricks: Mapping[str, Brick]
     latencies: Mapping[str, Latency]
 

@@ -80,11 +80,11 @@ class Similar(Segmented):
         share = fitted_share(self.computing_share, self.inference_error, ratios)
         off = [Deviation(r.cost - share * r.flops - (1 - share) * r.nbytes, r.scatter)
                for r in ratios]  # fmt: skip
-        return {
-            **super().fit(observed),
+        values = {
             "computing_share": share,
             "inference_error": fitted_deviation(self.inference_error, off),
         }
+        return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
     def _ratios(self, observed: Observed) -> list[Ratio]:
         """Of each brick that would be told by another, and that takes any time."""

@@ -171,3 +171,11 @@ def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:
     """90% interval: the percentiles 5 and 95 of bootstrap replicates."""
     low, high = np.percentile(np.asarray(replicates), PERCENTILES)
     return float(low), float(high)
+
+
+def relative_half_width(ends: tuple[float, float] | None) -> float:
+    """Half the width of an interval over its middle; 0 where there is none."""
+    if ends is None or not sum(ends):
+        return 0.0
+    low, high = ends
+    return (high - low) / (high + low)

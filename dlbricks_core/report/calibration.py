@@ -31,9 +31,10 @@ def print_fitting(console: Console, fitting: Fitting) -> None:
             fitted = "-" if each.value is None else f"{each.value:.3f}"
             shown.add_row(each.name, f"{each.default:.3f}", fitted, each.meaning)
         console.print(shown)
+        errors = [abs(model.error) for model in fitting.calibration.models]
         console.print(
-            f"Fitted on {len(fitting.calibration.models)} networks, off by "
-            f"{evaluation.mape:.2%} on average, and {fitting.calibration.bricks} bricks, all "
+            f"Fitted on {len(errors)} networks, of which estimates are off by "
+            f"{sum(errors) / len(errors):.2%}, and {fitting.calibration.bricks} bricks, all "
             f"timed. From now on estimates of {evaluation.result.cut_options.composer} use this, "
             "where backend, options, threads and system are the same; those of these networks "
             "keep the composer's own error. 'dlbricks calibrate --forget' removes it."

@@ -50,8 +50,9 @@ class CalibrationModel:
         name: For people.
         source: Where it came from.
         signature: Of the whole network.
-        error: Of its estimate, relative to the measured latency.
-        scatter: Standard deviation of that error which the samples' scatter explains.
+        error: Of its estimate with the fitted numbers, relative to the measured latency.
+        scatter: Standard deviation of that error which the samples' scatter, and what is fitted
+            of inferred latencies, explain.
     """
 
     name: str

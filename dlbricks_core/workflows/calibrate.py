@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import hypot
 
 from dlbricks_core import __version__
 from dlbricks_core.compose import Composer
-from dlbricks_core.compose.fitting import Deviation, Observed
+from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.latency import interval
-from dlbricks_core.measure.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.store import Calibration, CalibrationModel, ResultStore
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
-from dlbricks_core.workflows.cost import relative_half_width
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate_bricks
+from dlbricks_core.workflows.evaluate import Evaluation, evaluate_bricks
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import RunResult
 
 CALIBRATION_SET = ("onnx:",)
 """Networks to calibrate on unless the user names others: those of the onnx package, which
@@ -86,13 +81,18 @@ def calibrate(
     brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
     every = replace(brickset, spared=frozenset())
     evaluation = evaluate_bricks(every, cutting_s, cut_options, context, options, store, observer)
-    seen = _seen(evaluation)
+    observed = _observed(evaluation)
     values: Mapping[str, float] = {}
     calibration = None
-    if seen:
-        values = composer.fit(_observed(seen, evaluation.result))
-        key = cut_options.calibration_key(context)
-        calibration = Calibration(key, values, seen, len(every.bricks), __version__)
+    if observed.wholes:
+        values = composer.fit(observed)
+        calibration = Calibration(
+            key=cut_options.calibration_key(context),
+            values=values,
+            models=_rested_on(composer.calibrated(values), observed),
+            bricks=len(every.bricks),
+            version=__version__,
+        )
         store.keep_calibration(calibration)
     parameters = [
         Parameter(name, meaning, getattr(composer, name), values.get(name))
@@ -128,31 +128,27 @@ def calibrated_composer(name: str) -> Composer:
     return composer
 
 
-def _seen(evaluation: Evaluation) -> tuple[CalibrationModel, ...]:
-    """Networks with both figures, those with the same layers once."""
-    found = {each.model.cut.whole.signature: each for each in evaluation.models}
+def _observed(evaluation: Evaluation) -> Observed:
+    """Networks with both figures, those with the same layers once, and their bricks."""
+    wholes = {
+        each.model.cut.whole.signature: Whole(each.model.cut, each.model.measured)
+        for each in evaluation.models
+        if each.model.measured is not None
+    }
+    result = evaluation.result
+    latencies = {b.brick.signature: b.latency for b in result.bricks if b.latency is not None}
+    return Observed(list(wholes.values()), result.brickset.bricks, latencies)
+
+
+def _rested_on(composer: Composer, observed: Observed) -> tuple[CalibrationModel, ...]:
+    """The networks, with what the calibrated composer makes of them."""
     return tuple(
         CalibrationModel(
-            name=each.name,
-            source=each.model.cut.model.source,
-            signature=signature,
-            error=each.error,
-            scatter=_scatter(each),
+            name=whole.cut.model.name,
+            source=whole.cut.model.source,
+            signature=whole.cut.whole.signature,
+            error=deviation.error,
+            scatter=deviation.scatter,
         )
-        for signature, each in found.items()
-    )
-
-
-def _scatter(each: ModelEvaluation) -> float:
-    """Standard deviation that samples give an error, as if both sides' were independent."""
-    assert each.model.measured is not None
-    sides = each.model.estimate.scatter_ms, interval(each.model.measured.replicates)
-    return hypot(*map(relative_half_width, sides)) / NORMAL_HALF_WIDTH
-
-
-def _observed(seen: Sequence[CalibrationModel], result: RunResult) -> Observed:
-    return Observed(
-        deviations=[Deviation(model.error, model.scatter) for model in seen],
-        bricks=result.brickset.bricks,
-        latencies={b.brick.signature: b.latency for b in result.bricks if b.latency is not None},
+        for whole, deviation in zip(observed.wholes, composer.deviations(observed), strict=True)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.measure.latency import Latency, interval, relative_half_width
 from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import Kind, Measurement
@@ -97,14 +97,6 @@ def at_precision(
     return Benchmarking(
         loading_s + _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)
     )
-
-
-def relative_half_width(ends: tuple[float, float] | None) -> float:
-    """Half the width of an interval over its middle; 0 where there is none."""
-    if ends is None or not sum(ends):
-        return 0.0
-    low, high = ends
-    return (high - low) / (high + low)
 
 
 def _factor(half_width: float, precision: float) -> float:

@@ -10,11 +10,12 @@ import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
+from dlbricks_core.measure.latency import relative_half_width
 from dlbricks_core.measure.precision import PRECISION
 from dlbricks_core.store import Calibration, Measurement, ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
-from dlbricks_core.workflows.cost import Speedups, relative_half_width
+from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import ModelResult, RunResult

@@ -8,11 +8,11 @@ import pytest
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.latency import relative_half_width
 from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, calibrate, context, run
-from dlbricks_core.workflows.cost import relative_half_width
 from dlbricks_core.workflows.evaluate import Evaluation
 
 CHAINS = (
