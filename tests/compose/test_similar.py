@@ -1,14 +1,16 @@
 """Bricks that are alike but for their size: which are timed, and what they tell of others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.analysis import Volume, form
-from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.compose import Segmented, Similar
-from dlbricks_core.compose.fitting import Observed
+from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.protocols import PROTOCOLS
@@ -158,3 +160,28 @@ def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to():
     found = bricks(small=conv(32, 32), large=conv(32, 64))
     lost = Observed([], found, {"small": latency(1.0, call_ms=1.0), "large": latency(3.0)})
     assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)
+
+
+def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
+    """What a network is off by then counts, though all of its bricks were timed."""
+    small, large = conv(32, 32), conv(32, 64)
+    tensors = {"x": small.tensors["x"], "w": small.tensors["w"], "v": large.tensors["w"],
+               "y": small.tensors["y"], "z": large.tensors["y"]}  # fmt: skip
+    layers = (small.layers[0], replace(large.layers[0], inputs=("y", "v"), outputs=("z",)))
+    model = Model("two", layers, ("x",), ("z",), tensors, weights=frozenset({"w", "v"}))
+    brickset = BrickSet.of([model])
+    first, second = brickset.bricks
+    ratio = Volume.of(brickset.bricks[second].model).expected(0.7) / Volume.of(
+        brickset.bricks[first].model
+    ).expected(0.7)
+    latencies = {first: latency(*[1.0] * 9), second: latency(*[2.0 * ratio] * 9)}
+    whole = Whole(brickset.models[0], latency(*[1.0 + 2.0 * ratio] * 9))
+    observed = Observed([whole], brickset.bricks, latencies)
+    (exact,) = Segmented().deviations(observed)
+    assert (exact.error, exact.scatter) == pytest.approx((0, 0))
+    (told,) = Similar().deviations(observed)
+    assert told.error == pytest.approx((1 + ratio) / (1 + 2 * ratio) - 1)
+    # Of which what inferring is known to be off by explains so much:
+    assert told.scatter == pytest.approx(Similar.inference_error * ratio / (1 + ratio), rel=0.1)
+    fitted = Similar().fit(observed)
+    assert fitted["inference_error"] > Similar.inference_error  # twice as long as told
