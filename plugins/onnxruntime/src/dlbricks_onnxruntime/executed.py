@@ -16,7 +16,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import materialize
 from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
-from dlbricks_onnxruntime.origins import in_original_order, named
+from dlbricks_onnxruntime.origins import in_order, named
 from dlbricks_onnxruntime.sessions import (
     INLINE_BYTES,
     is_large,
@@ -51,7 +51,7 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         proto = _optimized(proto, path, settings)
         values = _complete(proto, path, network.inputs, settings)
         made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
-        made = in_original_order(made, model)
+        made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
 

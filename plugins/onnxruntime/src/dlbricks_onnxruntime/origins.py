@@ -7,12 +7,11 @@ two processes see two orders of one graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import networkx as nx
 
-from dlbricks_core.ir import Model, layer_graph
+from dlbricks_core.ir import Model
 
 _BLOCKED = "_nchwc"
 
@@ -43,35 +42,20 @@ def origins(model: Model) -> dict[str, tuple[str, ...]]:
     return blocked | {layer.name: layer.outputs for layer in model.layers}
 
 
-def in_original_order(made: Model, model: Model) -> Model:
-    """The same graph with its layers in the order in which the model has theirs.
+def in_order(made: Model) -> Model:
+    """The same graph in an order that does not depend on the one in which its layers come.
 
-    That is the same for blocks that are alike, and whatever order ONNX Runtime had them in.
+    Each layer comes right before the first that reads it, the inputs of a layer in their order:
+    blocks that are alike have the same order.
 
     Args:
-        made: What ONNX Runtime makes of the model.
-        model: As :func:`named` gives it.
+        made: What ONNX Runtime makes of a model.
     """
-    keys = _keys(made, model)
-    order = nx.lexicographical_topological_sort(layer_graph(made), key=keys.__getitem__)
+    graph = nx.DiGraph()
+    end = len(made.layers)
+    producers = made.producers
+    for reader, read in ((end, made.outputs), *((i, e.reads) for i, e in enumerate(made.layers))):
+        graph.add_edges_from((reader, producers[name]) for name in read if name in producers)
+    graph.add_edges_from((end, i) for i in range(end))  # what nobody reads comes last
+    order = [i for i in nx.dfs_postorder_nodes(graph, end) if i != end]
     return replace(made, layers=tuple(made.layers[i] for i in order))
-
-
-_Key = tuple[int, int, int]
-"""Position of the layer that one is made from. What is made from none comes before its first
-reader: how many layers before, and as which of its inputs."""
-
-
-def _keys(made: Model, model: Model) -> Mapping[int, _Key]:
-    known = origins(model)
-    keys: dict[int, _Key] = {}
-    for i, layer in reversed(list(enumerate(made.layers))):
-        computed = (*layer.outputs, *known.get(layer.name, ()))
-        places = [model.producers[name] for name in computed if name in model.producers]
-        readers = {
-            (keys[reader][0], keys[reader][1] - 1, made.layers[reader].reads.index(name))
-            for name in layer.outputs
-            for reader in made.consumers.get(name, ())
-        }
-        keys[i] = (min(places), 0, 0) if places else min(readers, default=(len(model.layers), 0, 0))
-    return keys
