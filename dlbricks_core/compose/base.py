@@ -100,16 +100,18 @@ class Composer(ABC):
     def deviations(self, observed: Observed) -> list[Deviation]:
         """How far estimates of whole networks are off, beside what their intervals explain.
 
-        Of the bricks only those count as timed that this composer would have timed.
+        Of the bricks only those count as timed that this composer would have timed, and those that
+        none of them tells: where one failed, others must not count as nothing.
         """
         timed = self.to_time(observed.bricks)
         known = {s: each for s, each in observed.latencies.items() if s in timed}
-        latencies = self.complete(observed.bricks, known)
+        latencies = {**observed.latencies, **self.complete(observed.bricks, known)}
         exact = self.calibrated({"composing_error": 0.0})
         found = []
         for whole in observed.wholes:
             estimate = exact.compose(whole.cut, latencies)
             assert estimate.ms is not None
+            assert not estimate.partial
             sides = estimate.interval_ms, interval(whole.measured.replicates)
             scatter = math.hypot(*map(relative_half_width, sides)) / NORMAL_HALF_WIDTH
             found.append(Deviation(estimate.ms / whole.measured.ms - 1, scatter))

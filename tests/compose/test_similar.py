@@ -185,3 +185,15 @@ def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
     assert told.scatter == pytest.approx(Similar.inference_error * ratio / (1 + ratio), rel=0.1)
     fitted = Similar().fit(observed)
     assert fitted["inference_error"] > Similar.inference_error  # twice as long as told
+
+
+def test_a_brick_that_none_tells_because_another_failed_counts_with_its_own_time():
+    found = {"small": Brick("small", conv(32, 32))}
+    brickset = BrickSet.of([conv(32, 64)])
+    (large,) = brickset.bricks
+    everything = {**found, **brickset.bricks}
+    assert set(Similar().to_time(everything)) == {"small"}
+    whole = Whole(brickset.models[0], latency(*[2.0] * 9))
+    observed = Observed([whole], everything, {large: latency(*[2.0] * 9)})
+    (deviation,) = Similar().deviations(observed)
+    assert deviation.error == pytest.approx(0)
