@@ -80,7 +80,9 @@ def calibrate(
     context = Context.of(options)
     brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
     every = replace(brickset, spared=frozenset())
-    evaluation = evaluate_bricks(every, cutting_s, cut_options, context, options, store, observer)
+    evaluation = evaluate_bricks(
+        every, cut_options, context, options, store, observer, cutting_s=cutting_s
+    )
     observed = _observed(evaluation)
     values: Mapping[str, float] = {}
     calibration = None

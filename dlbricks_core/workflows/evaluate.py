@@ -47,25 +47,33 @@ def evaluate(
             for the one that is measured to.
     """
     context = Context.of(options)
-    cut = cut_models(models, cut_options, context, options, observer)
-    calibration = store.calibration(cut_options.calibration_key(context))
+    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
     return evaluate_bricks(
-        *cut, cut_options, context, options, store, observer, precision, calibration
+        brickset,
+        cut_options,
+        context,
+        options,
+        store,
+        observer,
+        precision=precision,
+        cutting_s=cutting_s,
+        calibration=store.calibration(cut_options.calibration_key(context)),
     )
 
 
 def evaluate_bricks(
     brickset: BrickSet,
-    cutting_s: float,
     cut_options: CutOptions,
     context: Context,
     options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
+    *,
     precision: float | None = None,
+    cutting_s: float = 0.0,
     calibration: Calibration | None = None,
 ) -> Evaluation:
-    """The same for models that are cut already; arguments as for :func:`run_bricks`."""
+    """The same for models that are cut already; other arguments as for :func:`run_bricks`."""
     if not options.force and not _timed_together(brickset, context, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
         options = replace(options, force=True)
