@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from itertools import cycle
 from statistics import median
 from time import perf_counter, perf_counter_ns, sleep
 
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbricks_core.measure.machine import Machine
+from dlbricks_core.measure.system import largest_cache
 
 #: Share of the time above which a measurement is called disturbed.
 MAX_APART = 0.05
@@ -27,9 +29,12 @@ _NUMBERS = 8192
 
 _READS = 9
 
-_APART = 2.0
-"""Times the least distance seen, from which on cores are apart. On an AMD EPYC (Zen 4) it was 1.6
-to 2.7 where they shared a cache, and 4.5 and more where they did not."""
+_APART = 1.5
+"""Times as long as reading memory, from which on cores are apart. On an AMD EPYC (Zen 4) it was 0.6
+to 1.3 where they shared a cache, and 1.8 to 2.5 where they did not."""
+
+_MEMORY_CACHES = 2
+"""Times the largest cache: the memory that is read, part by part, so that no cache holds it."""
 
 _CHECK_SHARE = 0.01
 """Of the time, spent on looking."""
@@ -39,9 +44,6 @@ _LONGEST_S = 2.0
 
 _WAIT_SHARE = 0.1
 """Of the time, spent on waiting, once the longest wait was in vain."""
-
-_FIRST_S = 0.5
-"""Spent on finding out what near is."""
 
 _NAPS, _NAP_S = 20, 0.001
 
@@ -74,7 +76,7 @@ class Cores:
         self._nap = nap
         self._begin = clock()
         self._next_s = -math.inf
-        self._least, self._most = math.inf, 0.0
+        self._most = 0.0
         self._refused = ""
         self.checks = self.apart = 0
         self.waited_s = 0.0
@@ -83,15 +85,19 @@ class Cores:
     def of(cls, threads: int, machine: Machine | None = None) -> Cores:
         """Those that so many threads run on.
 
-        There is nothing to watch for one thread, and where no hypervisor moves CPUs about.
+        There is nothing to watch for one thread, where no hypervisor moves CPUs about, and
+        between CPUs that share no cache when others do: they are meant to be apart.
         """
         machine = machine or Machine()
         first = min(machine.cpus)
-        # What a virtual machine says of shared caches need not be so.
-        others = sorted(machine.cpus - machine.siblings(first))[: threads - 1]
+        core = machine.siblings(first)
+        # Where CPUs are said to share nothing at all, nobody told the hypervisor what to say.
+        near = (machine.sharing(first) - core) or machine.cpus
+        others = sorted((machine.cpus & near) - core)[: threads - 1]
         if not others or machine.hypervisor() is None:
             return cls()
-        return cls(lambda: max(distance(first, other) for other in others))
+        memory = Memory(_MEMORY_CACHES * largest_cache(machine))
+        return cls(lambda: max(distance(first, other, memory) for other in others))
 
     def gather(self) -> None:
         """Waits until the cores are near each other; gives up where that does not help.
@@ -107,9 +113,6 @@ class Cores:
             self._distance, self._refused = None, error.strerror or str(error)
 
     def _look(self) -> None:
-        begin = self._clock()
-        while not self.checks and self._clock() < begin + _FIRST_S:
-            self._is_apart_after_rest()  # to know what near is
         looked = self._clock()
         apart = self._is_apart()
         took_s = self._clock() - looked
@@ -129,10 +132,11 @@ class Cores:
             )
         if self.apart <= MAX_APART * self.checks:
             return ()
-        share, factor = self.apart / self.checks, self._most / self._least
+        share = self.apart / self.checks
         return (
             f"{share:.0%} of the time the hypervisor had virtual CPUs on cores far from each other:"
-            f" what one wrote reached another up to {factor:.1f} times as late",
+            f" one took up to {self._most:.1f} times as long to read what another had written as to"
+            " read memory",
         )
 
     def _waited(self, begin: float) -> bool:
@@ -152,34 +156,56 @@ class Cores:
     def _is_apart(self) -> bool:
         assert self._distance is not None
         found = self._distance()
-        self._least, self._most = min(self._least, found), max(self._most, found)
-        return found >= _APART * self._least
+        self._most = max(self._most, found)
+        return found >= _APART
 
 
-def distance(one: int, other: int) -> float:
-    """How many times as long a CPU takes to read what another has just written.
+class Memory:
+    """Numbers that no cache holds.
 
-    Compared with what it wrote itself; the median of several reads each.
+    Args:
+        nbytes: How much memory they take; more than the caches.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        parts = np.ones((max(nbytes // np.dtype(float).itemsize // _NUMBERS, 1), _NUMBERS))
+        # Out of order, or what comes next would be fetched before it is asked for.
+        order = np.random.default_rng(0).permutation(len(parts))
+        self._parts = cycle([parts[place] for place in order])
+
+    def next(self) -> npt.NDArray[np.float64]:
+        """Those that were used longest ago."""
+        return next(self._parts)
+
+
+def distance(one: int, other: int, memory: Memory) -> float:
+    """How many times as long a CPU takes to read what another has just written as from memory.
+
+    Cores that share a cache hand over what they write faster than memory would, or as fast, at
+    any clock rate; the median of several reads each.
 
     Args:
         one: CPU that reads.
         other: CPU that writes.
+        memory: What to compare with.
+
+    Raises:
+        OSError: The system does not let this thread choose its CPU.
     """
     allowed = os.sched_getaffinity(0)
     written = np.zeros(_NUMBERS)
     read = np.empty_like(written)
-    foreign, own = [], []
+    foreign, cold = [], []
     try:
         for each in range(_READS):
             os.sched_setaffinity(0, {other})
             written.fill(each)
             os.sched_setaffinity(0, {one})
             foreign.append(_copy_ns(written, read))
-            written.fill(each)
-            own.append(_copy_ns(written, read))
+            cold.append(_copy_ns(memory.next(), read))
     finally:
         os.sched_setaffinity(0, allowed)
-    return median(foreign) / median(own)
+    return median(foreign) / median(cold)
 
 
 def _copy_ns(source: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> int:

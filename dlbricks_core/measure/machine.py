@@ -9,6 +9,9 @@ from pathlib import Path
 
 CPUS = "sys/devices/system/cpu"
 
+CACHES = 8
+"""At most, that a CPU has."""
+
 
 def parse_cpus(text: str) -> frozenset[int]:
     """CPU numbers of the kernel's list form.
@@ -96,6 +99,12 @@ class Machine:
             if text := self.text(f"{CPUS}/cpu{cpu}/topology/{name}"):
                 return parse_cpus(text)
         return frozenset({cpu})
+
+    def sharing(self, cpu: int) -> frozenset[int]:
+        """Logical CPUs that share a cache of any level with this one, itself included."""
+        folders = (f"{CPUS}/cpu{cpu}/cache/index{index}" for index in range(CACHES))
+        lists = (self.text(f"{folder}/shared_cpu_list") or "" for folder in folders)
+        return frozenset({cpu}).union(*map(parse_cpus, lists))
 
     def cores(self, cpus: frozenset[int]) -> int:
         """Number of physical cores that the given CPUs are on."""
