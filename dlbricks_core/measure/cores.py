@@ -29,7 +29,7 @@ _NUMBERS = 8192
 
 _READS = 9
 
-_APART = 1.5
+APART = 1.5
 """Times as long as reading memory, from which on cores are apart. On an AMD EPYC (Zen 4) it was 0.6
 to 1.3 where they shared a cache, and 1.8 to 2.5 where they did not."""
 
@@ -83,21 +83,8 @@ class Cores:
 
     @classmethod
     def of(cls, threads: int, machine: Machine | None = None) -> Cores:
-        """Those that so many threads run on.
-
-        There is nothing to watch for one thread, where no hypervisor moves CPUs about, and
-        between CPUs that share no cache when others do: they are meant to be apart.
-        """
-        machine = machine or Machine()
-        first = min(machine.cpus)
-        core = machine.siblings(first)
-        # Where CPUs are said to share nothing at all, nobody told the hypervisor what to say.
-        near = (machine.sharing(first) - core) or machine.cpus
-        others = sorted((machine.cpus & near) - core)[: threads - 1]
-        if not others or machine.hypervisor() is None:
-            return cls()
-        memory = Memory(_MEMORY_CACHES * largest_cache(machine))
-        return cls(lambda: max(distance(first, other, memory) for other in others))
+        """Those that so many threads run on; see :func:`watched`."""
+        return cls(watched(threads, machine or Machine()))
 
     def gather(self) -> None:
         """Waits until the cores are near each other; gives up where that does not help.
@@ -157,7 +144,24 @@ class Cores:
         assert self._distance is not None
         found = self._distance()
         self._most = max(self._most, found)
-        return found >= _APART
+        return found >= APART
+
+
+def watched(threads: int, machine: Machine) -> Callable[[], float] | None:
+    """What tells how far apart the cores are that so many threads run on.
+
+    ``None`` for one thread, where no hypervisor moves CPUs about, and between CPUs that share no
+    cache when others do: they are meant to be apart.
+    """
+    first = min(machine.cpus)
+    core = machine.siblings(first)
+    # Where CPUs are said to share nothing at all, nobody told the hypervisor what to say.
+    near = (machine.sharing(first) - core) or machine.cpus
+    others = sorted((machine.cpus & near) - core)[: threads - 1]
+    if not others or machine.hypervisor() is None:
+        return None
+    memory = Memory(_MEMORY_CACHES * largest_cache(machine))
+    return lambda: max(distance(first, other, memory) for other in others)
 
 
 class Memory:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
+from dlbricks_core.measure.cores import APART, MAX_APART, watched
 from dlbricks_core.measure.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
 from dlbricks_core.measure.machine import CPUS, Machine
 
@@ -15,6 +17,8 @@ Status = Literal["ok", "warn", "unknown"]
 #: Memory that a run should find free, and swap whose use is no cause for worry, in bytes.
 ENOUGH_MEMORY = 2 * 2**30
 LITTLE_SWAP = 64 * 2**20
+#: How often to look whether cores are apart, and the time between, in seconds.
+LOOKS, LOOK_EACH_S = 20, 0.02
 #: Clocks that are read without a system call, or nearly so.
 FAST_CLOCKS = frozenset(
     {
@@ -219,6 +223,29 @@ def _virtual(machine: Machine) -> Check:
     )
 
 
+def _distance(machine: Machine) -> Check:
+    distance = watched(len(machine.cpus), machine)
+    if distance is None:
+        return Check("distance", "ok", "no hypervisor moves CPUs that share a cache")
+    found = []
+    try:
+        for _ in range(LOOKS):
+            time.sleep(LOOK_EACH_S)
+            found.append(distance())
+    except OSError as error:
+        finding = f"the system does not let a thread choose its CPU ({error.strerror})"
+        return Check("distance", "unknown", finding)
+    apart = sum(each >= APART for each in found)
+    finding = (
+        f"virtual CPUs far from each other in {apart} of {LOOKS} looks (what one writes takes"
+        f" another {median(found):.1f} times as long to read as memory)"
+    )
+    if apart <= MAX_APART * LOOKS:
+        return Check("distance", "ok", finding)
+    advice = "use a quiet host; runs wait for them to come near, and say where that was in vain"
+    return Check("distance", "warn", finding, advice)
+
+
 def _others(load: MachineLoad) -> Check:
     finding = f"other processes use {load.others:.2f} of {load.cpus} CPUs"
     if load.others <= MAX_OTHERS * load.cpus:
@@ -254,5 +281,6 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     _temperature,
     _clock,
     _virtual,
+    _distance,
 )
 LOAD_CHECKS: tuple[Callable[[MachineLoad], Check], ...] = (_others, _steal)

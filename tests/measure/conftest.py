@@ -56,6 +56,11 @@ class Files:
             self.write(f"{CPUS}/cpu{cpu}/{path}", text)
         return self
 
+    def virtual(self):
+        """Lets a hypervisor be below."""
+        text = (self.root / "proc/cpuinfo").read_text()
+        return self.write("proc/cpuinfo", text.replace("fpu", "fpu hypervisor"))
+
     def machine(self, *cpus):
         return Machine(self.root, frozenset(cpus or {0}))
 

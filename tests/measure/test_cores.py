@@ -85,18 +85,13 @@ def test_looking_takes_a_hundredth_of_the_time():
     assert host.looks * LOOK_S == pytest.approx(1, rel=0.1)
 
 
-def virtual(server):
-    text = (server.root / "proc/cpuinfo").read_text()
-    return server.write("proc/cpuinfo", text.replace("fpu", "fpu hypervisor"))
-
-
 def test_only_cores_that_a_hypervisor_moves_are_watched(server, monkeypatch):
     asked = []
     monkeypatch.setattr(
         "dlbricks_core.measure.cores.distance", lambda *pair: asked.append(pair[:2]) or NEAR
     )
     Cores.of(2, server.machine(0, 1, 2, 3)).gather()
-    virtual(server)
+    server.virtual()
     Cores.of(1, server.machine(0, 1, 2, 3)).gather()
     Cores.of(2, server.machine(0)).gather()
     Cores.of(2, server.machine(0, 2)).gather()  # threads of one core

@@ -61,6 +61,32 @@ def test_a_machine_that_tells_nothing_is_unknown_not_ready(bare):
 
 
 @pytest.mark.parametrize(
+    ("found", "status", "words"),
+    [
+        ([0.8] * 20, "ok", "in 0 of 20 looks"),
+        ([0.8] * 19 + [2.0], "ok", "in 1 of 20 looks"),
+        ([0.8] * 9 + [2.0] * 11, "warn", "in 11 of 20 looks (what one writes takes another 2.0"),
+        ([OSError(1, "Operation not permitted")], "unknown", "Operation not permitted"),
+    ],
+)
+def test_virtual_cpus_that_are_apart_are_seen(server, monkeypatch, found, status, words):
+    looks = iter(found)
+
+    def look(*_):
+        each = next(looks)
+        if isinstance(each, OSError):
+            raise each
+        return each
+
+    monkeypatch.setattr("dlbricks_core.measure.cores.distance", look)
+    monkeypatch.setattr(readiness, "LOOK_EACH_S", 0)
+    distance = checks(server.virtual(), 0, 1)["distance"]
+    assert distance.status == status
+    assert words in distance.finding
+    assert bool(distance.advice) == (status == "warn")
+
+
+@pytest.mark.parametrize(
     ("path", "text", "status", "command"),
     [
         (f"{CPUS}/cpufreq/boost", "1", "warn", f"echo 0 | sudo tee /{CPUS}/cpufreq/boost"),
@@ -118,10 +144,9 @@ def test_little_memory_and_used_swap_are_named(server):
 
 
 def test_a_virtual_machine_hides_what_it_cannot_know(server):
-    text = (server.root / "proc/cpuinfo").read_text().replace("fpu", "fpu hypervisor")
-    server.write("proc/cpuinfo", text).write(f"{CPUS}/smt/active", "0")
+    server.virtual().write(f"{CPUS}/smt/active", "0")
     server.write("sys/class/dmi/id/product_name", "c5.xlarge")
-    found = checks(server)
+    found = checks(server, 0)
     assert "c5.xlarge" in found["virtualization"].finding
     assert found["hyper-threading"].status == found["virtualization"].status == "unknown"
 
