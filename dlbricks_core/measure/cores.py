@@ -42,8 +42,12 @@ _CHECK_SHARE = 0.01
 _LONGEST_S = 2.0
 """Of a single wait."""
 
-_WAIT_SHARE = 0.1
-"""Of the time, spent on waiting, once the longest wait was in vain."""
+_WAIT_SHARE = 0.5
+"""Of the time, spent on waiting at most. Where CPUs are moved apart again and again, runs that
+wait come to an end sooner all the same: they scatter less."""
+
+_VAIN_SHARE = 0.1
+"""Of the time, spent at most on waits that were in vain."""
 
 _NAPS, _NAP_S = 20, 0.001
 
@@ -79,7 +83,7 @@ class Cores:
         self._most = 0.0
         self._refused = ""
         self.checks = self.apart = 0
-        self.waited_s = 0.0
+        self.waited_s = self._vain_s = 0.0
 
     @classmethod
     def of(cls, threads: int, machine: Machine | None = None) -> Cores:
@@ -128,11 +132,15 @@ class Cores:
 
     def _waited(self, begin: float) -> bool:
         """Whether they are apart still, when it is time to give up."""
-        allowed_s = _LONGEST_S + _WAIT_SHARE * (begin - self._begin) - self.waited_s
+        so_far_s = begin - self._begin
+        if self._vain_s > _VAIN_SHARE * so_far_s or self.waited_s > _WAIT_SHARE * so_far_s:
+            return True
         apart = True
-        while apart and self._clock() < begin + min(allowed_s, _LONGEST_S):
+        while apart and self._clock() < begin + _LONGEST_S:
             apart = self._is_apart_after_rest()
-        self.waited_s += self._clock() - begin
+        took_s = self._clock() - begin
+        self.waited_s += took_s
+        self._vain_s += took_s * apart
         return apart
 
     def _is_apart_after_rest(self) -> bool:

@@ -60,6 +60,28 @@ def test_waiting_ends_and_is_reported():
     assert "up to 2.3 times as long" in warning
 
 
+def test_those_that_come_together_are_waited_for_each_time():
+    host = Host(*((second, second + 0.6) for second in range(0, 200, 2)))
+    cores = host.cores()
+    while host.now_s < 200:
+        cores.gather()
+        host.now_s += 0.1
+    assert cores.apart < 0.03 * cores.checks
+    assert 45 < cores.waited_s < 60  # a look comes some time after they parted
+    assert cores.warnings == ()
+
+
+def test_waiting_takes_half_of_the_time_at_most():
+    """They part as soon as anything runs."""
+    host = Host()
+    cores = host.cores()
+    while host.now_s < 200:
+        host.apart = ((host.now_s, host.now_s + 1),)
+        cores.gather()
+        host.now_s += 0.2
+    assert cores.waited_s == pytest.approx(100, rel=0.1)
+
+
 def test_a_system_that_lets_nobody_look_is_named():
     looks = []
 
