@@ -9,7 +9,7 @@ from pathlib import Path
 
 CPUS = "sys/devices/system/cpu"
 
-CACHES = 8
+_CACHES = 8
 """At most, that a CPU has."""
 
 
@@ -100,9 +100,13 @@ class Machine:
                 return parse_cpus(text)
         return frozenset({cpu})
 
+    def cache_folders(self, cpu: int) -> list[str]:
+        """Where the caches of a CPU would be described; it need not have so many."""
+        return [f"{CPUS}/cpu{cpu}/cache/index{index}" for index in range(_CACHES)]
+
     def sharing(self, cpu: int) -> frozenset[int]:
         """Logical CPUs that share a cache of any level with this one, itself included."""
-        folders = (f"{CPUS}/cpu{cpu}/cache/index{index}" for index in range(CACHES))
+        folders = self.cache_folders(cpu)
         lists = (self.text(f"{folder}/shared_cpu_list") or "" for folder in folders)
         return frozenset({cpu}).union(*map(parse_cpus, lists))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import archspec.cpu
 
-from dlbricks_core.measure.machine import CACHES, CPUS, Machine, parse_cpus
+from dlbricks_core.measure.machine import Machine, parse_cpus
 from dlbricks_core.store import canonical_json
 
 #: Instruction-set extensions that decide which kernels a framework picks, by the name that
@@ -209,8 +209,7 @@ def _caches(machine: Machine) -> tuple[Cache, ...]:
     """Caches of the first CPU that this process may use."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     found = []
-    for index in range(CACHES):
-        folder = f"{CPUS}/cpu{min(machine.cpus)}/cache/index{index}"
+    for folder in machine.cache_folders(min(machine.cpus)):
         level, size = machine.number(f"{folder}/level"), machine.text(f"{folder}/size")
         if level is None or not size or not size[:-1].isdigit():
             continue
