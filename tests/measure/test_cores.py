@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from dlbricks_core.measure.cores import Cores, Memory, distance
+from dlbricks_core.measure.cores import Cores, Memory, distance, watched
 from dlbricks_core.measure.machine import CPUS, Machine
 
 NEAR, FAR, LOOK_S = 0.8, 2.3, 0.002
@@ -132,7 +132,14 @@ def test_only_cores_that_a_hypervisor_moves_are_watched(server, monkeypatch):
     assert (watched(2), watched(9)) == ({1}, {1, 3})  # nothing is known
 
 
-@pytest.mark.skipif(len(Machine().cpus) < 2, reason="takes two CPUs")
+def test_the_farthest_of_several_cores_counts(server, monkeypatch):
+    found = {1: NEAR, 3: FAR}
+    monkeypatch.setattr("dlbricks_core.measure.cores.distance", lambda _, other, __: found[other])
+    look = watched(3, server.virtual().machine(0, 1, 2, 3))
+    assert look is not None
+    assert look() == FAR
+
+
 def test_memory_is_read_in_parts_of_which_each_comes_once():
     memory = Memory(2**20)
     parts = [memory.next() for _ in range(16)]
