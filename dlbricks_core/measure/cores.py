@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import cycle
 from statistics import median
 from time import perf_counter, perf_counter_ns, sleep
@@ -116,19 +116,23 @@ class Cores:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What may have disturbed a measurement."""
+        return (*self._unknown(), *self._disturbed())
+
+    def _unknown(self) -> Iterator[str]:
         if self._refused:
-            return (
+            yield (
                 "whether the hypervisor had virtual CPUs on cores far from each other is not known:"
-                f" the system does not let a thread choose its CPU ({self._refused})",
+                f" the system does not let a thread choose its CPU ({self._refused})"
             )
-        if self.apart <= MAX_APART * self.checks:
-            return ()
-        share = self.apart / self.checks
-        return (
-            f"{share:.0%} of the time the hypervisor had virtual CPUs on cores far from each other:"
-            f" one took up to {self._most:.1f} times as long to read what another had written as to"
-            " read memory",
-        )
+
+    def _disturbed(self) -> Iterator[str]:
+        if self.apart > MAX_APART * self.checks:
+            share = self.apart / self.checks
+            yield (
+                f"{share:.0%} of the time the hypervisor had virtual CPUs on cores far from each"
+                f" other: one took up to {self._most:.1f} times as long to read what another had"
+                " written as to read memory"
+            )
 
     def _waited(self, begin: float) -> bool:
         """Whether they are apart still, when it is time to give up."""

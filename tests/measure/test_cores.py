@@ -97,6 +97,23 @@ def test_a_system_that_lets_nobody_look_is_named():
     assert "Operation not permitted" in warning
 
 
+def test_what_was_seen_before_a_refusal_is_reported_too():
+    host = Host((0, 1000))
+
+    def until_refused():
+        if host.now_s > 100:
+            raise PermissionError(1, "Operation not permitted")
+        return host.distance()
+
+    cores = Cores(until_refused, lambda: host.now_s, host.nap)
+    cores.gather()
+    host.now_s = 101
+    cores.gather()
+    unknown, disturbed = cores.warnings
+    assert "Operation not permitted" in unknown
+    assert "100% of the time" in disturbed
+
+
 def test_looking_takes_a_hundredth_of_the_time():
     host = Host()
     cores = host.cores()
