@@ -36,6 +36,9 @@ to 1.3 where they shared a cache, and 1.8 to 2.5 where they did not."""
 _MEMORY_CACHES = 2
 """Times the largest cache: the memory that is read, part by part, so that no cache holds it."""
 
+FAR = "timed while virtual CPUs were far from each other"
+"""What is noted of such samples."""
+
 _CHECK_SHARE = 0.01
 """Of the time, spent on looking."""
 
@@ -82,6 +85,7 @@ class Cores:
         self._next_s = -math.inf
         self._most = 0.0
         self._refused = ""
+        self._near = True
         self.checks = self.apart = 0
         self.waited_s = self._vain_s = 0.0
 
@@ -90,18 +94,22 @@ class Cores:
         """Those that so many threads run on; see :func:`watched`."""
         return cls(watched(threads, machine or Machine()))
 
-    def gather(self) -> None:
+    def gather(self) -> bool:
         """Waits until the cores are near each other; gives up where that does not help.
 
         Looks no more often than costs a hundredth of the time, and no more at all where the
         system does not let it.
+
+        Returns:
+            Whether they are near, as far as is known.
         """
-        if self._distance is None or self._clock() < self._next_s:
-            return
-        try:
-            self._look()
-        except OSError as error:
-            self._distance, self._refused = None, error.strerror or str(error)
+        if self._distance is not None and self._clock() >= self._next_s:
+            try:
+                self._look()
+            except OSError as error:
+                self._distance, self._refused = None, error.strerror or str(error)
+                self._near = True
+        return self._near
 
     def _look(self) -> None:
         looked = self._clock()
@@ -111,6 +119,7 @@ class Cores:
             apart = self._waited(looked)
         self.checks += 1
         self.apart += apart
+        self._near = not apart
         self._next_s = self._clock() + took_s / _CHECK_SHARE
 
     @property

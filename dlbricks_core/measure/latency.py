@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from zlib import crc32
 
@@ -20,6 +20,9 @@ RESAMPLES = 1000
 PERCENTILES = (5.0, 95.0)
 """Ends of the intervals that are reported."""
 
+FEWEST_QUIET = 3
+"""Samples that nothing disturbed, from which on no others count."""
+
 Round = tuple[str, int]
 """Of a session: its identifier, and a number."""
 
@@ -29,7 +32,7 @@ class Latency:
     """What the samples of one network say.
 
     Attributes:
-        samples_ms: Raw latencies, in the order in which they were taken.
+        samples_ms: Raw latencies that count, in the order in which they were taken.
         protocol: How they were taken.
         call_ms: What the timer itself cost a call.
         rounds: The session and the round in it in which each sample was taken; if left
@@ -43,9 +46,10 @@ class Latency:
 
     @classmethod
     def of(cls, measurement: Measurement, protocol: Protocol) -> Latency:
-        """Latency of a measurement that has samples."""
-        call_ms = call_of(measurement, protocol.statistic)
-        return cls(measurement.samples_ms, protocol, call_ms, rounds_of(measurement))
+        """Latency of a measurement that has samples; :func:`counted` ones."""
+        used = counted(measurement)
+        call_ms = call_of(used, protocol.statistic)
+        return cls(used.samples_ms, protocol, call_ms, rounds_of(used))
 
     @cached_property
     def ms(self) -> float:
@@ -116,6 +120,17 @@ class Inferred(Latency):
         """The replicates, with what the ratio may be off by."""
         off = np.exp(self.error * np.random.default_rng(self.seed).standard_normal(RESAMPLES))
         return np.asarray(self.call_ms + (self.replicates - self.call_ms) * off)
+
+
+def counted(measurement: Measurement) -> Measurement:
+    """The same without samples that something disturbed, where enough others are left.
+
+    What disturbs networks does not slow them all down by the same factor: what was timed in
+    part then and what was not cannot be compared.
+    """
+    quiet = tuple(taken for taken in measurement.samples if not taken.warnings)
+    enough = sum(len(taken.samples_ms) for taken in quiet) >= FEWEST_QUIET
+    return replace(measurement, samples=quiet) if enough else measurement
 
 
 def call_of(measurement: Measurement, statistic: Statistic) -> float:

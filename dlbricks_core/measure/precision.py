@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dlbricks_core.measure.latency import call_of, means_by_rounds, rounds_of
+from dlbricks_core.measure.latency import call_of, counted, means_by_rounds, rounds_of
 from dlbricks_core.measure.statistics import (
     FASTER_HALF_VARIANCE,
     FloatArray,
@@ -60,7 +60,7 @@ class Spread:
     """What the samples of a network say so far, in milliseconds.
 
     Attributes:
-        taken: Number of samples.
+        taken: Number of samples that count.
         ms: Mean of the faster half, without the timer's own cost.
         deviation_ms: Robust standard deviation of a sample.
         call_ms: The timer's own cost.
@@ -78,7 +78,8 @@ class Spread:
     @classmethod
     def of(cls, measurement: Measurement) -> Spread:
         """Of at least one sample, taken in rounds."""
-        samples_ms, call_ms = measurement.samples_ms, call_of(measurement, faster_half)
+        used = counted(measurement)
+        samples_ms, call_ms = used.samples_ms, call_of(used, faster_half)
         mean_ms = float(faster_half(samples_ms))
         return cls(
             taken=len(samples_ms),
@@ -86,7 +87,7 @@ class Spread:
             deviation_ms=deviation(samples_ms),
             call_ms=call_ms,
             run_ms=mean_ms + STEP_MS,
-            errors_ms=means_by_rounds(samples_ms, rounds_of(measurement)) - mean_ms,
+            errors_ms=means_by_rounds(samples_ms, rounds_of(used)) - mean_ms,
         )
 
 

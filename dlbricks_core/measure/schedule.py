@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
-from dlbricks_core.measure.precision import FEWEST, STEP_MS, Demand, Spread
+from dlbricks_core.measure.latency import FEWEST_QUIET
+from dlbricks_core.measure.precision import FEWEST, MOST, STEP_MS, Demand, Spread
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 FEWEST_LONG = 3
@@ -81,6 +84,32 @@ def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:
     return enough_s is not None and len(samples_ms) >= FEWEST_LONG and total_s >= enough_s
 
 
+@dataclass
+class _Tally:
+    """Of a network's samples.
+
+    Attributes:
+        runs: All of them.
+        quiet: Those that nothing disturbed.
+        seen: How many there were at the last look at them.
+    """
+
+    runs: int = 0
+    quiet: int = 0
+    seen: int = 0
+
+    def add(self, taken: SampleSet) -> None:
+        """Counts some more."""
+        count = len(taken.samples_ms)
+        self.runs += count
+        self.quiet += 0 if taken.warnings else count
+
+    @property
+    def counted(self) -> int:
+        """As :func:`~dlbricks_core.measure.latency.counted` has it."""
+        return self.quiet if self.quiet >= FEWEST_QUIET else self.runs
+
+
 Family = Sequence[Demand]
 """Figures that are compared with each other: a model's sum of bricks, the whole model."""
 
@@ -107,7 +136,7 @@ class UntilPrecise(Schedule):
         self._families = families
         self._precision = precision
         self._sets: dict[MeasurementKey, list[SampleSet]] = {}
-        self._counts: dict[MeasurementKey, int] = {}
+        self._tallies: defaultdict[MeasurementKey, _Tally] = defaultdict(_Tally)
         self._spreads: dict[MeasurementKey, Spread] = {}
         for measurement in known:
             for taken in measurement.samples:
@@ -118,12 +147,12 @@ class UntilPrecise(Schedule):
     def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Keeps them."""
         self._sets.setdefault(key, []).append(taken)
-        self._counts[key] = self._taken(key) + len(taken.samples_ms)
+        self._tallies[key].add(taken)
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
         """Those that an open demand needs, and those that run along with it."""
         among = set(keys)
-        few = {key for key in among if self._taken(key) < FEWEST}
+        few = {key for key in among if self._tallies[key].runs < FEWEST}
         if late:
             return few | self._cheapest(self._along(among), few)
         self._rounds += 1
@@ -147,7 +176,7 @@ class UntilPrecise(Schedule):
         """Those that have too few samples themselves; nothing that would run along."""
         among = set(keys)
         asked = [self._open(demand, among) for family in self._families for demand in family]
-        return {key for key in among if self._taken(key) < FEWEST}.union(*asked)
+        return {key for key in among if self._tallies[key].runs < FEWEST}.union(*asked)
 
     def shortfalls(self) -> list[tuple[Demand, float]]:
         """Demands that are not precise enough, and how far they got."""
@@ -178,16 +207,15 @@ class UntilPrecise(Schedule):
         """Of a run of each, by what the last one took."""
         return sum(self._sets[key][-1].samples_ms[-1] + STEP_MS for key in keys)
 
-    def _taken(self, key: MeasurementKey) -> int:
-        return self._counts.get(key, 0)
-
     def _open(self, demand: Demand, among: Keys) -> Keys:
         """What the demand itself lacks."""
         targets = self._targets[id(demand)]
         return {
             key
             for key in demand.counts
-            if key in among and self._taken(key) < targets.get(key, FEWEST)
+            if key in among
+            and self._tallies[key].counted < targets.get(key, FEWEST)
+            and self._tallies[key].runs < MOST
         }
 
     def _along(self, among: Keys) -> Keys:
@@ -201,10 +229,10 @@ class UntilPrecise(Schedule):
 
     def _look(self) -> None:
         """At new samples, of every network that has enough of them to tell."""
-        for key, count in self._counts.items():
-            known = self._spreads.get(key)
-            if count >= FEWEST and (known is None or known.taken < count):
+        for key, tally in self._tallies.items():
+            if tally.runs >= FEWEST and tally.seen < tally.runs:
                 self._spreads[key] = Spread.of(Measurement(key, samples=tuple(self._sets[key])))
+                tally.seen = tally.runs
 
     def _review(self) -> None:
         """Computes anew how many samples each demand asks for."""

@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, NetworkError
-from dlbricks_core.measure.cores import Cores
+from dlbricks_core.measure.cores import FAR, Cores
 from dlbricks_core.measure.protocols import Protocol
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
@@ -248,8 +248,9 @@ class Session:
             for numbers in passes:
                 able = [job for job in numbers if job.key not in failures]
                 for turn in self._turns(able):
-                    self._cores.gather()
-                    self._keep(self._take(turn, failures), schedule, loading_s, numbers)
+                    warnings = () if self._cores.gather() else (FAR,)
+                    taken = self._take(turn, failures)
+                    self._keep(taken, schedule, loading_s, numbers, warnings)
                     for job in turn:
                         self._advance(job.key.kind)
             self._round += len(passes)
@@ -375,6 +376,7 @@ class Session:
         schedule: Schedule,
         loading_s: dict[MeasurementKey, float],
         numbers: Mapping[Job, int],
+        warnings: tuple[str, ...],
     ) -> None:
         """Commits samples, all at once, under the numbers of their rounds."""
         kept = [
@@ -385,6 +387,7 @@ class Session:
                     numbers[each.job],
                     tuple(each.samples_ms),
                     call_ms=self._bench(each.job).call_ms,
+                    warnings=warnings,
                     spent_s=each.spent_s,
                     loading_s=loading_s.pop(each.job.key, None),
                 ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Parallel
-from dlbricks_core.measure.latency import Inferred, Latency
+from dlbricks_core.measure.latency import Inferred, Latency, counted
 from dlbricks_core.measure.statistics import warnings_for
 from dlbricks_core.store import Calibration, Measurement
 from dlbricks_core.workflows.composing import CutOptions, find_composer
@@ -90,7 +90,7 @@ def _brick_result(
         return BrickResult(brick, occurrences, None, failure=reason)
     if measurement is None:
         return BrickResult(brick, occurrences, latency)
-    warnings = (*warnings_for(latency.samples_ms), *measurement.warnings)
+    warnings = (*warnings_for(latency.samples_ms), *counted(measurement).warnings)
     return BrickResult(brick, occurrences, latency, warnings=warnings)
 
 

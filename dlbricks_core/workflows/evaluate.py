@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.latency import relative_half_width
+from dlbricks_core.measure.latency import counted, relative_half_width, rounds_of
 from dlbricks_core.measure.precision import PRECISION
 from dlbricks_core.store import Calibration, Measurement, ResultStore
 from dlbricks_core.workflows.composing import CutOptions
@@ -268,4 +268,4 @@ def _same_rounds(model: ModelResult, result: RunResult) -> bool:
 def _rounds(measurement: Measurement | None) -> set[tuple[str, int]]:
     if measurement is None:
         return set()
-    return {(taken.session, taken.round) for taken in measurement.samples}
+    return set(rounds_of(counted(measurement)))

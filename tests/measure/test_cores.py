@@ -31,7 +31,7 @@ class Host:
 def test_they_are_waited_for():
     host = Host((0, 0.2), (1.2, 1.7))
     cores = host.cores()
-    cores.gather()
+    assert cores.gather()
     assert 0.2 <= host.now_s < 0.3
     host.now_s = 1
     cores.gather()
@@ -51,7 +51,7 @@ def test_waiting_ends_and_is_reported():
     for _ in range(400):
         host.now_s += 0.5
         begin = host.now_s
-        cores.gather()
+        assert not cores.gather()
         waits.append(host.now_s - begin)
     assert waits[0] == pytest.approx(2, abs=0.1)
     assert 0.08 < sum(waits) / host.now_s < 0.15
@@ -106,9 +106,9 @@ def test_what_was_seen_before_a_refusal_is_reported_too():
         return host.distance()
 
     cores = Cores(until_refused, lambda: host.now_s, host.nap)
-    cores.gather()
+    assert not cores.gather()
     host.now_s = 101
-    cores.gather()
+    assert cores.gather()
     unknown, disturbed = cores.warnings
     assert "Operation not permitted" in unknown
     assert "100% of the time" in disturbed

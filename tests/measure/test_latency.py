@@ -27,6 +27,22 @@ def half_width(replicates):
     return (high - low) / 2
 
 
+def test_what_something_disturbed_counts_only_where_too_few_are_left():
+    def taken(*samples):
+        sets = (
+            SampleSet("s", number, (ms,), call_ms=ms / 100, warnings=("far",) if ms > 9 else ())
+            for number, ms in enumerate(samples)
+        )
+        return Latency.of(Measurement(KEY, samples=tuple(sets)), PROTOCOL)
+
+    found = taken(10.0, 5.0, 11.0, 6.0, 10.0, 7.0, 10.0, 12.0)
+    assert found.samples_ms == (5.0, 6.0, 7.0)
+    assert [number for _, number in found.rounds] == [1, 3, 5]
+    assert found.ms == pytest.approx(16 / 3)
+    assert found.call_ms == pytest.approx(0.16 / 3)
+    assert taken(10.0, 5.0, 11.0, 6.0).samples_ms == (10.0, 5.0, 11.0, 6.0)
+
+
 def test_drift_stays_common_where_one_ran_in_some_of_the_rounds_only():
     every, some = np.arange(60), np.arange(0, 60, 2)
     whole, brick = latency(DRIFT, every), latency(DRIFT[some], some)

@@ -15,8 +15,8 @@ A, B, WHOLE = key("a"), key("b"), key("m", "model")
 SUM, ONE = Demand("m", {A: 2, B: 1}), Demand("m end to end", {WHOLE: 1})
 
 
-def sample(ms, number):
-    return SampleSet("s", number, (max(float(ms), 0.0),), call_ms=0.01)
+def sample(ms, number, *warnings):
+    return SampleSet("s", number, (max(float(ms), 0.0),), call_ms=0.01, warnings=warnings)
 
 
 class Machine:
@@ -101,6 +101,31 @@ def test_late_only_the_fewest_are_taken():
             schedule.take(each, sample(machine.random.normal(10, 2), number))
     assert schedule.due([A, B, WHOLE]) == {A, B, WHOLE}
     assert schedule.due([A, B, WHOLE], late=True) == set()
+
+
+def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
+    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    random = np.random.default_rng(5)
+    quiet = total = 0
+    while schedule.due([A]):
+        total += 1
+        if total % 4:
+            schedule.take(A, sample(20 + random.random(), total, "a neighbour"))
+        else:
+            quiet += 1
+            schedule.take(A, sample(10 * random.normal(1, 0.01), total))
+    assert FEWEST <= quiet < total / 3
+    assert schedule.shortfalls() == []
+
+
+def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
+    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    total = 0
+    while schedule.due([A]):
+        total += 1
+        # Three that count: too few for ever.
+        schedule.take(A, sample(10 + total % 2, total, *["a neighbour"] * (total > 3)))
+    assert total == MOST
 
 
 def test_measurements_from_before_count():

@@ -11,6 +11,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.bench import KEEPS_MEMORY, Bench, BenchSettings
+from dlbricks_core.measure.cores import FAR
 from dlbricks_core.measure.precision import FEWEST, MOST, Demand
 from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.schedule import PASSES, UntilPrecise
@@ -157,10 +158,11 @@ def test_a_turn_is_short_and_on_one_backend(faulty, store):
     assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
 
-def test_cores_are_gathered_before_each_turn(bench, store):
+def test_cores_are_gathered_before_each_turn_and_samples_say_where_that_was_in_vain(bench, store):
     class Recorder:
         def gather(self):
             heard.append(len(kept()))
+            return len(heard) == 1
 
     def kept():
         return [ms for found in store.get(keys).values() for ms in found.samples_ms]
@@ -169,6 +171,8 @@ def test_cores_are_gathered_before_each_turn(bench, store):
     keys = [each.key for each in jobs]
     Session(bench, store, PROTOCOLS["interleaved"], cores=Recorder()).run(jobs)
     assert heard == [0, 2]
+    for found in store.get(keys).values():
+        assert [taken.warnings for taken in found.samples] == [(), (FAR,)]
 
 
 def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
