@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dlbricks_core.measure.latency import FEWEST_QUIET
 from dlbricks_core.measure.precision import FEWEST, MOST, STEP_MS, Demand, Spread
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
@@ -104,10 +103,13 @@ class _Tally:
         self.runs += count
         self.quiet += 0 if taken.warnings else count
 
-    @property
-    def counted(self) -> int:
-        """As :func:`~dlbricks_core.measure.latency.counted` has it."""
-        return self.quiet if self.quiet >= FEWEST_QUIET else self.runs
+    def lacks(self, wanted: int) -> bool:
+        """Whether there should be more, when so many are wanted.
+
+        Samples that something disturbed may be as precise as any, and wrong: they are never
+        enough.
+        """
+        return self.quiet < wanted and self.runs < MOST
 
 
 Family = Sequence[Demand]
@@ -213,9 +215,7 @@ class UntilPrecise(Schedule):
         return {
             key
             for key in demand.counts
-            if key in among
-            and self._tallies[key].counted < targets.get(key, FEWEST)
-            and self._tallies[key].runs < MOST
+            if key in among and self._tallies[key].lacks(targets.get(key, FEWEST))
         }
 
     def _along(self, among: Keys) -> Keys:

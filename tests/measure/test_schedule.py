@@ -118,13 +118,21 @@ def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
     assert schedule.shortfalls() == []
 
 
+def test_samples_that_something_disturbed_are_never_enough_however_precise():
+    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    total = 0
+    while schedule.due([A]):
+        total += 1
+        schedule.take(A, sample(10, total, *["a neighbour"] * (total <= 40)))
+    assert total == 40 + FEWEST
+
+
 def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
     schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
     total = 0
     while schedule.due([A]):
         total += 1
-        # Three that count: too few for ever.
-        schedule.take(A, sample(10 + total % 2, total, *["a neighbour"] * (total > 3)))
+        schedule.take(A, sample(10, total, *["a neighbour"] * (total > 3)))
     assert total == MOST
 
 
