@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -23,6 +24,9 @@ PASSES = 4
 
 _EXTRA = 0.25
 """Of a round's cost: what all these passes but the first may cost together."""
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it fill the unit interval evenly, however many there are."""
 
 Keys = set[MeasurementKey]
 
@@ -52,6 +56,9 @@ class Schedule(ABC):
 class FixedRuns(Schedule):
     """Every network so often, or until its runs have taken so long.
 
+    What runs less often than others does so in rounds that are spread over theirs, each
+    network in others: whatever changes from round to round meets all of them.
+
     Args:
         missing: Samples that each lacks.
         enough_s: Seconds of a network's runs after which it needs no more than
@@ -63,11 +70,19 @@ class FixedRuns(Schedule):
     ) -> None:
         self._missing = dict(missing)
         self._enough_s = enough_s
+        self._most = max(missing.values(), default=0)
+        self._phases = {key: place * _GOLDEN % 1 for place, key in enumerate(missing)}
+        self._rounds: Counter[MeasurementKey] = Counter()
         self._taken: dict[MeasurementKey, tuple[float, ...]] = {}
 
     def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
-        """Those that lack samples, late or not."""
-        return {key for key in keys if self._missing.get(key, 0) > 0}
+        """Those that lack samples and whose turn it is, late or not; all in a first round."""
+        lacking = [key for key in keys if self._missing.get(key, 0) > 0]
+        found: Keys = set()
+        while lacking and not found:
+            found = {key for key in lacking if self._in_turn(key)}
+            self._rounds.update(lacking)
+        return found
 
     def take(self, key: MeasurementKey, taken: SampleSet) -> None:
         """Counts them."""
@@ -75,6 +90,15 @@ class FixedRuns(Schedule):
         self._taken[key] = (*self._taken.get(key, ()), *taken.samples_ms)
         if long_enough(self._taken[key], self._enough_s):
             self._missing[key] = 0
+
+    def _in_turn(self, key: MeasurementKey) -> bool:
+        taken = self._taken.get(key, ())
+        wanted = len(taken) + self._missing[key]
+        if self._enough_s is not None and sum(taken) > 0:
+            until_enough = math.ceil(self._enough_s * 1e3 * len(taken) / sum(taken))
+            wanted = min(wanted, max(until_enough, FEWEST_LONG))
+        passed = self._rounds[key] * wanted / self._most
+        return passed + self._phases[key] >= len(taken)
 
 
 def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:

@@ -47,6 +47,31 @@ def test_fixed_runs():
     assert [len(due) for due in machine.rounds] == [2, 1, 1]
 
 
+def test_few_runs_are_spread_over_the_rounds_of_many():
+    long = [key(f"long{number}") for number in range(12)]
+    machine = Machine(FixedRuns(dict.fromkeys([A, *long], 20), enough_s=0.025))  # runs of 10 ms
+    schedule = machine.schedule
+    for number in range(20):
+        due = schedule.due([A, *long])
+        machine.rounds.append(due)
+        for each in due:
+            schedule.take(each, sample(0.1 if each is A else 10, number))
+    assert schedule.due([A, *long]) == set()
+    assert machine.rounds[0] == {A, *long}
+    assert machine.count(A) == 20
+    for each in long:
+        first, second, third = (n for n, due in enumerate(machine.rounds) if each in due)
+        assert (first, 0 < second <= 7, 7 <= third < 20) == (0, True, True)
+    assert max(map(len, machine.rounds[1:])) <= 4
+
+
+def test_what_remains_waits_for_no_round_that_is_empty():
+    machine = Machine(FixedRuns({A: 2, B: 20}))
+    assert machine.schedule.due([A]) == {A}
+    machine.schedule.take(A, sample(10, 0))
+    assert machine.schedule.due([A]) == {A}
+
+
 def test_a_quiet_machine_needs_the_fewest_and_a_noisy_one_no_more_than_the_most():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01))
     machine.run(A, B, WHOLE)
