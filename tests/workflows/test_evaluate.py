@@ -9,6 +9,7 @@ import pytest
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Estimate
+from dlbricks_core.measure.cores import FAR
 from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.precision import FEWEST
 from dlbricks_core.measure.protocols import PROTOCOLS
@@ -77,9 +78,13 @@ class Made:
             self.samples(cut.whole.signature, "model", measured)
         return cut
 
-    def samples(self, signature, kind, samples, session="s"):
+    def samples(self, signature, kind, samples, session="s", far=()):
+        """Adds a sample for each round; those of rounds ``far`` were disturbed."""
         key = self.context.key(signature, kind)
-        taken = tuple(SampleSet(session, i, (ms,)) for i, ms in enumerate(samples))
+        taken = tuple(
+            SampleSet(session, i, (ms,), warnings=(FAR,) if i in far else ())
+            for i, ms in enumerate(samples)
+        )
         self.outcome.measurements[key] = Measurement(key, samples=taken)
         if kind == "brick":
             self.latencies[signature] = Latency(tuple(samples), PROTOCOL)
@@ -223,6 +228,27 @@ def test_bricks_of_other_rounds_are_noticed(made, chain, session, same):
     made.samples(second, "brick", [50.0] * 10, session)
     (model,) = Evaluation.of(made.run()).models
     assert model.same_rounds is same
+
+
+@pytest.mark.parametrize(("far", "same"), [(range(5, 10), False), (range(2, 10), True)])
+def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, far, same):
+    # Of the brick only disturbed samples share rounds with the network's quiet ones; they count
+    # where it has too few others.
+    cut = made.model(chain("Relu"), 100.0, 1.0)
+    made.models[0] = replace(made.models[0], measured=Latency((100.0,) * 10, PROTOCOL))
+    made.samples(cut.whole.signature, "model", [100.0] * 10, far=range(5))
+    made.samples(next(iter(cut.counts)), "brick", [100.0] * 10, far=far)
+    (model,) = Evaluation.of(made.run()).models
+    assert model.same_rounds is same
+
+
+@pytest.mark.parametrize(("far", "warned"), [(range(7), False), (range(8), True)])
+def test_a_brick_is_warned_of_where_disturbed_samples_count(context, chain, far, warned):
+    made = Made(context)
+    brickset = BrickSet.of([chain("Relu")])
+    made.samples(next(iter(brickset.bricks)), "brick", [5.0] * 10, far=far)
+    (brick,) = assemble(context, OPTIONS, CutOptions(), brickset, made.outcome).bricks
+    assert (FAR in brick.warnings) is warned
 
 
 @pytest.mark.parametrize("operators", [("Relu",), ("Relu", "Tanh", "Relu")])
