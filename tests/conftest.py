@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.passes.shapes import infer
 
 
 @dataclass
@@ -98,6 +99,35 @@ def residual_model(prefix="", kernel=3, name="residual"):
 @pytest.fixture
 def residual():
     return residual_model
+
+
+def chain_with_convolution(inputs, outputs, rows, columns=80, size=3, dilation=1, pad=None,
+                           op="Conv", before=(), after=()):  # fmt: skip
+    """A model of a convolution that keeps its map's size, and of other layers around it."""
+    pad = dilation * (size - 1) // 2 if pad is None else pad
+    filters = (outputs, inputs) if op == "Conv" else (inputs, outputs)
+    shape = np.array([outputs, rows * columns])
+    tensors = {
+        "t0": TensorSpec("float32", (1, inputs, rows, columns)),
+        "w": TensorSpec("float32", (*filters, size, size)),
+        "s": TensorSpec("int64", (2,)),
+    }
+    attributes = {"auto_pad": "NOTSET", "dilations": (dilation, dilation), "group": 1,
+                  "kernel_shape": (size, size), "pads": (pad,) * 4, "strides": (1, 1)}  # fmt: skip
+    layers = []
+    for each in (*before, op, *after):
+        last, more = f"t{len(layers)}", {op: ["w"], "Reshape": ["s"]}.get(each, [])
+        own = attributes if each == op else {"allowzero": 0} if each == "Reshape" else {}
+        layers.append(Layer(each, (last, *more), (f"t{len(layers) + 1}",), own))
+        tensors |= infer(layers[-1], tensors, {"s": shape})
+    outputs_of = layers[-1].outputs
+    return Model("chain", tuple(layers), ("t0",), outputs_of, tensors, frozenset({"w", "s"}),
+                      {"s": shape}, {"": 21})  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chain_of():
+    return chain_with_convolution
 
 
 @pytest.fixture

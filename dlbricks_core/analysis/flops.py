@@ -141,7 +141,7 @@ def _recurrent(gates: int, states: int) -> FlopsRule:
     return rule
 
 
-_ELEMENTWISE = (
+ELEMENTWISE = (
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
     "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div",
     "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
@@ -150,6 +150,8 @@ _ELEMENTWISE = (
     "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
     "ThresholdedRelu", "Xor",
 )  # fmt: skip
+"""Operators that compute each element of the result from those at its place."""
+
 _MOVING = (
     "Cast", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "EyeLike",
     "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot", "Pad", "Reshape",
@@ -159,7 +161,7 @@ _MOVING = (
 
 #: Operator -> its rule. An element-wise function is one operation an element, whatever it is.
 FLOPS: Mapping[str, FlopsRule] = {
-    **dict.fromkeys(_ELEMENTWISE, _each_output(1)),
+    **dict.fromkeys(ELEMENTWISE, _each_output(1)),
     **dict.fromkeys(_MOVING, lambda layer, inputs, outputs: 0),
     **dict.fromkeys(("Max", "Min", "Sum"), _joined(0)),
     "Mean": _joined(1),

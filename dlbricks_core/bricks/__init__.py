@@ -1,6 +1,6 @@
 """Bricks: split strategies, signatures, deduplication and materialization."""
 
-from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
+from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence, Tile
 from dlbricks_core.bricks.extract import extract
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.bricks.signature import signature
@@ -14,6 +14,7 @@ __all__ = [
     "LayerSequence",
     "Occurrence",
     "SplitStrategy",
+    "Tile",
     "extract",
     "materialize",
     "signature",

@@ -38,6 +38,19 @@ class Brick:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """A part of a large brick that is timed in its place, with others.
+
+    Attributes:
+        brick: The part.
+        weight: What its cost counts for in the sum that is the large brick's cost.
+    """
+
+    brick: Brick
+    weight: float
+
+
+@dataclass(frozen=True)
 class Occurrence:
     """One place where a brick stands in a model."""
 
@@ -54,12 +67,14 @@ class CutModel:
         occurrences: Of the bricks, in the order in which they run.
         executed: What was cut: the model itself, or what a backend makes of it.
         notes: What to keep in mind about how it was cut.
+        tiles: Of bricks that are not timed themselves, by signature, what is in their place.
     """
 
     model: Model
     occurrences: tuple[Occurrence, ...]
     executed: Model
     notes: tuple[str, ...] = ()
+    tiles: Mapping[str, tuple[Tile, ...]] = field(default_factory=dict)
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
@@ -74,6 +89,17 @@ class CutModel:
     def counts(self) -> Mapping[str, int]:
         """How often each brick occurs."""
         return Counter(occurrence.signature for occurrence in self.occurrences)
+
+    @cached_property
+    def parts(self) -> Mapping[str, float]:
+        """What the cost of each brick, or of its tiles, counts for in the sum over the model."""
+        found: dict[str, float] = {}
+        for brick, count in self.counts.items():
+            tiles = self.tiles.get(brick)
+            parts = {t.brick.signature: t.weight for t in tiles} if tiles else {brick: 1}
+            for part, weight in parts.items():
+                found[part] = found.get(part, 0) + count * weight
+        return found
 
     def operators(self, signature: str) -> tuple[str, ...]:
         """Operator types of one of the model's bricks."""
@@ -106,7 +132,7 @@ class BrickSet:
         strategy: Name of the split strategy.
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
-        spared: Signatures of bricks that need not be timed: others tell their latency.
+        spared: Signatures of bricks that need not be timed: others, or tiles, tell their latency.
         rereading: Whether a layer sequence that runs on weights which the model has just read is
             another brick than the same on others.
     """
@@ -177,8 +203,18 @@ class BrickSet:
 
     @property
     def timed(self) -> int:
-        """Number of bricks that have to be timed."""
-        return len(self.bricks) - len(self.spared)
+        """Number of bricks that have to be timed, and of tiles."""
+        return len(self.bricks.keys() - self.spared | self.tiles.keys())
+
+    @property
+    def tiles(self) -> Mapping[str, Brick]:
+        """By signature, what is timed in the place of large bricks."""
+        return {
+            tile.brick.signature: tile.brick
+            for cut in self.models
+            for parts in cut.tiles.values()
+            for tile in parts
+        }
 
     @property
     def unique_layers(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.bricks import Brick, CutModel, Tile
 from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
 from dlbricks_core.measure.latency import RESAMPLES, Latency, interval, relative_half_width
 from dlbricks_core.measure.precision import NORMAL_HALF_WIDTH
@@ -82,6 +82,10 @@ class Composer(ABC):
     def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:
         """Signatures of the bricks that have to be timed: all, unless others tell some."""
         return bricks.keys()
+
+    def tiles(self, bricks: Mapping[str, Brick]) -> Mapping[str, Sequence[Tile]]:
+        """Parts of bricks that are to be timed besides, for bricks that are not; usually none."""
+        return {}
 
     def complete(
         self, bricks: Mapping[str, Brick], latencies: Mapping[str, Latency]

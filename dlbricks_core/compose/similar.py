@@ -18,7 +18,7 @@ from dlbricks_core.compose.fitting import (
     fitted_share,
 )
 from dlbricks_core.compose.segmented import Segmented
-from dlbricks_core.measure.latency import Inferred, Latency
+from dlbricks_core.measure.latency import Inferred, Latency, Source
 
 
 class Similar(Segmented):
@@ -69,9 +69,8 @@ class Similar(Segmented):
         for signature, nearest in _nearest(bricks, latencies):
             large, small = (Volume.of(bricks[each].model) for each in (signature, nearest))
             ratio = large.expected(self.computing_share) / small.expected(self.computing_share)
-            found[signature] = Inferred.from_similar(
-                latencies[nearest], nearest, signature, ratio, self.inference_error
-            )
+            source = Source(nearest, latencies[nearest], ratio)
+            found[signature] = Inferred.told(signature, [source], self.inference_error)
         return found
 
     def fit(self, observed: Observed) -> Mapping[str, float]:

@@ -51,6 +51,11 @@ class Latency:
         call_ms = call_of(used, protocol.statistic)
         return cls(used.samples_ms, protocol, call_ms, rounds_of(used))
 
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Signatures of other networks that it was told by; none where it has samples."""
+        return ()
+
     @cached_property
     def ms(self) -> float:
         """The number that stands for the samples, in milliseconds."""
@@ -77,47 +82,66 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Inferred(Latency):
-    """What the latency of one network tells about a similar one, which was not timed.
+class Source:
+    """A network that was timed, and tells about another that was not.
 
     Attributes:
-        like: The network that was.
-        source: Its latency.
-        ratio: Of the cost without the timer's own: of this one over the other.
-        error: Standard deviation of the logarithm of what the ratio is off by.
+        signature: Of the network.
+        latency: What it takes.
+        weight: What its cost, without the timer's own, counts for in the other's.
+    """
+
+    signature: str
+    latency: Latency
+    weight: float
+
+    def cost(self, latencies_ms: FloatArray) -> FloatArray:
+        """What latencies of the network are worth in the other's cost."""
+        return np.maximum(latencies_ms - self.latency.call_ms, 0.0) * self.weight
+
+
+@dataclass(frozen=True)
+class Inferred(Latency):
+    """What the latencies of other networks tell about one that was not timed.
+
+    Attributes:
+        sources: The networks that were. The sum of their weighted costs is this one's.
+        error: Standard deviation of the logarithm of what that sum is off by.
         seed: The same wherever this network occurs.
     """
 
-    like: str = ""
-    source: Latency | None = None
-    ratio: float = 1.0
+    sources: tuple[Source, ...] = ()
     error: float = 0.0
     seed: int = 0
 
     @classmethod
-    def from_similar(
-        cls, source: Latency, like: str, signature: str, ratio: float, error: float
-    ) -> Inferred:
-        """Latency of ``signature`` from that of ``like``."""
+    def told(cls, signature: str, sources: Sequence[Source], error: float) -> Inferred:
+        """Latency of ``signature`` from those of others, of which there is one at least."""
+        protocol = sources[0].latency.protocol
+        call_ms = max(source.latency.call_ms for source in sources)
         seed = crc32(signature.encode())
-        return cls((), source.protocol, source.call_ms, (), like, source, ratio, error, seed)
+        return cls((), protocol, call_ms, (), tuple(sources), error, seed)
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Signatures of the networks that were timed."""
+        return tuple(source.signature for source in self.sources)
 
     @cached_property
     def ms(self) -> float:
         """The number that samples would have, in milliseconds."""
-        assert self.source is not None
-        return self.call_ms + max(self.source.ms - self.call_ms, 0.0) * self.ratio
+        cost = sum(float(each.cost(np.array(each.latency.ms))) for each in self.sources)
+        return self.call_ms + max(cost, 0.0)
 
     @cached_property
     def replicates(self) -> FloatArray:
-        """Those of the other network, with the ratio as it is."""
-        assert self.source is not None
-        costs = np.maximum(self.source.replicates - self.call_ms, 0.0)
-        return np.asarray(self.call_ms + costs * self.ratio)
+        """Those of the other networks, with the weights as they are."""
+        costs = sum((each.cost(each.latency.replicates) for each in self.sources), np.zeros(1))
+        return np.asarray(self.call_ms + np.maximum(costs, 0.0))
 
     @cached_property
     def plausible(self) -> FloatArray:
-        """The replicates, with what the ratio may be off by."""
+        """The replicates, with what the sum may be off by."""
         off = np.exp(self.error * np.random.default_rng(self.seed).standard_normal(RESAMPLES))
         return np.asarray(self.call_ms + (self.replicates - self.call_ms) * off)
 

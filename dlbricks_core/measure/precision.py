@@ -101,14 +101,14 @@ class Demand:
     Attributes:
         name: Of the model, for people.
         counts: How often each network's latency is in the sum; a whole model is a sum
-            of one.
+            of one. Tiles count for parts of a latency, some of them negative ones.
 
     Only what ``spreads`` knows of a sum takes part in the methods below. Where the rest
     is known elsewhere as precisely, the whole sum is at least as precise as its parts.
     """
 
     name: str
-    counts: Mapping[MeasurementKey, int]
+    counts: Mapping[MeasurementKey, float]
 
     def total_ms(self, spreads: Spreads) -> float:
         """The sum: what the networks add, and one call of the timer."""
@@ -158,7 +158,7 @@ class Demand:
         Cochran, "Sampling Techniques", section 5.5; bricks are the strata.
         """
         parts = {
-            key: (count * spreads[key].deviation_ms, math.sqrt(spreads[key].run_ms))
+            key: (abs(count) * spreads[key].deviation_ms, math.sqrt(spreads[key].run_ms))
             for key, count in self.counts.items()
             if key in spreads
         }

@@ -169,7 +169,8 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
         "latency_ms": latency.ms if latency else None,
         "interval_ms": result.interval_ms,
         "samples_ms": list(latency.samples_ms) if latency else [],
-        "like": result.like or None,
+        "like": result.told_by[0] if len(result.told_by) == 1 else None,
+        "told_by": list(result.told_by),
         "warnings": list(result.warnings),
         "failure": result.failure or None,
     }

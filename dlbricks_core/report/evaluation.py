@@ -74,10 +74,9 @@ def _print_figures(console: Console, evaluation: Evaluation) -> None:
     )
     bricks = evaluation.result.brickset
     if bricks.spared:
-        console.print(
-            f"{bricks.timed:,} of {len(bricks.bricks):,} unique bricks timed; similar ones tell "
-            "the others."
-        )
+        kept, tiles = len(bricks.bricks) - len(bricks.spared), len(bricks.tiles)
+        tell = f"{tiles} tiles of" if tiles else "similar ones tell"
+        console.print(f"{kept:,} of {len(bricks.bricks):,} unique bricks timed; {tell} the others.")
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:

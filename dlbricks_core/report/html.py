@@ -42,6 +42,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         result=result,
         bricks=bricks,
         weight=_weight,
+        remarks=_remarks,
         total=sum(map(_weight, bricks)),
         shares=shares,
         normalized_plot=_normalized_plot(result.models),
@@ -118,6 +119,18 @@ def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> lis
 def _notes(result: RunResult) -> list[str]:
     of_models = [f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes]
     return [*result.outcome.notes, *of_models]
+
+
+def _remarks(each: BrickResult) -> list[str]:
+    """Where a brick's latency is from, if not from its own samples, and what is doubtful."""
+    tellers = " and ".join(signature[:8] for signature in each.told_by)
+    found = [
+        f"not timed: told by {tellers}" if tellers else "",
+        "" if each.occurrences else "a tile of a larger one",
+        each.failure,
+        *each.warnings,
+    ]
+    return [text for text in found if text]
 
 
 def _weight(each: BrickResult) -> float:

@@ -19,7 +19,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
 
     ``models``, ``totals`` and ``similarity`` are what ``dlbricks analyze`` writes, with each
     model's measured latency added. ``evaluations`` holds the paper's way by granularity,
-    then the default composer and the fastest. Errors and shares are fractions: 0.03 is 3%.
+    then DLBricks' own composers. Errors and shares are fractions: 0.03 is 3%.
 
     Args:
         study: What was found out.

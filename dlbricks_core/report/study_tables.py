@@ -140,8 +140,7 @@ def speedups(study: Study) -> Iterator[Row]:
 def bricks(study: Study) -> Iterator[Row]:
     """The latencies that the estimates and speedups rest on: unique bricks of each way."""
     for way in ways(study):
-        timed = way.result.timed
-        compared = {timed.get(s, s) for each in way.models for s in each.model.cut.counts}
+        compared = {s for each in way.models for s in way.result.timed_for(each.model.cut)}
         for brick in way.result.bricks:
             if brick.brick.signature in compared and brick.latency:
                 yield {

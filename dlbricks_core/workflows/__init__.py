@@ -9,7 +9,7 @@ from dlbricks_core.workflows.compare import (
     OperatorTotal,
     compare,
 )
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, TILED_COMPOSER, CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
@@ -31,6 +31,7 @@ from dlbricks_core.workflows.verify import Lacking, Verdict, VerifyOptions, veri
 
 __all__ = [
     "DEFAULT_COMPOSER",
+    "TILED_COMPOSER",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",

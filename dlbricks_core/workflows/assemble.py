@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Parallel
-from dlbricks_core.measure.latency import Inferred, Latency, counted
+from dlbricks_core.measure.latency import Latency, counted
 from dlbricks_core.measure.statistics import warnings_for
 from dlbricks_core.store import Calibration, Measurement
 from dlbricks_core.workflows.composing import CutOptions, find_composer
@@ -52,13 +53,15 @@ def assemble(
             counts[signature] = counts.get(signature, 0) + count
     timed = {
         signature: Latency.of(outcome.measurements[key], context.protocol)
-        for signature in brickset.bricks
+        for signature in {**brickset.bricks, **brickset.tiles}
         if (key := context.key(signature, "brick")) in outcome.measurements
     }
     latencies = calibrated.complete(brickset.bricks, timed)
+    # Of a folder of bricks nobody knows how often they occur; tiles do not.
+    often = {**dict.fromkeys(brickset.tiles, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
-        _brick_result(brick, counts.get(signature, 1), latencies.get(signature), context, outcome)
-        for signature, brick in brickset.bricks.items()
+        _brick_result(brick, often[signature], latencies.get(signature), context, outcome)
+        for signature, brick in {**brickset.bricks, **brickset.tiles}.items()
     ]
     models = [
         # What was measured of a whole model must not come back to it by way of a calibration.
@@ -103,17 +106,22 @@ def _model_result(
     notes: tuple[str, ...] = (),
 ) -> ModelResult:
     keys = {
-        signature: context.key(_timed(signature, latencies), "brick") for signature in cut.counts
+        signature: [context.key(each, "brick") for each in _timed(signature, cut, latencies)]
+        for signature in cut.counts
     }
     reasons = {
-        signature: outcome.failures.get(key, "not measured")
-        for signature, key in keys.items()
+        signature: next((outcome.failures[k] for k in keys[signature] if k in outcome.failures),
+                        "not measured")
+        for signature in keys
         if signature not in latencies
+    }  # fmt: skip
+    unsupported = {
+        s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
     }
-    unsupported = {s: r for s, r in reasons.items() if keys[s] in outcome.unsupported}
     whole = context.key(cut.whole.signature, "model")
     measurement = outcome.measurements.get(whole)
-    bricks = [outcome.measurements[k] for k in keys.values() if k in outcome.measurements]
+    timed = dict.fromkeys(chain.from_iterable(keys.values()))
+    bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(context.key(cut.whole.signature, "native"))
     measured = Latency.of(measurement, context.protocol) if measurement else None
     native = Latency.of(original, context.protocol) if original else None
@@ -136,10 +144,12 @@ def _model_result(
     )
 
 
-def _timed(signature: str, latencies: Mapping[str, Latency]) -> str:
-    """The brick that was timed to know of this one."""
+def _timed(signature: str, cut: CutModel, latencies: Mapping[str, Latency]) -> Sequence[str]:
+    """What was timed to know of a brick, or was to be: itself, or others."""
     latency = latencies.get(signature)
-    return latency.like if isinstance(latency, Inferred) else signature
+    if latency is None:
+        return [tile.brick.signature for tile in cut.tiles.get(signature, ())] or [signature]
+    return latency.told_by or [signature]
 
 
 def _native_notes(measured: Latency | None, native: Latency | None) -> tuple[str, ...]:
@@ -170,7 +180,12 @@ def _benchmarking(
     models: Sequence[ModelResult], latencies: Mapping[str, Latency]
 ) -> Benchmarking | None:
     compared = [m for m in models if m.measured is not None and not m.estimate.partial]
-    bricks = {_timed(signature, latencies) for m in compared for signature in m.cut.counts}
+    bricks = {
+        timed
+        for m in compared
+        for signature in m.cut.counts
+        for timed in _timed(signature, m.cut, latencies)
+    }
     if not bricks:
         return None
     return Benchmarking(

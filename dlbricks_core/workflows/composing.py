@@ -18,6 +18,9 @@ FASTEST_COMPOSER = "similar"
 PAPER_COMPOSER = "sequential"
 """Sums up the layer sequences of the paper."""
 
+TILED_COMPOSER = "tiled"
+"""Does so too, and times large ones on a few of their rows."""
+
 
 @dataclass(frozen=True)
 class CutOptions:

@@ -81,7 +81,7 @@ def at_precision(
         assert model.measured is not None
         wholes.append(model.measured)
         factor = _factor(relative_half_width(model.estimate.scatter_ms), precision)
-        for signature in {result.timed.get(each, each) for each in model.cut.counts}:
+        for signature in result.timed_for(model.cut):
             factors[signature] = max(factors.get(signature, 0.0), factor)
     loading_s = Effort.of(_again(result, models)).loading["model"]
     largest = max(factors.values(), default=0.0)
@@ -92,7 +92,7 @@ def at_precision(
     brick_runs = [
         (each.latency, factors.get(each.brick.signature, largest))
         for each in result.bricks
-        if each.latency and not each.like
+        if each.latency and not each.told_by
     ]
     return Benchmarking(
         loading_s + _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)

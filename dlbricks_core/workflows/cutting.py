@@ -55,17 +55,22 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, answers.executed, rereading=composer.rereading
     )
-    brickset = _sparing(brickset, composer)
+    brickset = sparing(brickset, composer)
     for position, reason in answers.refused.items():
         note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     return brickset, answers.seconds
 
 
-def _sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
+def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
     """The same bricks, without timing those that the composer tells from others."""
     spared = brickset.bricks.keys() - composer.to_time(brickset.bricks)
-    return replace(brickset, spared=frozenset(spared))
+    tiles = {signature: tuple(t) for signature, t in composer.tiles(brickset.bricks).items()}
+    models = [
+        replace(cut, tiles={s: tiles[s] for s in cut.counts if s in tiles})
+        for cut in brickset.models
+    ]
+    return replace(brickset, spared=frozenset(spared), models=models)
 
 
 @dataclass

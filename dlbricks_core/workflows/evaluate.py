@@ -260,7 +260,7 @@ def _why(model: ModelResult) -> str:
 def _same_rounds(model: ModelResult, result: RunResult) -> bool:
     measurements, key = result.outcome.measurements, result.context.key
     whole = measurements.get(key(model.cut.whole.signature, "model"))
-    timed = {result.timed.get(signature, signature) for signature in model.cut.counts}
+    timed = result.timed_for(model.cut)
     bricks = [measurements.get(key(signature, "brick")) for signature in timed]
     return not any(_rounds(whole).isdisjoint(_rounds(brick)) for brick in bricks)
 

@@ -38,8 +38,8 @@ def families(
 
 def _family(context: Context, cut: CutModel, able: set[MeasurementKey]) -> list[Demand]:
     whole = cut.whole.signature
-    counts: dict[Kind, Mapping[str, int]] = {
-        "brick": cut.counts,
+    counts: dict[Kind, Mapping[str, float]] = {
+        "brick": cut.parts,
         "model": {whole: 1},
         "native": {whole: 1},
     }

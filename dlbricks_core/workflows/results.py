@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Estimate
-from dlbricks_core.measure.latency import Inferred, Latency, interval
+from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.measure.statistics import median
 from dlbricks_core.store import Calibration
@@ -65,8 +65,8 @@ class BrickResult:
 
     Attributes:
         brick: The brick.
-        occurrences: How often it stands in the models of this run.
-        latency: If it was measured, or follows from that of a similar brick.
+        occurrences: How often it stands in the models of this run; 0 for a tile.
+        latency: If it was measured, or follows from those of others.
         failure: Why it was not, otherwise.
         warnings: What makes its samples doubtful.
     """
@@ -78,9 +78,9 @@ class BrickResult:
     warnings: Sequence[str] = ()
 
     @property
-    def like(self) -> str:
-        """Signature of the similar brick that was timed in its place; empty for its own."""
-        return self.latency.like if isinstance(self.latency, Inferred) else ""
+    def told_by(self) -> tuple[str, ...]:
+        """Signatures of what was timed in its place: a similar brick, or tiles; else none."""
+        return self.latency.told_by if self.latency else ()
 
     @property
     def interval_ms(self) -> tuple[float, float] | None:
@@ -136,7 +136,7 @@ class RunResult:
         cut_options: How models were cut and composed.
         brickset: The bricks.
         models: In the order in which they were given.
-        bricks: In order of first occurrence.
+        bricks: In order of first occurrence, then tiles.
         benchmarking: What it saves; ``None`` if no model has both figures.
         outcome: What came of measuring.
         calibration: What the composer's numbers were fitted on; ``None`` for its own.
@@ -153,13 +153,17 @@ class RunResult:
     calibration: Calibration | None = None
 
     @cached_property
-    def timed(self) -> Mapping[str, str]:
-        """Of each brick the one that was timed to know of it: itself, or a similar one."""
+    def timed(self) -> Mapping[str, tuple[str, ...]]:
+        """Of each brick what was timed to know of it: itself, a similar one, or tiles."""
         return {
-            each.brick.signature: each.like or each.brick.signature
+            each.brick.signature: each.told_by or (each.brick.signature,)
             for each in self.bricks
             if each.latency
         }
+
+    def timed_for(self, cut: CutModel) -> set[str]:
+        """Signatures of all that was timed, or should have been, to know of a model."""
+        return {timed for each in cut.counts for timed in self.timed.get(each, (each,))}
 
     @property
     def effort(self) -> Effort:

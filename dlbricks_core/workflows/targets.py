@@ -46,10 +46,10 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
     models = list(zip(*(brickset.models for brickset in bricksets), strict=True))
     for cuts in _kin_together(models):
         bricks = {
-            signature: brickset.bricks[signature]
+            brick.signature: brick
             for brickset, cut in zip(bricksets, cuts, strict=True)
             for signature in cut.counts
-            if signature not in brickset.spared
+            for brick in _timed(signature, brickset, cut)
         }
         targets = [Target(brick, "brick") for brick in bricks.values()]
         if end_to_end and not any(brick.opaque for brick in bricks.values()):
@@ -57,6 +57,12 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
         sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
         seen.update((t.brick.signature, t.kind) for t in targets)
     return sweeps
+
+
+def _timed(signature: str, brickset: BrickSet, cut: CutModel) -> list[Brick]:
+    """What is timed for a brick: itself, unless others tell it, and its tiles."""
+    own = [] if signature in brickset.spared else [brickset.bricks[signature]]
+    return [*own, *(tile.brick for tile in cut.tiles.get(signature, ()))]
 
 
 def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:

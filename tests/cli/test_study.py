@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime")
 
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite", "-G", "1,2",
          "--runs", "2")  # fmt: skip
-WAYS = [("sequential", 1), ("sequential", 2), ("segmented", 128), ("similar", 128)]
+WAYS = [("sequential", 1), ("sequential", 2), ("tiled", 1), ("segmented", 128), ("similar", 128)]
 
 
 def rows(name, folder="study"):
@@ -131,10 +131,12 @@ def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
     assert again.status == 0
     assert "Timing" not in again.err
     evaluations = read("again/deep/study.json")["evaluations"]
-    assert [each["composer"] for each in evaluations[2:]] == ["segmented", "similar"]
-    assert evaluations[:2] == data["evaluations"][:2]
+    assert [each["composer"] for each in evaluations[2:]] == [
+        "tiled", "segmented", "similar"
+    ]  # fmt: skip
+    assert evaluations[:3] == data["evaluations"][:3]
     # Asking the backend what it executes is part of every run, and takes another time.
-    for before, after in zip(data["evaluations"][2:], evaluations[2:], strict=True):
+    for before, after in zip(data["evaluations"][3:], evaluations[3:], strict=True):
         assert before["models"] == after["models"]
 
 
@@ -142,7 +144,8 @@ def test_what_fails_is_named_and_left_out(dlbricks, save, read, strange, tmp_pat
     good = save("good", "Relu", "Sigmoid")
     done = dlbricks("study", strange, good, *QUICK)
     assert done.status == 3
-    assert "Left out of the figures: strange (G=1, G=2, segmented, similar)" in done.out
+    said = " ".join(done.out.split())
+    assert "Left out of the figures: strange (G=1, G=2, tiled, segmented, similar)" in said
     data = read("study/study.json")
     assert [each["name"] for each in data["left_out"]] == ["strange"]
     assert any("nowhere" in each["reason"] for each in data["failures"])

@@ -51,7 +51,7 @@ def test_operations_and_memory_decide_what_an_inferred_brick_takes():
     ratio = (large.flops / small.flops) ** 0.7 * (large.nbytes / small.nbytes) ** 0.3
     assert large.flops == 2 * small.flops
     assert told["large"].ms == pytest.approx(1.0 + 2.0 * ratio)
-    assert (told["large"].like, told["large"].samples_ms) == ("small", ())
+    assert (told["large"].told_by, told["large"].samples_ms) == (("small",), ())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,9 @@ def test_what_failed_is_told_by_another_that_did_not():
     found = bricks(a=conv(32, 32), b=conv(40, 40), c=conv(48, 48))
     assert set(Similar().to_time(found)) == {"a"}
     told = Similar().complete(found, {"b": latency(2.0)})
-    assert {name: each.like for name, each in told.items() if name != "b"} == {"a": "b", "c": "b"}
+    assert {name: each.told_by for name, each in told.items()} == {
+        "a": ("b",), "b": (), "c": ("b",)
+    }  # fmt: skip
 
 
 def test_an_inferred_latency_is_less_certain_than_its_source():
@@ -109,7 +111,7 @@ def test_every_brick_is_timed_or_close_to_one_that_is(sizes):
     told = Similar().complete(found, {name: latency(1.0) for name in timed})
     assert told.keys() == found.keys()
     for name in found.keys() - timed:
-        one, other = found[name].model, found[told[name].like].model
+        one, other = found[name].model, found[told[name].told_by[0]].model
         assert form(one) == form(other)
         assert Volume.of(one).distance(Volume.of(other)) <= Similar.farthest
 

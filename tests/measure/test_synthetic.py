@@ -83,7 +83,7 @@ def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exact
     found = evaluated(networks(9), 3, composer="similar")
     assert len(found.result.brickset.bricks) == 9
     assert len(found.result.brickset.spared) == 6  # three forms
-    assert sum(bool(each.like) for each in found.result.bricks) == 6
+    assert sum(bool(each.told_by) for each in found.result.bricks) == 6
     for each in found.models:
         assert each.estimate_ms == pytest.approx(each.measured_ms, rel=1e-5)
     assert sum(each.half_width > 0.2 for each in found.models) == 6  # which nobody could know

@@ -42,7 +42,7 @@ def test_page(studied, read_page):
     assert NAME in page.text
     assert page.drawings
     said = " ".join(page.text.split())
-    assert "composer segmented, the default, with split segments and" in said
+    assert "composer tiled with split chain, composer segmented (the default) with" in said
     assert "composer similar with split short-segments" in said
 
 

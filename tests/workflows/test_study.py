@@ -54,11 +54,13 @@ def test_the_fastest_composer_times_fewer_bricks_than_it_has(found):
     assert len(fastest.brickset.bricks) > len(default.brickset.bricks)  # its segments are short
     assert fastest.effort.networks["brick"] == fastest.brickset.timed
     assert 0 < fastest.brickset.timed < len(fastest.brickset.bricks)
-    latencies = {each.brick.signature: each.latency.ms for each in default.bricks}
-    shared = [e for e in fastest.bricks if not e.like and e.brick.signature in latencies]
-    assert shared
-    for each in shared:
-        assert each.latency.ms == latencies[each.brick.signature]
+
+
+def test_ways_that_share_bricks_share_their_latencies(found):
+    one, other = found.by_granularity[1].result, found.by_composer["tiled"].result
+    assert not other.brickset.tiles  # no layer of these networks is large
+    latencies = {each.brick.signature: each.latency.ms for each in one.bricks}
+    assert latencies == {each.brick.signature: each.latency.ms for each in other.bricks}
 
 
 def test_the_backend_is_asked_once(models, store):
