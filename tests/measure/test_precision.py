@@ -48,6 +48,18 @@ def test_the_known_optimum_of_two_bricks():
     assert seconds(found[A]) < min(seconds(found[A] * 1.05), seconds(found[A] * 0.95))
 
 
+def test_what_is_taken_off_a_sum_scatters_as_what_is_added():
+    """A tile of a large brick counts for a negative part of it."""
+    spreads = {A: spread(2.0, 0.1), B: spread(6.0, 0.3)}
+    line, sum_ = Demand("m", {A: -5.0, B: 6.0}), Demand("m", {A: 5.0, B: 6.0})
+    assert line.total_ms(spreads) == pytest.approx(26)
+    half_widths = line.own_half_width(spreads) * 26, sum_.own_half_width(spreads) * 46
+    assert half_widths[0] == pytest.approx(half_widths[1])
+    found = line.allocation(spreads, 0.01)
+    assert found[B] / found[A] == pytest.approx(6.0 * 0.3 / (5.0 * 0.1))
+    assert line.needs(spreads, 0.001)[A] > FEWEST
+
+
 def test_the_timers_own_cost_is_in_a_sum_once():
     spreads = {A: spread(2.0, 0.1, call_ms=0.5), B: spread(3.0, 0.1, call_ms=0.4)}
     assert Demand("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)

@@ -17,9 +17,28 @@ from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of  # noqa: E402
 LAYOUTS = (LAST, *(blocks_of(channels) for channels in (4, 8, 16)))
 
 
+def convolution(op, weight, *, group=1, channels=64):
+    tensors = {
+        "x": TensorSpec("float32", (1, channels, 8, 8)),
+        "w": TensorSpec("float32", weight),
+        "y": TensorSpec("float32", (1, 64, 8, 8)),
+    }
+    layer = Layer(op, ("x", "w"), ("y",), {"group": group})
+    return Model("one", (layer,), ("x",), ("y",), tensors, frozenset("w"))
+
+
+@pytest.fixture
+def needs_every_layout():
+    """oneDNN without AVX-512 knows blocks of 8 channels, and no other layout."""
+    if made_by(convolution("Conv", (64, 64, 1, 1)), 0) == blocks_of(8):
+        pytest.skip("oneDNN keeps no other number of channels than 8 together on this processor")
+
+
 @pytest.mark.parametrize("shape", [(1, 48, 6, 7), (2, 136, 5, 5)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_map_in_another_layout_has_the_same_values(shape, layout):
+def test_a_map_in_another_layout_has_the_same_values(shape, layout, request):
+    if layout != blocks_of(8):
+        request.getfixturevalue("needs_every_layout")
     if shape[1] % 16 and layout == blocks_of(16):
         pytest.skip("whole blocks only")
     values = np.random.default_rng(1).standard_normal(shape, np.float32)
@@ -33,7 +52,9 @@ def test_a_map_in_another_layout_has_the_same_values(shape, layout):
 
 
 @pytest.mark.parametrize("channels", [8, 16])
-def test_one_block_of_all_channels_lies_in_memory_as_the_last_axis_does(channels):
+def test_one_block_of_all_channels_lies_in_memory_as_the_last_axis_does(channels, request):
+    if channels != 8:
+        request.getfixturevalue("needs_every_layout")
     values = np.random.default_rng(1).standard_normal((1, channels, 128, 128), np.float32)
     for layout in (LAST, blocks_of(channels)):
         array = laid_out(mx.nd.array(values), layout)
@@ -50,16 +71,6 @@ def test_an_impossible_layout_is_named():
         laid_out(mx.nd.ones((1, 16, 4, 4)), blocks_of(5))
 
 
-def convolution(op, weight, *, group=1, channels=64):
-    tensors = {
-        "x": TensorSpec("float32", (1, channels, 8, 8)),
-        "w": TensorSpec("float32", weight),
-        "y": TensorSpec("float32", (1, 64, 8, 8)),
-    }
-    layer = Layer(op, ("x", "w"), ("y",), {"group": group})
-    return Model("one", (layer,), ("x",), ("y",), tensors, frozenset("w"))
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -73,7 +84,7 @@ def test_a_convolution_is_asked_for_its_layout(model):
     assert made_by(model, 0) in LAYOUTS
 
 
-def test_groups_of_four_channels_lie_together():
+def test_groups_of_four_channels_lie_together(needs_every_layout):
     assert made_by(convolution("Conv", (64, 4, 1, 1), group=16), 0) == blocks_of(4)
 
 

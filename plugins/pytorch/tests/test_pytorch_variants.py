@@ -210,9 +210,11 @@ def test_integer_convolution_with_zero_points():
 
 
 def test_quantized_convolution_per_channel():
+    # Weights of 7 bits: ONNX Runtime adds two products in 16 bits, which saturate beyond that, on
+    # processors without VNNI instructions.
     rng = np.random.default_rng(0)
     x = rng.integers(0, 255, (1, 3, 6, 6)).astype(np.uint8)
-    w = rng.integers(-128, 127, (4, 3, 3, 3)).astype(np.int8)
+    w = rng.integers(-64, 64, (4, 3, 3, 3)).astype(np.int8)
     scales = np.array([0.01, 0.02, 0.03, 0.04], np.float32)
     inputs = [x, np.float32(0.02).reshape(()), np.array(128, np.uint8), w, scales,
               np.zeros(4, np.int8), np.float32(0.5).reshape(()), np.array(120, np.uint8),
