@@ -122,9 +122,22 @@ def test_layers_that_do_not_fit_fewer_rows_leave_a_chain_whole(convolution):
 
 
 def test_what_a_backend_made_or_nobody_can_look_into_has_none(convolution):
-    brick = convolution(512, 512, 96)
+    brick = convolution(512, 512, 96, after=["Relu"])
     assert tiles(brick)
-    layer = replace(brick.model.layers[0], opaque="a subgraph")
-    for model in (replace(brick.model, executed="onnxruntime"),
-                  replace(brick.model, layers=(layer,))):  # fmt: skip
+    first, last = brick.model.layers
+    opaque = (first, replace(last, opaque="a subgraph"))
+    for model in (
+        replace(brick.model, executed="onnxruntime"),
+        replace(brick.model, layers=opaque),
+    ):
         assert tiles(replace(brick, model=model)) == ()
+
+
+def test_a_chain_that_reads_two_maps_has_none(convolution):
+    """Which rows of the other map belong to a tile, nobody has told."""
+    brick = convolution(512, 512, 96, after=["Relu"])
+    first, last = brick.model.layers
+    added = replace(last, op="Add", inputs=(*last.inputs, "other"))
+    tensors = {**brick.model.tensors, "other": brick.model.tensors[last.outputs[0]]}
+    model = replace(brick.model, layers=(first, added), tensors=tensors)
+    assert tiles(replace(brick, model=replace(model, inputs=(*model.inputs, "other")))) == ()
