@@ -9,7 +9,7 @@ from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Parallel
 from dlbricks_core.measure.latency import Latency, counted
 from dlbricks_core.measure.statistics import warnings_for
-from dlbricks_core.store import Calibration, Measurement
+from dlbricks_core.store import Calibration, Measurement, MeasurementKey
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
@@ -97,6 +97,14 @@ def _brick_result(
     return BrickResult(brick, occurrences, latency, warnings=warnings)
 
 
+def _why_missing(keys: Sequence[MeasurementKey], outcome: Outcome) -> str:
+    """Why nothing is known of a brick that was to be timed, or told by others, under these keys."""
+    failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
+    if failed or not all(key in outcome.measurements for key in keys):
+        return failed or "not measured"
+    return "what was timed in its place contradicts itself: time it again (--force)"
+
+
 def _model_result(
     cut: CutModel,
     composer: Composer,
@@ -110,11 +118,10 @@ def _model_result(
         for signature in cut.counts
     }
     reasons = {
-        signature: next((outcome.failures[k] for k in keys[signature] if k in outcome.failures),
-                        "not measured")
-        for signature in keys
+        signature: _why_missing(each, outcome)
+        for signature, each in keys.items()
         if signature not in latencies
-    }  # fmt: skip
+    }
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
     }

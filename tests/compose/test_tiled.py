@@ -74,6 +74,14 @@ def test_one_tile_alone_tells_nothing(cut):
     assert Tiled().compose(cut.models[0], told).missing
 
 
+@pytest.mark.parametrize("larger", [5.0, 5.3, 20.0])
+def test_tiles_that_contradict_each_other_tell_nothing(cut, larger):
+    """A line that does not rise enough would have a layer take nothing, or less than its part."""
+    small, large_ = sorted(cut.tiles, key=lambda s: truth(cut.tiles[s]))
+    told = Tiled().complete(cut.bricks, {small: latency(5.3), large_: latency(larger)})
+    assert (large(cut) in told) == (larger == 20.0)
+
+
 def test_what_was_timed_itself_is_not_told(cut):
     own = latency(7.0)
     latencies = {s: latency(truth(tile)) for s, tile in cut.tiles.items()}

@@ -8,7 +8,7 @@ import pytest
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Estimate
+from dlbricks_core.compose import Estimate, Tiled
 from dlbricks_core.measure.cores import FAR
 from dlbricks_core.measure.latency import Latency, interval
 from dlbricks_core.measure.precision import FEWEST
@@ -29,6 +29,7 @@ from dlbricks_core.workflows import (
     RunResult,
 )
 from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.cutting import sparing
 from dlbricks_core.workflows.measuring import Outcome
 
 PROTOCOL = PROTOCOLS["interleaved"]
@@ -240,6 +241,18 @@ def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, 
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10, far=far)
     (model,) = Evaluation.of(made.run()).models
     assert model.same_rounds is same
+
+
+def test_tiles_that_contradict_each_other_are_the_reason(made, context, chain_of):
+    cut = sparing(BrickSet.of([chain_of(512, 512, 80, pad=0, after=["Relu"])]), Tiled())
+    for signature in cut.tiles:
+        made.samples(signature, "brick", [5.0] * 10)
+    options = CutOptions.chosen(None, None, "tiled")
+    (model,) = assemble(context, OPTIONS, options, cut, made.outcome).models
+    assert model.estimate.ms is None
+    reasons = {model.cut.operators(s): reason for s, reason in model.missing.items()}
+    assert reasons["Relu",] == "not measured"
+    assert "contradicts itself" in reasons["Conv",]
 
 
 @pytest.mark.parametrize(("far", "warned"), [(range(7), False), (range(8), True)])
