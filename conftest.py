@@ -1,6 +1,10 @@
 """Holds for all tests, the core's and the plugins'."""
 
 import os
+import tempfile
+
+# Models that tests import are kept for this run alone, whatever the user imported before.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="dlbricks-tests-")
 
 # Tests run on as many processes as there are cores: threads of one would spin where another
 # computes. A worker that times has the number that it is told, whatever this says.

@@ -8,8 +8,14 @@ import click
 
 from dlbricks_core.analysis import analyze
 from dlbricks_core.cli import options
-from dlbricks_core.cli.output import Output
-from dlbricks_core.report import analysis_data, analysis_page, print_analysis
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import (
+    analysis_data,
+    analysis_page,
+    failures_data,
+    print_analysis,
+    print_failures,
+)
 from dlbricks_core.workflows import load_models
 
 
@@ -29,8 +35,15 @@ def command(models: tuple[str, ...], **values: Any) -> int:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     with output.progress() as progress:
-        analysis = analyze(load_models(models, options.load_options_of(values), progress))
+        loaded = load_models(
+            models,
+            options.load_options_of(values),
+            progress,
+            options.import_settings_of(values),
+        )
+        analysis = analyze(loaded.models)
     print_analysis(output.console, analysis)
-    output.write_json(analysis_data(analysis))
-    output.write_html(lambda: analysis_page(analysis))
-    return 0
+    print_failures(output.console, loaded.failures)
+    output.write_json(analysis_data(analysis) | failures_data(loaded.failures))
+    output.write_html(lambda: analysis_page(analysis, loaded.failures))
+    return EXIT_PARTIAL if loaded.failures else 0

@@ -17,6 +17,7 @@ from dlbricks_core.workflows import bench
 @click.command("bench")
 @click.argument("folder", type=click.Path(path_type=Path))
 @options.measure_options
+@options.timeout_option
 @options.timing_options
 @options.store_option
 @options.json_option

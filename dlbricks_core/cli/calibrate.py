@@ -43,8 +43,11 @@ def command(models: tuple[str, ...], store: str | None, *, forget: bool, **value
         output.console.print("Forgotten." if known else "There was no such calibration.")
         return 0
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models or CALIBRATION_SET, load, progress)
-        fitting = calibrate(loaded, cutting, measuring, opened, progress)
+        loaded = load_models(
+            models or CALIBRATION_SET, load, progress, options.import_settings_of(values)
+        )
+        fitting = calibrate(loaded.models, cutting, measuring, opened, progress)
+    fitting = fitting.lacking(loaded.failures)
     print_fitting(output.console, fitting)
     output.write_json(fitting_data(fitting, load))
     complete = not (fitting.evaluation.left_out or fitting.evaluation.result.failures)

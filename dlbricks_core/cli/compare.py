@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -33,8 +34,9 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     load = options.load_options_of(values)
     measure = options.measure_each_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress)
-        result = compare(loaded, options.cut_options_of(values), measure, opened, progress)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        result = compare(loaded.models, options.cut_options_of(values), measure, opened, progress)
+    result = replace(result, unread=loaded.failures)
     print_comparison(output.console, result)
     output.write_json(comparison_data(result, load))
     output.write_html(lambda: comparison_page(result, load))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -29,14 +30,15 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
-            loaded,
+            loaded.models,
             options.cut_options_of(values) if asked else None,
             options.measure_options_of(values),
             opened,
             system,
         )
+    result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))

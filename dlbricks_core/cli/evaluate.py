@@ -30,14 +30,14 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     output = Output(values)
     load = options.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
         evaluation = evaluate(
-            loaded,
+            loaded.models,
             options.cut_options_of(values),
             options.measure_options_of(values),
             opened,
             progress,
-        )
+        ).lacking(loaded.failures)
     print_evaluation(output.console, evaluation)
     output.write_json(evaluation_data(evaluation, load))
     output.write_html(lambda: evaluation_page(evaluation, load))

@@ -8,7 +8,6 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.errors import ModelError
 from dlbricks_core.report.explanation import (
     SHOWN,
     explanation_data,
@@ -16,7 +15,7 @@ from dlbricks_core.report.explanation import (
     print_explanation,
 )
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import load_models
+from dlbricks_core.workflows import load_model
 from dlbricks_core.workflows.explain import explain
 
 
@@ -38,9 +37,7 @@ def command(model: str, top: int, store: str | None, **values: Any) -> int:
     output = Output(values)
     load = options.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        (loaded, *others) = load_models([model], load, progress)
-        if others:
-            raise ModelError(f"{model} names {1 + len(others)} models", hint="Name one of them.")
+        loaded = load_model(model, load, progress, options.import_settings_of(values))
         explanation = explain(
             loaded,
             options.cut_options_of(values),

@@ -9,7 +9,7 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import SCHEMA_VERSION, print_failures
+from dlbricks_core.report import SCHEMA_VERSION, failures_data, print_failures
 from dlbricks_core.workflows import generate, load_models
 
 
@@ -41,10 +41,16 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     with output.progress() as progress:
-        loaded = load_models(models, options.load_options_of(values), progress)
-        written = generate(loaded, options.cut_options_of(values), folder, seed, progress)
+        loaded = load_models(
+            models,
+            options.load_options_of(values),
+            progress,
+            options.import_settings_of(values),
+        )
+        written = generate(loaded.models, options.cut_options_of(values), folder, seed, progress)
     output.console.print(f"{len(written.bricks)} bricks in {written.path}", soft_wrap=True)
-    print_failures(output.console, written.omitted)
+    failures = [*loaded.failures, *written.omitted]
+    print_failures(output.console, failures)
     output.write_json(
         {
             "schema_version": SCHEMA_VERSION,
@@ -53,7 +59,7 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
                 {"signature": brick.signature, "layers": list(brick.operators)}
                 for brick in written.bricks
             ],
-            "failures": [{"where": f.where, "reason": f.reason} for f in written.omitted],
+            **failures_data(failures),
         }
     )
-    return EXIT_PARTIAL if written.omitted else 0
+    return EXIT_PARTIAL if failures else 0

@@ -12,13 +12,12 @@ from dlbricks_core.analysis import Basis, Costs
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Model
 from dlbricks_core.report import write_text
 from dlbricks_core.report.graph import graph_data, graph_svg
 from dlbricks_core.report.picture import Picture
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_models
+from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_model
 
 
 @click.command("graph")
@@ -42,9 +41,8 @@ def command(
     """
     output = Output(values)
     with output.progress() as progress:
-        (loaded, *others) = load_models([model], options.load_options_of(values), progress)
-    if others:
-        raise ModelError(f"{model} names {1 + len(others)} models", hint="Name one of them.")
+        load = options.load_options_of(values)
+        loaded = load_model(model, load, progress, options.import_settings_of(values))
     picture = _picture(loaded, _latencies(loaded, store, system, values))
     write_text(graph_svg(picture), svg_path)
     for note in picture.notes:

@@ -9,7 +9,7 @@ import click
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import inspect_data, print_inspection
+from dlbricks_core.report import inspect_data, print_failures, print_inspection
 from dlbricks_core.workflows import load_models
 
 
@@ -28,10 +28,16 @@ def command(models: tuple[str, ...], **values: Any) -> int:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     with output.progress() as progress:
-        loaded = load_models(models, options.load_options_of(values), progress)
+        loaded = load_models(
+            models,
+            options.load_options_of(values),
+            progress,
+            options.import_settings_of(values),
+        )
     cut = options.cut_options_of(values)
-    bricks = BrickSet.of(loaded, cut.granularity, cut.strategy)
+    bricks = BrickSet.of(loaded.models, cut.granularity, cut.strategy)
     print_inspection(output.console, bricks, layers=values["verbose"])
-    data = inspect_data(bricks)
+    print_failures(output.console, loaded.failures)
+    data = inspect_data(bricks, loaded.failures)
     output.write_json(data)
     return EXIT_PARTIAL if data["failures"] else 0

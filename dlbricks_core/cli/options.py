@@ -14,7 +14,13 @@ from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.importers import parse_shape
 from dlbricks_core.measure.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.workflows import DEFAULT_COMPOSER, CutOptions, LoadOptions, MeasureOptions
+from dlbricks_core.workflows import (
+    DEFAULT_COMPOSER,
+    CutOptions,
+    ImportSettings,
+    LoadOptions,
+    MeasureOptions,
+)
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -55,6 +61,20 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
 
+TIMEOUT_S = 120.0
+"""Longest time that a network may take to load or to run once, unless the user says otherwise."""
+
+IMPORT_TIMEOUT_S = 600.0
+"""Longest time that importing a model may take: a framework exports a large one for minutes."""
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that a model may take to import, and a network to load or to run once.  "
+    f"[default: {IMPORT_TIMEOUT_S:g} and {TIMEOUT_S:g}]",
+)
+
 load_options = _group(
     click.option("--batch", type=_POSITIVE, help="Size of dynamic batch axes."),
     click.option(
@@ -78,6 +98,10 @@ load_options = _group(
         "--fold-batchnorm",
         is_flag=True,
         help="Fold BatchNormalization into the layer before it.",
+    ),
+    timeout_option,
+    click.option(
+        "--reimport", is_flag=True, help="Import models anew, also those imported before."
     ),
 )
 
@@ -254,20 +278,9 @@ verify_options = _group(
                  show_default=True,
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
                  "takes longer, the first backend is the reference. 0 leaves it out."),
-    click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 default=120.0, show_default=True,
-                 help="Seconds that a network may take to load or to run once."),
 )  # fmt: skip
 
 timing_options = _group(
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=120.0,
-        show_default=True,
-        help="Seconds that a network may take to load or to run once.",
-    ),
     click.option(
         "--force",
         is_flag=True,
@@ -321,6 +334,12 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
             shapes[name] = shape
     fixed = {name: _number(name, text) for name, text in _pairs(values["fixed"], "--value")}
     return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"], fixed)
+
+
+def import_settings_of(values: dict[str, Any]) -> ImportSettings:
+    """What the options of ``load_options`` say about how importing is run."""
+    timeout_s = values["timeout_s"]
+    return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
 
 
 def _number(name: str, text: str) -> float:
@@ -382,7 +401,7 @@ def _measure_options(
         runs=values.get("runs"),
         backend_options=backend_options,
         seed=values["seed"],
-        timeout_s=values.get("timeout_s", 120.0),
+        timeout_s=TIMEOUT_S if values.get("timeout_s") is None else values["timeout_s"],
         force=values.get("force", False),
         retry_failed=values.get("retry_failed", False),
         precision=values.get("precision"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -37,15 +38,16 @@ def command(models: tuple[str, ...], end_to_end: bool, store: str | None, **valu
     measure = options.measure_options_of(values)
     names = models or tuple(find("backend", measure.backend, Backend).loaded.default_models)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(names, load, progress)
+        loaded = load_models(names, load, progress, options.import_settings_of(values))
         result = run(
-            loaded,
+            loaded.models,
             options.cut_options_of(values),
             measure,
             opened,
             progress,
             end_to_end=end_to_end,
         )
+    result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))

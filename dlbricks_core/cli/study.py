@@ -69,8 +69,9 @@ def command(
         measuring = replace(measuring, runs=QUICK_RUNS)
     make_folder(folder)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress)
-        found = study(loaded, granularities, measuring, opened, progress)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        found = study(loaded.models, granularities, measuring, opened, progress)
+        found = replace(found, unread=loaded.failures)
         progress.stage("Writing the report")
         data = study_data(found, load)
         write_study(found, data, study_page(found, load), folder)

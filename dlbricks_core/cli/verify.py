@@ -8,7 +8,12 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import print_verification, verification_data
+from dlbricks_core.report import (
+    failures_data,
+    print_failures,
+    print_verification,
+    verification_data,
+)
 from dlbricks_core.workflows import VerifyOptions, load_models, verify
 
 
@@ -31,8 +36,10 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     backends = options.measure_each_options_of(values, fewest=1)
     how = VerifyOptions(values["seed"], values["tolerance"], values["reference_s"])
     with output.progress() as progress:
-        loaded = load_models(models, load, progress)
-        verdicts = verify(loaded, backends, how, progress)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        verdicts = verify(loaded.models, backends, how, progress)
     print_verification(output.console, verdicts)
-    output.write_json(verification_data(verdicts, how))
-    return 0 if all(verdict.agrees for verdict in verdicts) else EXIT_PARTIAL
+    print_failures(output.console, loaded.failures)
+    output.write_json(verification_data(verdicts, how) | failures_data(loaded.failures))
+    agree = all(verdict.agrees for verdict in verdicts)
+    return 0 if agree and not loaded.failures else EXIT_PARTIAL

@@ -8,11 +8,13 @@ from dlbricks_core.importers.base import (
     ModelNotes,
     parse_shape,
 )
+from dlbricks_core.importers.options import LoadOptions
 
 __all__ = [
     "NO_OPTIONS",
     "ImportOptions",
     "Importer",
+    "LoadOptions",
     "ModelCollection",
     "ModelNotes",
     "parse_shape",

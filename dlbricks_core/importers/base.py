@@ -71,8 +71,8 @@ class Importer(ABC):
     name: str
     #: How the names of its files end.
     suffixes: tuple[str, ...]
-    #: Whether ``load`` imports a framework. The engine then calls it in a process of
-    #: its own, so that frameworks do not disturb each other or the measurements.
+    #: Whether ``load`` imports a framework. Every importer is called in another process than
+    #: the engine's; such a one shares its process with no other, for frameworks disturb each other.
     isolated: bool = False
 
     def handles(self, spec: str) -> bool:

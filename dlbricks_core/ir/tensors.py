@@ -24,7 +24,7 @@ DTYPE_NAMES: dict[int, str] = {
 DTYPE_NUMBERS: dict[str, int] = {name: number for number, name in DTYPE_NAMES.items()}
 
 # Types that numpy itself lacks live in ml_dtypes, sometimes under another spelling.
-_ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
+ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
               "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
               "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn",
               "bfloat16": "bfloat16", "int4": "int4", "uint4": "uint4",
@@ -55,8 +55,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy type that holds elements of the IR type ``name``."""
     if name == "string":
         return np.dtype(object)
-    if name in _ML_DTYPES:
-        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+    if name in ML_DTYPES:
+        return np.dtype(getattr(ml_dtypes, ML_DTYPES[name]))
     return np.dtype(name)
 
 
@@ -65,7 +65,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """The IR name of a numpy type; the inverse of :func:`numpy_dtype`."""
     if dtype.kind in "OUS":
         return "string"
-    for name, spelled in _ML_DTYPES.items():
+    for name, spelled in ML_DTYPES.items():
         if dtype.name == spelled:
             return name
     return dtype.name

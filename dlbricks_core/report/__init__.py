@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from dlbricks_core.report.analysis import analysis_data, print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
 from dlbricks_core.report.comparison import comparison_data, print_comparison
-from dlbricks_core.report.data import SCHEMA_VERSION, run_data, write_json, write_text
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    failures_data,
+    run_data,
+    write_json,
+    write_text,
+)
 from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
@@ -19,8 +25,17 @@ from dlbricks_core.report.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dlbricks_core.analysis import Analysis
-    from dlbricks_core.workflows import Comparison, Evaluation, LoadOptions, RunResult, Study
+    from dlbricks_core.workflows import (
+        Comparison,
+        Evaluation,
+        Failure,
+        LoadOptions,
+        RunResult,
+        Study,
+    )
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -31,6 +46,7 @@ __all__ = [
     "comparison_page",
     "evaluation_data",
     "evaluation_page",
+    "failures_data",
     "fitting_data",
     "inspect_data",
     "make_folder",
@@ -82,11 +98,11 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     return html.evaluation_page(evaluation, load)
 
 
-def analysis_page(analysis: Analysis) -> str:
+def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis_html`."""
     from dlbricks_core.report import analysis_html
 
-    return analysis_html.analysis_page(analysis)
+    return analysis_html.analysis_page(analysis, unread)
 
 
 def study_page(study: Study, load: LoadOptions | None = None) -> str:

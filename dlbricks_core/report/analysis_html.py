@@ -12,6 +12,7 @@ from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similari
 from dlbricks_core.report import analysis as words
 from dlbricks_core.report.plots import Point, bars, dots, stacked
 from dlbricks_core.report.templating import render
+from dlbricks_core.workflows import Failure
 
 _TYPES = 5
 """Operator types that a plot tells apart; the others are one more."""
@@ -27,11 +28,12 @@ _CHARACTER = 7.0
 _STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)
 
 
-def analysis_page(analysis: Analysis) -> str:
+def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     """An analysis as an HTML page.
 
     Args:
         analysis: What was found out.
+        unread: Models that were named and could not be loaded.
     """
     return render(
         "analysis.html",
@@ -45,6 +47,7 @@ def analysis_page(analysis: Analysis) -> str:
         flops_plot=_flops_plot(analysis.models),
         heat_map=heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
         notes=words.notes(analysis),
+        failures=[(each.where, each.reason) for each in unread],
     )
 
 

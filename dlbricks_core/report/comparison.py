@@ -189,10 +189,7 @@ def _print_remarks(console: Console, result: Comparison) -> None:
         console.print(f"[yellow]Note:[/] {escape(note)}")
     print_failures(
         console,
-        (
-            Failure(f"{f.failure.model} on {f.backend}", f.failure.what, f.failure.reason)
-            for f in result.failures
-        ),
+        (Failure(f.place, f.failure.what, f.failure.reason) for f in result.failures),
     )
 
 
@@ -253,7 +250,7 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
         "warnings": warnings(result),
         "notes": list(result.notes),
         "failures": [
-            {"backend": f.backend, "where": f.failure.where, "reason": f.failure.reason}
+            {"backend": f.backend or None, "where": f.failure.where, "reason": f.failure.reason}
             for f in result.failures
         ],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
     Context,
+    Failure,
     LoadOptions,
     ModelResult,
     RunResult,
@@ -70,8 +71,13 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         "calibration": calibration_data(result.calibration),
         "warnings": list(result.outcome.warnings),
         "notes": list(result.outcome.notes),
-        "failures": [{"where": f.where, "reason": f.reason} for f in result.failures],
+        **failures_data(result.failures),
     }
+
+
+def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
+    """What is missing and why, under the key that every command's JSON has."""
+    return {"failures": [{"where": each.where, "reason": each.reason} for each in failures]}
 
 
 def system_data(context: Context) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
         bricks_plot=_bricks_plot(bricks[:_ROWS], result.runs),
         warnings=_warnings(words.warnings(result), result.runs),
         notes=words.notes(result),
-        failures=_alike((f"{f.failure.model} on {f.backend}", f.failure) for f in result.failures),
+        failures=_alike((f.place, f.failure) for f in result.failures),
     )
 
 

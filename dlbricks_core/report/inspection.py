@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from dlbricks_core.bricks import BrickSet, CutModel
-from dlbricks_core.report.data import SCHEMA_VERSION, model_head
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, model_head
 from dlbricks_core.report.tables import table
+from dlbricks_core.workflows import Failure
 
 
 def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> None:
@@ -78,8 +80,13 @@ def opaque_layers(cut: CutModel) -> list[tuple[str, str]]:
     ]
 
 
-def inspect_data(bricks: BrickSet) -> dict[str, Any]:
-    """The same as the JSON object that scripts read."""
+def inspect_data(bricks: BrickSet, unread: Sequence[Failure] = ()) -> dict[str, Any]:
+    """The same as the JSON object that scripts read.
+
+    Args:
+        bricks: The models, cut.
+        unread: Models that were named and could not be loaded.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "settings": {"granularity": bricks.granularity, "split": bricks.strategy},
@@ -99,11 +106,12 @@ def inspect_data(bricks: BrickSet) -> dict[str, Any]:
             "unique_layers": bricks.unique_layers,
             "unique_bricks": len(bricks.bricks),
         },
-        "failures": [
-            {"where": where, "reason": reason}
-            for cut in bricks.models
-            for where, reason in opaque_layers(cut)
-        ],
+        **failures_data(
+            [
+                *unread,
+                *(Failure("", *each) for cut in bricks.models for each in opaque_layers(cut)),
+            ]
+        ),
     }
 
 

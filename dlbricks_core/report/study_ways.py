@@ -55,7 +55,8 @@ def absent(study: Study) -> list[Absent]:
 
 def failures(study: Study) -> list[Failure]:
     """Everything that has no measurement, in whichever way it was wanted."""
-    return list(dict.fromkeys(f for way in ways(study) for f in way.result.failures))
+    found = [f for way in ways(study) for f in way.result.failures]
+    return list(dict.fromkeys([*study.unread, *found]))
 
 
 def complete(study: Study) -> bool:

@@ -56,9 +56,7 @@ class CollectionConformance(Suite):
 
     def build(self, worker: WorkerProcess, name: str) -> Model:
         """Loads a model in the worker."""
-        model: Model = worker.call(
-            "load_name", self.target(), name, self.options, timeout=_TIMEOUT_S
-        )
+        model: Model = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
         return model
 
     def test_names_need_no_framework(self) -> None:

@@ -71,9 +71,7 @@ class ImporterConformance(Suite):
 
     def read(self, worker: WorkerProcess, path: Path) -> Model:
         """Reads a file in the worker."""
-        model: Model = worker.call(
-            "load_file", self.target(), path, self.options, timeout=_TIMEOUT_S
-        )
+        model: Model = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
         return model
 
     def assert_refused(self, worker: WorkerProcess, path: Path) -> None:

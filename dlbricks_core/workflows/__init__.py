@@ -1,5 +1,6 @@
 """What users do, from loading models to results; one module a job."""
 
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import (
@@ -16,7 +17,13 @@ from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, LeftOut, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
-from dlbricks_core.workflows.loading import LoadOptions, ModelLoader, load_models
+from dlbricks_core.workflows.loading import (
+    ImportSettings,
+    LoadedModels,
+    ModelLoader,
+    load_model,
+    load_models,
+)
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import (
     Benchmarking,
@@ -42,10 +49,12 @@ __all__ = [
     "Failure",
     "Fitting",
     "Folder",
+    "ImportSettings",
     "Lacking",
     "LayerLatencies",
     "LeftOut",
     "LoadOptions",
+    "LoadedModels",
     "MeasureOptions",
     "ModelComparison",
     "ModelEvaluation",
@@ -66,6 +75,7 @@ __all__ = [
     "forget_calibration",
     "generate",
     "layer_latencies",
+    "load_model",
     "load_models",
     "read_folder",
     "run",

@@ -16,6 +16,7 @@ from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.evaluate import Evaluation, evaluate_bricks
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import Failure
 
 CALIBRATION_SET = ("onnx:",)
 """Networks to calibrate on unless the user names others: those of the onnx package, which
@@ -52,6 +53,10 @@ class Fitting:
     parameters: Sequence[Parameter]
     calibration: Calibration | None
     evaluation: Evaluation
+
+    def lacking(self, unread: Sequence[Failure]) -> Fitting:
+        """The same, with the models that were named and could not be loaded."""
+        return replace(self, evaluation=self.evaluation.lacking(unread))
 
 
 def calibrate(

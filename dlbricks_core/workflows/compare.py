@@ -116,6 +116,11 @@ class BackendFailure:
         """The backend, the model and what in it."""
         return f"{self.backend}: {self.failure.where}"
 
+    @property
+    def place(self) -> str:
+        """The model and the backend; empty for a model that no backend got to see."""
+        return f"{self.failure.model} on {self.backend}" if self.backend else ""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -128,6 +133,7 @@ class Comparison:
         bricks: In order of first occurrence.
         operators: The longest total first.
         notes: What to keep in mind when reading the ratios.
+        unread: Models that were named and could not be loaded.
     """
 
     runs: Mapping[str, RunResult]
@@ -136,6 +142,7 @@ class Comparison:
     bricks: Sequence[BrickComparison]
     operators: Sequence[OperatorTotal]
     notes: Sequence[str] = ()
+    unread: Sequence[Failure] = ()
 
     @property
     def any_run(self) -> RunResult:
@@ -145,7 +152,8 @@ class Comparison:
     @property
     def failures(self) -> list[BackendFailure]:
         """Everything that is missing and why."""
-        return [BackendFailure(n, f) for n, run in self.runs.items() for f in run.failures]
+        unread = [BackendFailure("", each) for each in self.unread]
+        return unread + [BackendFailure(n, f) for n, run in self.runs.items() for f in run.failures]
 
 
 def compare(

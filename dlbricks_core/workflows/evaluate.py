@@ -18,7 +18,7 @@ from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import ModelResult, RunResult
+from dlbricks_core.workflows.results import Failure, ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks
 from dlbricks_core.workflows.targets import run_targets
 
@@ -206,6 +206,10 @@ class Evaluation:
             ],
             speedups=Speedups.of(result, compared, precision),
         )
+
+    def lacking(self, unread: Sequence[Failure]) -> Evaluation:
+        """The same, with the models that were named and could not be loaded."""
+        return replace(self, result=replace(self.result, unread=unread))
 
     @cached_property
     def errors(self) -> tuple[float, ...]:

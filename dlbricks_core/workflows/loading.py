@@ -2,159 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import ModelError, PluginError
-from dlbricks_core.importers import Importer, ImportOptions, ModelCollection
+from dlbricks_core.errors import DLBricksError, ModelError, PluginError
+from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
+from dlbricks_core.importers.cache import ImportCache
+from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import Model
-from dlbricks_core.passes import normalize
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover, find
-from dlbricks_core.worker import WorkerError, WorkerProcess
+from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import Failure
+
+_REASONS = 3
+"""Models whose reasons an error tells where none can be loaded."""
 
 
 @dataclass(frozen=True)
-class LoadOptions:
-    """How models are read and brought into canonical form.
-
-    What goes by a name is for every model that knows the name; ``MODEL:NAME`` is for one alone.
+class ImportSettings:
+    """How importing is run.
 
     Attributes:
-        batch: Size of dynamic batch axes.
-        dims: Sizes of other dynamic dimensions, by name.
-        shapes: Whole input shapes, by input.
-        fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
-        values: Numbers that inputs always hold, by input.
+        timeout_s: Longest time that importing one model may take; ``None`` for ever.
+        fresh: Whether to import what was imported before, too.
     """
 
-    batch: int | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    fold_batchnorm: bool = False
-    values: Mapping[str, float] = field(default_factory=dict)
+    timeout_s: float | None = None
+    fresh: bool = False
 
-    def of(self, model: str) -> LoadOptions:
-        """The same for one model: what is for it alone goes before what is for all."""
-        prefix = f"{model}:"
 
-        def named(given: Mapping[str, Any]) -> dict[str, Any]:
-            own = {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
-            return {**given, **own}
+@dataclass(frozen=True)
+class LoadedModels:
+    """Models in canonical form, and those that could not be loaded.
 
-        return replace(
-            self, dims=named(self.dims), shapes=named(self.shapes), values=named(self.values)
-        )
+    Attributes:
+        models: In the order in which they were named.
+        failures: Why the others are missing.
+    """
+
+    models: list[Model]
+    failures: list[Failure]
 
 
 class ModelLoader:
-    """Loads models; framework importers run in processes of their own.
+    """Loads models in processes of their own; a model that was imported before is reused.
+
+    Attributes:
+        reused: How many models were imported before.
 
     Example:
         >>> with ModelLoader(LoadOptions(batch=1)) as loader:
         ...     models = loader.load(["resnet.onnx", "mxnet:vgg16"])
     """
 
-    def __init__(self, options: LoadOptions | None = None) -> None:
+    def __init__(
+        self, options: LoadOptions | None = None, settings: ImportSettings | None = None
+    ) -> None:
         self._options = options or LoadOptions()
+        self._settings = settings or ImportSettings()
+        self._cache = ImportCache()
         self._workers: dict[str, WorkerProcess] = {}
+        self._unused = {*self._options.dims, *self._options.shapes, *self._options.values}
+        self.reused = 0
 
-    def load(
-        self, specs: Iterable[str | Model], advance: Callable[[str], None] = lambda done: None
-    ) -> list[Model]:
+    def load(self, sources: Iterable[str | Model]) -> list[Model]:
         """Loads every MODEL argument.
 
         Args:
-            specs: Paths, ``collection:name``, ``collection:`` for all of it, or what an
+            sources: Paths, ``collection:name``, ``collection:`` for all of it, or what an
                 importer gave.
-            advance: Told the name of each model before it is loaded.
 
         Raises:
             ModelError: If one cannot be read or lowered.
             PluginError: If no plugin knows it, or the one that does is broken.
         """
-        models = []
-        options = self._options
-        unused = {*options.dims, *options.shapes, *options.values}
-        for source in self._sources(specs):
-            advance(source if isinstance(source, str) else source.name)
-            raw = self._read(source) if isinstance(source, str) else source
-            names = _dimension_names(raw)
-            unused -= names | {f"{raw.name}:{name}" for name in names}
-            own = options.of(raw.name)
-            models.append(
-                normalize(
-                    raw,
-                    batch=own.batch,
-                    dims=_dims_of(raw, own),
-                    values={k: v for k, v in own.values.items() if k in raw.inputs},
-                    fold_batchnorm=own.fold_batchnorm,
-                )
-            )
-        if unused:
+        models = [
+            self.load_one(each)
+            for source in sources
+            for each in (expand([source]) if isinstance(source, str) else [source])
+        ]
+        self.check_options()
+        return _with_unique_names(models)
+
+    def load_one(self, source: str | Model) -> Model:
+        """Loads one model.
+
+        Args:
+            source: A path, ``collection:name``, or what an importer gave.
+
+        Raises:
+            ModelError: If it cannot be read or lowered.
+            PluginError: If no plugin knows it, or the one that does is broken.
+        """
+        found = self._read(source) if isinstance(source, str) else canonical(source, self._options)
+        names, own = found.names, found.model.name
+        self._unused -= names | {f"{own}:{name}" for name in names}
+        return found.model
+
+    def check_options(self) -> None:
+        """Checks that what was said about models concerned one.
+
+        Raises:
+            ModelError: If no model that was loaded has an input or a dimension of that name.
+        """
+        if self._unused:
             raise ModelError(
-                f"no model has a dimension or input called {sorted(unused)[0]!r}",
+                f"no model has a dimension or input called {sorted(self._unused)[0]!r}",
                 hint="--dim takes a dimension's name (seq=128), its place (data.2=224), or an "
                 "input's name with a whole shape (data=1x3x224x224); --value an input's name. "
                 "Where only one model is meant: MODEL:NAME.",
             )
-        return _with_unique_names(models)
 
-    def expand(self, specs: Iterable[str]) -> list[str]:
-        """The arguments with every ``collection:`` replaced by its members."""
-        expanded: list[str] = []
-        for spec in specs:
-            prefix, colon, name = spec.partition(":")
-            if colon and not name and not Path(spec).exists():
-                collection = find_collection(prefix).loaded()
-                members = collection.names()
-                if not members:
-                    raise ModelError(
-                        f"the collection {prefix!r} lists no models of its own",
-                        hint=f"Name one: {prefix}:{collection.pattern or 'NAME'}",
-                    )
-                expanded += [f"{prefix}:{member}" for member in members]
-            else:
-                expanded.append(spec)
-        return expanded
-
-    def _sources(self, specs: Iterable[str | Model]) -> Iterator[str | Model]:
-        for spec in specs:
-            yield from self.expand([spec]) if isinstance(spec, str) else [spec]
-
-    def _read(self, spec: str) -> Model:
+    def _read(self, spec: str) -> Imported:
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
-            plugin = find_collection(prefix)
-            return self._call(plugin, "load_name", spec, name, self._import_options(name))
-        path = Path(spec)
-        options = self._import_options(path.stem)
-        return self._call(_importer_for(spec), "load_file", spec, path, options)
+            return self._import(find_collection(prefix), spec, name)
+        return self._import(_importer_for(spec), spec, Path(spec))
 
-    def _import_options(self, name: str) -> ImportOptions:
-        own = self._options.of(name.rpartition(":")[2])
-        return ImportOptions(
-            batch=own.batch, shapes={k: v for k, v in own.shapes.items() if ":" not in k}
-        )
+    def _import(self, plugin: Plugin, spec: str, source: str | Path) -> Imported:
+        key = self._cache.key(plugin.target, source, self._options)
+        found: Imported | None = None if self._settings.fresh else self._cache.get(key)
+        if found is not None:
+            self.reused += 1
+            return found
+        found, files = self._call(plugin, spec, source)
+        self._cache.put(key, files, found)
+        return found
 
-    def _call(
-        self, plugin: Plugin, method: str, spec: str, argument: str | Path, options: ImportOptions
-    ) -> Model:
-        if not plugin.loaded.isolated:
-            return plugin.loaded().load(argument, options)  # type: ignore[no-any-return]
-        worker = self._workers.get(plugin.target)
+    def _call(self, plugin: Plugin, spec: str, source: str | Path) -> Any:
+        alone = plugin.target if plugin.loaded.isolated else ""
+        worker = self._workers.get(alone)
         if worker is None:
-            worker = WorkerProcess("dlbricks_core.importers.host:ImportHost")
-            self._workers[plugin.target] = worker
+            worker = self._workers[alone] = WorkerProcess("dlbricks_core.importers.host:ImportHost")
         try:
-            model: Model = worker.call(method, plugin.target, argument, options)
+            return worker.call(
+                "load", plugin.target, source, self._options, timeout=self._settings.timeout_s
+            )
         except WorkerError as error:
-            del self._workers[plugin.target]
-            raise ModelError(f"loading {spec}: {error}", hint=error.hint) from error
-        return model
+            del self._workers[alone]
+            worker.close()
+            raise ModelError(f"importing {spec}: {error}", hint=error.hint) from error
+        except RemoteError as error:
+            raise _named(spec, plugin, error) from error
 
     def close(self) -> None:
         """Ends the processes."""
@@ -167,6 +160,38 @@ class ModelLoader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
+    """An error that an importer did not expect."""
+    return ModelError(
+        f"importing {spec}: {error.message}",
+        hint=f"Report this to the authors of {plugin.distribution}; -v shows where it arose.",
+    )
+
+
+def expand(specs: Iterable[str]) -> list[str]:
+    """MODEL arguments with every ``collection:`` replaced by its members.
+
+    Raises:
+        ModelError: If there is no such collection, or it lists no models.
+        PluginError: If it is broken.
+    """
+    expanded: list[str] = []
+    for spec in specs:
+        prefix, colon, name = spec.partition(":")
+        if colon and not name and not Path(spec).exists():
+            collection = find_collection(prefix).loaded()
+            members = collection.names()
+            if not members:
+                raise ModelError(
+                    f"the collection {prefix!r} lists no models of its own",
+                    hint=f"Name one: {prefix}:{collection.pattern or 'NAME'}",
+                )
+            expanded += [f"{prefix}:{member}" for member in members]
+        else:
+            expanded.append(spec)
+    return expanded
 
 
 def find_collection(name: str) -> Plugin:
@@ -188,23 +213,90 @@ def find_collection(name: str) -> Plugin:
         raise
 
 
-def load_models(specs: Iterable[str], options: LoadOptions, observer: Observer) -> list[Model]:
-    """Loads every MODEL argument, telling an observer of each.
+def load_models(
+    specs: Sequence[str],
+    options: LoadOptions,
+    observer: Observer,
+    settings: ImportSettings | None = None,
+) -> LoadedModels:
+    """Loads every MODEL argument; one that cannot be loaded does not end the others.
+
+    Args:
+        specs: As the user typed them.
+        options: How models are read.
+        observer: Told of each model.
+        settings: How importing is run.
 
     Raises:
-        ModelError: If one cannot be read or lowered, or there is none.
-        PluginError: If no plugin knows it, or the one that does is broken.
+        DLBricksError: If no model at all can be loaded, or an option concerns none of them.
     """
-    named = list(specs)
-    with ModelLoader(options) as loader:
-        expanded = loader.expand(named)
-        if not expanded:
-            raise ModelError(
-                f"{', '.join(named) or 'nothing'} names no model",
-                hint="See what there is: dlbricks models",
-            )
-        observer.stage("Importing models", len(expanded))
-        return loader.load(expanded, observer.advance)
+    errors: dict[str, DLBricksError] = {}
+    wanted = _expanded(specs, errors)
+    models = []
+    with ModelLoader(options, settings) as loader:
+        observer.stage("Importing models", len(wanted))
+        for spec in wanted:
+            observer.advance(spec)
+            try:
+                models.append(loader.load_one(spec))
+            except DLBricksError as error:
+                errors[spec] = error
+        if loader.reused:
+            observer.note(f"{loader.reused} of {len(wanted)} models were imported before: reused.")
+        if not models:
+            raise _nothing_loaded(specs, errors)
+        if not errors:  # the models that are missing may have what the options name
+            loader.check_options()
+    failures = [Failure("", spec, _reason(spec, error)) for spec, error in errors.items()]
+    for failure in failures:  # hours of measuring may follow
+        observer.note(f"{failure.where} is left out: {failure.reason}")
+    return LoadedModels(_with_unique_names(models), failures)
+
+
+def load_model(
+    spec: str, options: LoadOptions, observer: Observer, settings: ImportSettings | None = None
+) -> Model:
+    """Loads the one model that a MODEL argument names.
+
+    Raises:
+        DLBricksError: If it cannot be loaded, or names several.
+    """
+    named = expand([spec])
+    if len(named) > 1:
+        raise ModelError(f"{spec} names {len(named)} models", hint="Name one of them.")
+    return load_models(named, options, observer, settings).models[0]
+
+
+def _expanded(specs: Iterable[str], errors: dict[str, DLBricksError]) -> list[str]:
+    """The models that are meant; a collection that is broken goes to the errors."""
+    wanted: list[str] = []
+    for spec in specs:
+        try:
+            wanted += expand([spec])
+        except DLBricksError as error:
+            errors[spec] = error
+    return wanted
+
+
+def _nothing_loaded(specs: Sequence[str], errors: Mapping[str, DLBricksError]) -> DLBricksError:
+    if not errors:
+        named = ", ".join(specs) or "nothing"
+        return ModelError(f"{named} names no model", hint="See what there is: dlbricks models")
+    if len(errors) == 1:
+        return next(iter(errors.values()))
+    reasons = "; ".join(
+        f"{spec} ({_reason(spec, error).rstrip('.')})"
+        for spec, error in list(errors.items())[:_REASONS]
+    )
+    more = f"; and {len(errors) - _REASONS} more" if len(errors) > _REASONS else ""
+    return ModelError(f"none of {len(errors)} models can be loaded: {reasons}{more}")
+
+
+def _reason(spec: str, error: DLBricksError) -> str:
+    """What is wrong with a model, where its name stands already."""
+    message = error.message.removeprefix(f"importing {spec}: ")
+    message = message.removeprefix(f"{spec}: ").removeprefix(f"{spec} ")
+    return f"{message.rstrip('.')}. {error.hint}" if error.hint else message
 
 
 def _importer_for(spec: str) -> Plugin:
@@ -238,26 +330,6 @@ def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:
     """Whether an importer takes the file, and the suffixes that it knows."""
     importer: Importer = plugin.loaded()
     return importer.handles(spec), tuple(importer.suffixes)
-
-
-def _dims_of(model: Model, options: LoadOptions) -> dict[str, int]:
-    """The bindings that concern this model: several models may have different ones."""
-    whole = {
-        f"{name}.{axis}": size
-        for name in model.inputs
-        for axis, size in enumerate(options.shapes.get(name, ()))
-    }
-    names = _dimension_names(model)
-    return whole | {name: size for name, size in options.dims.items() if name in names}
-
-
-def _dimension_names(model: Model) -> set[Any]:
-    """What ``--dim`` may call: inputs, places in them, and symbols."""
-    names: set[Any] = {dim for spec in model.tensors.values() for dim in spec.shape or ()}
-    for name in model.inputs:
-        names.add(name)
-        names.update(f"{name}.{axis}" for axis in range(len(model.tensors[name].shape or ())))
-    return names
 
 
 def _with_unique_names(models: list[Model]) -> list[Model]:

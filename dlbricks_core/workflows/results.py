@@ -140,6 +140,7 @@ class RunResult:
         benchmarking: What it saves; ``None`` if no model has both figures.
         outcome: What came of measuring.
         calibration: What the composer's numbers were fitted on; ``None`` for its own.
+        unread: Models that were named and could not be loaded.
     """
 
     context: Context
@@ -151,6 +152,7 @@ class RunResult:
     benchmarking: Benchmarking | None
     outcome: Outcome
     calibration: Calibration | None = None
+    unread: Sequence[Failure] = ()
 
     @cached_property
     def timed(self) -> Mapping[str, tuple[str, ...]]:
@@ -179,7 +181,7 @@ class RunResult:
     @property
     def failures(self) -> list[Failure]:
         """Everything that is missing and why, each once."""
-        found: dict[Failure, None] = {}
+        found: dict[Failure, None] = dict.fromkeys(self.unread)
         for model in self.models:
             name = model.cut.model.name
             for signature, reason in model.missing.items():

@@ -23,6 +23,7 @@ from dlbricks_core.workflows.cutting import ask, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import Failure
 from dlbricks_core.workflows.targets import sweeps_of
 
 COMPOSERS = (TILED_COMPOSER, DEFAULT_COMPOSER, FASTEST_COMPOSER)
@@ -47,6 +48,7 @@ class Study:
         by_granularity: The paper's chains and sums, by granularity (Figures 3 and 9 to 12).
         by_composer: DLBricks' own: the paper's layers with large ones timed in part, the default,
             and the fastest.
+        unread: Models that were named and could not be loaded.
 
     All evaluations rest on the same latencies of the whole models, taken in the same
     rounds as the bricks of every granularity.
@@ -55,6 +57,7 @@ class Study:
     analysis: Analysis
     by_granularity: Mapping[int, Evaluation]
     by_composer: Mapping[str, Evaluation]
+    unread: Sequence[Failure] = ()
 
     @property
     def default(self) -> Evaluation:

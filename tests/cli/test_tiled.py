@@ -71,7 +71,7 @@ def test_an_evaluation_says_so_and_precision_is_reached_with_tiles(dlbricks, rea
 def test_a_tile_that_cannot_be_timed_is_the_reason_named(tmp_path, model):
     options = MeasureOptions("onnxruntime", threads=1, runs=2)
     cut = CutOptions.chosen(None, None, "tiled")
-    models = load_models([str(model)], LoadOptions(), Observer())
+    models = load_models([str(model)], LoadOptions(), Observer()).models
     with ResultStore.open(tmp_path / "s.sqlite") as store:
         nothing = estimate(models, cut, options, store)
         tile = next(each for each in nothing.bricks if not each.occurrences)

@@ -24,7 +24,7 @@ class Counting(Observer):
 @pytest.fixture(scope="module")
 def models():
     pytest.importorskip("onnxruntime")
-    return load_models(["onnx:squeezenet", "onnx:shufflenet"], LoadOptions(), Observer())
+    return load_models(["onnx:squeezenet", "onnx:shufflenet"], LoadOptions(), Observer()).models
 
 
 @pytest.fixture(scope="module")

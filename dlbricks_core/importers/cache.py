@@ -1,0 +1,253 @@
+"""What importing gave, kept by content: the same model is imported once.
+
+An entry holds a model in canonical form and the state of every file that was read for it: the
+model file, its external data, the Python modules of a factory. It counts as long as all of
+those are the same, and so are the importer, the options and the installed packages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec, source_from_cache
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from dlbricks_core.importers.options import LoadOptions
+from dlbricks_core.ir.tensors import ML_DTYPES
+
+MOST_BYTES = 512 << 20
+"""Size of the cache from which on the entries that were not used for longest go."""
+
+_HASHED_BYTES = 256 << 20
+"""Files up to this size are known by their content, larger ones by size and time of change."""
+
+_FORMAT = "dlbricks import 1"
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it was when it was read.
+
+    Attributes:
+        path: Where it is.
+        state: Hash of its content, or its size and time of change where it is large.
+    """
+
+    path: str
+    state: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileState | None:
+        """The file as it is now; ``None`` if it is no file that can be read."""
+        try:
+            if not path.is_file():
+                return None
+            found = path.stat()
+            if found.st_size > _HASHED_BYTES:
+                return cls(str(path), f"{found.st_size} {found.st_mtime_ns} {found.st_ino}")
+            with path.open("rb") as file:
+                return cls(str(path), hashlib.file_digest(file, "sha256").hexdigest())
+        except OSError:
+            return None
+
+    def holds(self) -> bool:
+        """Whether the file is still the same."""
+        return FileState.of(Path(self.path)) == self
+
+
+class ReadFiles:
+    """Hears of every file that this process opens from now on.
+
+    Python has no way to take such a hook off again: it is for a process of its own. What Python
+    and installed packages consist of is left out; the cache knows them by their versions.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[str, None] = {}
+        self._modules: dict[str, FileState] = {}
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str):
+            self._opened[arguments[0]] = None
+
+    def states(self) -> list[FileState]:
+        """Every file that was opened since the last call, and every module before, as it is now.
+
+        A module is read once, whatever is built from it afterwards.
+        """
+        paths = {_source(Path(opened).absolute()) for opened in self._opened}
+        self._opened.clear()
+        found = [FileState.of(path) for path in sorted(paths) if not _is_installed(path)]
+        states = {each.path: each for each in found if each is not None}
+        self._modules |= {path: each for path, each in states.items() if path.endswith(".py")}
+        return list({**self._modules, **states}.values())
+
+
+def _source(path: Path) -> Path:
+    """The source of a compiled Python module; any other file itself."""
+    if path.suffix == ".pyc":
+        with suppress(ValueError):
+            return Path(source_from_cache(path))
+    return path
+
+
+@cache
+def _installed_folders() -> tuple[str, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {sysconfig.get_path(name) for name in names}
+    folders |= {entry for entry in sys.path if Path(entry).name in _PACKAGES}
+    return ("/proc/", "/sys/", "/dev/", *(f"{folder}{os.sep}" for folder in folders))
+
+
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+
+
+def _is_installed(path: Path) -> bool:
+    return str(path).startswith(_installed_folders())
+
+
+class ImportCache:
+    """A folder with an entry for each model, importer and set of options.
+
+    An entry that cannot be read or written is a model to import again, nothing worse.
+
+    Args:
+        folder: Where; ``None`` for the user's own cache.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or platformdirs.user_cache_path("dlbricks") / "imports"
+
+    def key(self, target: str, source: str | Path, options: LoadOptions) -> str:
+        """What an entry goes by.
+
+        Args:
+            target: ``"module:Class"`` of the importer or collection.
+            source: The file, or the name in the collection.
+            options: How it is read.
+        """
+        parts = {
+            "source": str(source.absolute()) if isinstance(source, Path) else source,
+            # A collection may look for modules of the user's own.
+            "where": [] if isinstance(source, Path) else [str(Path.cwd()), *sys.path],
+            "given": str(source),
+            "target": target,
+            "options": asdict(options),
+            "environment": _environment(target.partition(":")[0].partition(".")[0]),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def get(self, key: str) -> Any:
+        """The entry, if all that it rests on is the same; ``None`` otherwise."""
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                header = json.loads(file.readline())
+                if header["format"] != _FORMAT:
+                    return None
+                if not all(FileState(*each).holds() for each in header["files"]):
+                    return None
+                found = _Unpickler(file).load()
+            os.utime(path)
+        except Exception:  # noqa: BLE001 - whatever is wrong with an entry, it does not count
+            return None
+        return found
+
+    def put(self, key: str, files: Iterable[FileState], found: object) -> None:
+        """Keeps an entry.
+
+        Args:
+            key: What it goes by.
+            files: What it rests on.
+            found: What importing gave.
+        """
+        header = {"format": _FORMAT, "files": [[each.path, each.state] for each in files]}
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                temporary = Path(file.name)
+                try:
+                    file.write(json.dumps(header).encode() + b"\n")
+                    pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+                    file.close()
+                    temporary.replace(self._path(key))
+                except BaseException:
+                    temporary.unlink(missing_ok=True)
+                    raise
+            self._prune()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.import"
+
+    def _prune(self) -> None:
+        entries = [(p.stat(), p) for p in self._folder.glob("*.import")]
+        total = sum(found.st_size for found, _ in entries)
+        for found, path in sorted(entries, key=lambda entry: entry[0].st_mtime):
+            if total <= MOST_BYTES:
+                return
+            path.unlink(missing_ok=True)
+            total -= found.st_size
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads models and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in _CLASSES.get(module, ()):
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a model")
+        return super().find_class(module, name)
+
+
+_CLASSES = {
+    "dlbricks_core.importers.host": {"Imported"},
+    "dlbricks_core.ir.model": {"Layer", "Model", "Subgraph", "TensorValue"},
+    "dlbricks_core.ir.tensors": {"TensorSpec"},
+    "numpy": {"dtype", "ndarray"},
+    "numpy.core.multiarray": {"_reconstruct"},
+    "numpy.core.numeric": {"_frombuffer"},
+    "numpy._core.multiarray": {"_reconstruct"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "ml_dtypes": set(ML_DTYPES.values()),
+}
+
+
+def _environment(package: str) -> list[str]:
+    """What importing depends on beside files of the user's own.
+
+    Args:
+        package: Of the importer.
+    """
+    installed = {
+        path.name
+        for folder in map(Path, sys.path)
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if path.suffix in (".dist-info", ".egg-info")
+    }
+    return [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
+
+
+@cache
+def _code(package: str) -> tuple[str, ...]:
+    """Every source file of a package, by size and time of change: it may be worked on."""
+    found = find_spec(package)
+    folders = (found.submodule_search_locations or ()) if found else ()
+    states = []
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("*.py")):
+            state = path.stat()
+            states.append(f"{path} {state.st_size} {state.st_mtime_ns}")
+    return tuple(states)

@@ -1,0 +1,177 @@
+"""What importing gave is found again, as long as all that it rests on is the same."""
+
+import os
+import pickle
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.cache import FileState, ImportCache
+from dlbricks_core.importers.host import Imported, canonical
+from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.workflows import ImportSettings, ModelLoader
+
+TARGET = "dlbricks_core.importers.onnx:OnnxImporter"
+
+
+def relu(path, size=4):
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, size)) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    return path
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Loads a model as one command does; tells whether it was imported before."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def load_one(spec, options=None, *, fresh=False):
+        with ModelLoader(options, ImportSettings(fresh=fresh)) as loader:
+            return loader.load_one(str(spec)), bool(loader.reused)
+
+    return load_one
+
+
+def test_a_model_is_imported_once(load, tmp_path):
+    path = relu(tmp_path / "a.onnx")
+    first, reused = load(path)
+    assert not reused
+    again, reused = load(path)
+    assert reused
+    assert (again.name, again.layers, again.tensors) == (first.name, first.layers, first.tensors)
+    assert not load(path, fresh=True)[1]
+
+
+def test_another_content_is_another_model(load, tmp_path):
+    path = relu(tmp_path / "a.onnx")
+    load(path)
+    before = path.stat()
+    relu(path, size=8)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    model, reused = load(path)
+    assert not reused
+    assert model.tensors["x"].shape == (1, 8)
+
+
+def test_other_options_are_another_model(load, tmp_path):
+    path = relu(tmp_path / "a.onnx", size="n")
+    assert load(path, LoadOptions(dims={"n": 3}))[0].tensors["x"].shape == (1, 3)
+    assert load(path, LoadOptions(dims={"n": 5}))[0].tensors["x"].shape == (1, 5)
+    assert load(path, LoadOptions(dims={"n": 3}))[1]
+
+
+def test_external_data_are_part_of_the_model(load, tmp_path):
+    def save(rows):
+        shape = numpy_helper.from_array(np.array([rows, -1]), "shape")
+        values = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 6)),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+        ]
+        node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+        graph = helper.make_graph([node], "g", values[:1], values[1:], [shape])
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            "a.onnx",
+            save_as_external_data=True,
+            location="a.data",
+            size_threshold=0,
+        )
+
+    save(3)
+    model = Path("a.onnx").read_bytes()
+    assert load("a.onnx")[0].tensors["y"].shape == (3, 8)
+    Path("a.data").unlink()
+    save(2)
+    assert Path("a.onnx").read_bytes() == model
+    again, reused = load("a.onnx")
+    assert not reused
+    assert again.tensors["y"].shape == (2, 12)
+
+
+def test_factories_go_by_their_sources(load, tmp_path):
+    pytest.importorskip("torch")
+    factory = """
+        import torch
+        from parts import WIDTH
+        def net():
+            return torch.nn.Linear(WIDTH, 2), (torch.ones(1, WIDTH),)
+    """
+    Path("nets.py").write_text(textwrap.dedent(factory))
+    Path("parts.py").write_text("WIDTH = 4\n")
+    assert not load("torch:nets:net")[1]
+    assert load("torch:nets:net")[1]
+    Path("parts.py").write_text("WIDTH = 16\n")
+    model, reused = load("torch:nets:net")
+    assert not reused
+    assert model.tensors[model.inputs[0]].shape == (1, 16)
+    # From another folder, the same name is another module.
+    (tmp_path / "elsewhere").mkdir()
+    os.chdir(tmp_path / "elsewhere")
+    Path("nets.py").write_text(textwrap.dedent(factory).replace("parts", "other"))
+    Path("other.py").write_text("WIDTH = 8\n")
+    assert load("torch:nets:net")[0].weight_bytes != model.weight_bytes
+
+
+def test_what_cannot_be_kept_is_imported_again(load, tmp_path, monkeypatch):
+    path = relu(tmp_path / "a.onnx")
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert not load(path)[1]
+    assert not load(path)[1]
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+@pytest.mark.parametrize("payload", [pickle.dumps(Evil()), b"", b"\x80\x05garbage"])
+def test_an_entry_runs_no_code(tmp_path, monkeypatch, payload):
+    monkeypatch.chdir(tmp_path)
+    cache = ImportCache(tmp_path)
+    path = relu(tmp_path / "a.onnx")
+    key = cache.key(TARGET, path, LoadOptions())
+    imported = canonical(OnnxImporter().load(path), LoadOptions())
+    cache.put(key, [FileState.of(path)], imported)
+    assert isinstance(cache.get(key), Imported)
+    (entry,) = tmp_path.glob("*.import")
+    header = entry.read_bytes().partition(b"\n")[0]
+    entry.write_bytes(header + b"\n" + payload)
+    assert cache.get(key) is None
+    assert not Path("ran").exists()
+
+
+def test_the_oldest_entries_go_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.importers.cache.MOST_BYTES", 3000)
+    cache = ImportCache(tmp_path)
+    for number in range(5):
+        cache.put(str(number), [], b"x" * 1000)
+        os.utime(tmp_path / f"{number}.import", (number, number))
+    assert sorted(p.stem for p in tmp_path.glob("*.import")) == ["3", "4"]
+
+
+@given(st.text(max_size=20), st.integers(0, 9))
+def test_keys_tell_options_apart(name, size):
+    cache = ImportCache(Path("/nowhere"))
+    keys = {
+        cache.key(TARGET, source, options)
+        for source in (Path("a.onnx"), Path("b/a.onnx"), "a.onnx")
+        for options in (
+            LoadOptions(),
+            LoadOptions(dims={name: size}),
+            LoadOptions(values={name: size}),
+            LoadOptions(batch=size),
+        )
+    }
+    assert len(keys) == 12
