@@ -27,8 +27,9 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
         exact: Whether scalars stay as they are, and integers stay, by which frameworks know
-            what to fuse and what to compute only once; else scalars are rounded to one digit,
-            for they tell one model from another.
+            what to fuse and what to compute only once; else scalars are rounded to two digits,
+            for they tell one model from another. Coarser ones would change the time: a library's
+            ``erf`` branches on its argument, which another divisor than 1.41 spreads differently.
     """
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
     inputs = tuple(renamed.values())
@@ -96,6 +97,6 @@ def _kept(
     if by_value or (exact and (_is_scalar(value) or value.dtype.kind in "iub")):
         return value
     if _is_scalar(value):
-        rounded = float(f"{float(value.ravel()[0]):.0e}")
+        rounded = float(f"{float(value.ravel()[0]):.1e}")
         return np.full(value.shape, rounded, dtype=value.dtype)
     return None

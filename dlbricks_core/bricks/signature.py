@@ -14,8 +14,9 @@ from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
 _HEX_DIGITS = 24
-_VERSION = "1"
-"""Part of every signature; raise it when the canonical form or this module changes it."""
+_VERSION = "2"
+"""Part of every signature; raise it when the same signature comes to stand for other work: when the
+canonical form, this module, or the values that bricks are timed on change."""
 
 
 def signature(

@@ -174,7 +174,7 @@ def test_extract_rounds_scalars_and_drops_weights(builder):
     vector = b.weight(4, 1, 1, value=np.arange(4, dtype=np.float32).reshape(4, 1, 1))
     b.add("Mul", b.add("Mul", b.input, scale), vector)
     model = extract(b.model(), (0, 1), "brick")
-    assert [float(v[0]) for v in model.constants.values()] == [pytest.approx(0.1)]
+    assert [float(v[0]) for v in model.constants.values()] == [pytest.approx(0.12)]
 
 
 def scaled(factor):
