@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -12,13 +11,13 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import numpy as np
-import psutil
 
 from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer, Profile
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Layer, Model, TensorSpec
 from dlbricks_core.plugins import load_object
+from dlbricks_core.worker.memory import limit_memory
 
 _WARMUP_RUNS = 3
 
@@ -70,7 +69,7 @@ class TimerHost:
 
     def start(
         self, backend: str, settings: BackendSettings, memory: int | None, cache: int, near: int
-    ) -> None:
+    ) -> int | None:
         """Imports the framework and loads the networks that show what a call costs.
 
         Args:
@@ -79,6 +78,9 @@ class TimerHost:
             memory: Bytes that the networks may take; ``None`` for no limit.
             cache: Bytes of the largest cache.
             near: Bytes of those caches that are the cores' own.
+
+        Returns:
+            Bytes that the networks may really take, where other limits leave less.
         """
         instance: Backend = load_object(backend)()
         self._timer = instance.timer(settings)
@@ -92,10 +94,8 @@ class TimerHost:
             self.load(key, _next_to_nothing(layers), 0, "brick")
         self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
         self._wake = self._loaded[_WAKE]
-        if memory is not None:
-            # Measured on top of what the framework itself maps, which may be gigabytes.
-            limit = psutil.Process().memory_info().vms + memory
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        # On top of what the framework itself takes.
+        return None if memory is None else limit_memory(memory)
 
     def load(self, key: str, model: Model, seed: int, kind: str = "") -> float:
         """Materializes a network, loads it, looks at its results and warms it up.
@@ -258,11 +258,6 @@ class TimerHost:
             if missing:
                 reasons[key] = "; ".join(dict.fromkeys(missing.values()))
         return reasons
-
-    def resident_bytes(self) -> int:
-        """Memory that the worker has in use."""
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_copied(model: Model, cache: int) -> bool:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import psutil
 
 from dlbricks_core.backends import Backend, BackendSettings, Profile
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, Model
 from dlbricks_core.measure.system import largest_cache, near_caches
-from dlbricks_core.worker import WorkerError, WorkerProcess
+from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
+from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
-_START_TIMEOUT_S = 300.0
-_MEMORY_SHARE = 0.9
+_START_S = 30.0
+"""What a framework may take to be imported, besides."""
+
+START_BYTES = 2**30
+"""What a framework may take of memory, with what it needs for next to nothing."""
+
 _CHECK_BATCH = 64
 _REST_TIMEOUT_S = 0.5
 
@@ -50,11 +53,6 @@ class BenchSettings:
     seed: int = 0
     timeout_s: float = 120.0
     memory_bytes: int | None = None
-
-
-def memory_to_use() -> int:
-    """Bytes that workers may allocate now: 90% of what is free."""
-    return int(psutil.virtual_memory().available * _MEMORY_SHARE)
 
 
 class NetworkError(DLBricksError):
@@ -89,13 +87,13 @@ class Bench:
         self._target = target
         self._backend = backend
         self._settings = settings
-        self._memory = settings.memory_bytes or memory_to_use()
+        self._memory = self._room = settings.memory_bytes or memory_to_use()
         self._cache = largest_cache()
         self._near = near_caches(settings.backend.threads)
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
-        self._ready = False
+        self._ready = self._ended = False
         self._in_worker: set[str] = set()
         self.call_ms: float | None = None
 
@@ -106,8 +104,8 @@ class Bench:
 
     @property
     def memory_bytes(self) -> int:
-        """What the worker may allocate."""
-        return self._memory
+        """What the networks may take, as far as is known: limits of others may leave less."""
+        return self._room
 
     def nbytes(self, model: Model) -> int:
         """Bytes that a network takes by our count, with the copy that it is primed by."""
@@ -156,8 +154,9 @@ class Bench:
         """
         self._reload(keys)
         names = [*keys, *CALLS]
-        with tempfile.NamedTemporaryFile(prefix="dlbricks-") as position:
-            asked = names, touch, position.name
+        path = self._started().folder / "position"
+        with path.open("w+b", buffering=0) as position:
+            asked = names, touch, str(path)
             try:
                 taken: list[tuple[float, float]] = self._call(
                     "sample_in_turn", *asked, extra_s=self._longest_s(keys)
@@ -215,7 +214,10 @@ class Bench:
         """
         settings, worker = self._settings, self._launched()
         asked = self._target, model, settings.backend, settings.seed
-        made: Model = self._answer(worker, "executed", *asked, timeout=settings.timeout_s)
+        import_s = 0.0 if worker.started else _START_S
+        made: Model = self._answer(
+            worker, "executed", *asked, timeout=settings.timeout_s + import_s
+        )
         return made
 
     def profile(self, model: Model, runs: int, latency_ms: float) -> Profile:
@@ -271,26 +273,34 @@ class Bench:
         worker = self._launched()
         if not self._ready:
             start = self._target, self._settings.backend, self._memory, self._cache, self._near
+            timeout = self._settings.timeout_s + _START_S
             try:
-                worker.call("start", *start, timeout=_START_TIMEOUT_S)
-            except BaseException:
+                self._room = self._answer(worker, "start", *start, timeout=timeout)
+            except DLBricksError as error:
                 self._discard()
-                raise
+                raise _start_error(self._backend.name, error) from error
             self._ready = True
         return worker
 
     def _launched(self) -> WorkerProcess:
         if self._worker is None:
             environment = self._backend.environment(self._settings.backend)
-            self._worker = WorkerProcess(
-                "dlbricks_core.backends.host:TimerHost", {**KEEPS_MEMORY, **environment}
+            worker = WorkerProcess(
+                "dlbricks_core.backends.host:TimerHost",
+                {**KEEPS_MEMORY, **environment},
+                memory=max(self._memory, START_BYTES),
             )
+            self._worker = worker
+            if self._ended:  # by another thread, when the run was interrupted
+                self._discard()
+                raise BackendError("the bench is closed")
         return self._worker
 
     def _discard(self) -> None:
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
+        # Benches may be closed by another thread than the one that asks.
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.kill()
             self._ready = False
             self._in_worker.clear()
 
@@ -315,9 +325,23 @@ class Bench:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._ended = True
         if exception[0] is not None:
             self._discard()
         self.close()
+
+
+def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
+    """What to tell of a framework that does not start, which no network is to blame for."""
+    limits = ulimits()
+    if limits and (isinstance(error, WorkerError) or tells_of_memory(error.message)):
+        return BackendError(
+            f"{backend} does not start within {limits}: {error.message}",
+            hint="Raise or remove that limit, or use another backend.",
+        )
+    if isinstance(error, WorkerError):
+        return BackendError(f"{backend} does not start: {error.message}", hint=error.hint)
+    return error
 
 
 def _start_of_a_line(latencies_ms: Sequence[float]) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dlbricks_core.worker import memory
+
 CPUS = "sys/devices/system/cpu"
 
 _CACHES = 8
@@ -121,18 +123,7 @@ class Machine:
             controller: Such as ``cpu``; empty for version 2.
             name: Of the file.
         """
-        base = self.root / "sys/fs/cgroup"
-        for line in (self.text("proc/self/cgroup") or "").splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controller not in controllers.split(","):
-                continue
-            mounts = (controllers, controller) if controller else ("", "unified")
-            # Inside a container the path may be the host's, and only the mount is there.
-            inside = Path(path.strip("/"))
-            for mount in dict.fromkeys(mounts):
-                for group in (inside, *inside.parents):
-                    if (base / mount / group / name).is_file():
-                        yield base / mount / group / name
+        return memory.cgroup_files(controller, name, self.root)
 
     def cpu_quota(self) -> float | None:
         """CPUs' worth of time that the container may use, if limited."""
@@ -160,32 +151,11 @@ class Machine:
 
     def memory_limit(self) -> int | None:
         """Bytes that the container may use, if limited."""
-        limits = [
-            limit
-            for controller, name in (("", "memory.max"), ("memory", "memory.limit_in_bytes"))
-            for path in self.cgroup_files(controller, name)
-            if (limit := self.number(path)) is not None
-        ]
-        total = self.memory().get("MemTotal", 0)
-        # Version 1 writes "no limit" as a number larger than any memory.
-        return min((limit for limit in limits if not total or limit < total), default=None)
+        return memory.container_limit(self.root)
 
     def memory_available(self) -> int | None:
         """Bytes that could be used now without swapping."""
-        free = [self.memory().get("MemAvailable")]
-        limited = (
-            ("", "memory.max", "memory.current"),
-            ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-        )
-        for controller, limit_name, usage_name in limited:
-            for path in self.cgroup_files(controller, limit_name):
-                limit, usage = self.number(path), self.number(path.with_name(usage_name))
-                if limit is not None and usage is not None:
-                    # Cached files count as used, but are given up when memory is short.
-                    statistics = self.counters(path.with_name("memory.stat"))
-                    cached = statistics.get("total_inactive_file", statistics.get("inactive_file"))
-                    free.append(limit - usage + (cached or 0))
-        return min((bytes_ for bytes_ in free if bytes_ is not None), default=None)
+        return memory.available(self.root)
 
     def frequency_governors(self) -> list[str]:
         """Names of the frequency governors in use."""

@@ -1,5 +1,6 @@
 """Processes of their own for what may crash, hang, or clash: frameworks."""
 
+from dlbricks_core.worker.memory import memory_to_use
 from dlbricks_core.worker.process import RemoteError, WorkerError, WorkerProcess
 
-__all__ = ["RemoteError", "WorkerError", "WorkerProcess"]
+__all__ = ["RemoteError", "WorkerError", "WorkerProcess", "memory_to_use"]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import os
+import socket
 import sys
 import traceback
-from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.worker.channel import Channel
+from dlbricks_core.worker.guard import stand_guard
+from dlbricks_core.worker.memory import limit_memory
 
 
-def serve(connection: Connection, service: object) -> None:
+def serve(channel: Channel, service: object) -> None:
     """Answers calls until the parent closes its end."""
     while True:
         try:
-            method, arguments = connection.recv()
+            method, arguments = channel.receive()
         except (EOFError, ConnectionError):
             return
         try:
@@ -27,9 +32,18 @@ def serve(connection: Connection, service: object) -> None:
         except Exception as error:  # noqa: BLE001 - whatever a framework raises goes to the parent
             answer = ("error", (_summary(error), "", traceback.format_exc()))
         try:
-            connection.send(answer)
+            _send(channel, answer)
         except ConnectionError:
             return
+
+
+def _send(channel: Channel, answer: tuple[str, Any]) -> None:
+    try:
+        channel.send(answer)
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what pickling raises is part of the call
+        channel.send(("error", (_summary(error), "", traceback.format_exc())))
 
 
 _LONGEST, _HEAD, _TAIL = 300, 140, 150
@@ -46,11 +60,17 @@ def _summary(error: Exception) -> str:
 
 
 def main() -> None:
-    """Entry point: ``python -m dlbricks_core.worker.child DESCRIPTOR MODULE:CLASS``."""
-    descriptor, service = sys.argv[1:]
+    """Entry point: ``python -m dlbricks_core.worker.child SOCKET LOG FOLDER MEMORY MODULE:CLASS``.
+
+    The first two are descriptors; then the temporary folder to use, and the bytes to stay within.
+    """
+    connection, log, folder, memory, service = sys.argv[1:]
+    stand_guard(int(connection), int(log), Path(folder))
+    limit_memory(int(memory))
+    channel = Channel(socket.socket(fileno=int(connection)))
+    channel.send(os.getpid())
     module, _, attribute = service.partition(":")
-    with Connection(int(descriptor)) as connection:
-        serve(connection, getattr(importlib.import_module(module), attribute)())
+    serve(channel, getattr(importlib.import_module(module), attribute)())
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 The parent sends ``(method, arguments)`` over a socket pair and waits, blocked, for the
 answer; the child runs one call at a time. A child that dies or answers too late is
-gone for good: the caller starts another.
+gone for good: the caller starts another. Whatever ends the parent ends the child, see
+:mod:`dlbricks_core.worker.guard`.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,17 +18,20 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 from dlbricks_core.errors import BackendError, DLBricksError
+from dlbricks_core.worker.channel import Channel, GarbledError
+from dlbricks_core.worker.guard import LOG_BYTES
+from dlbricks_core.worker.memory import memory_to_use, tells_of_memory, ulimits
 
-_MEMORY_WORDS = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror",
-                 "failed to allocate", "can't allocate memory")  # fmt: skip
+T = TypeVar("T")
+
 _REST_POLL_S = 0.0005
-_OOM_HINT = "It needs more memory than is free; close other programs or leave the model out."
+_END_S = 5.0
+"""Time that a worker gets to end, and its guard to clean up."""
 
 
 class WorkerError(BackendError):
@@ -51,27 +57,37 @@ class WorkerProcess:
     Args:
         service: ``"module:Class"``, created in the child without arguments.
         environment: Variables set in the child before anything is imported there.
+        memory: Bytes that the child may take; ``None`` for what :func:`memory_to_use` tells.
+
+    Attributes:
+        folder: Where the child's temporary files are; removed when it ends.
 
     Example:
         >>> with WorkerProcess("dlbricks_core.backends.host:TimerHost") as worker:
         ...     worker.call("start", "dlbricks_mxnet.backend:MxnetBackend", settings)
     """
 
-    def __init__(self, service: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        service: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        memory: int | None = None,
+    ) -> None:
+        self.folder = _new_folder()
+        self._pid: int | None = None
+        self._log = os.fdopen(os.memfd_create("dlbricks-worker-log"), "rb", buffering=0)
         ours, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile(prefix="dlbricks-worker-")  # noqa: SIM115 - closed by close
+        self._channel = Channel(ours)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "dlbricks_core.worker.child", str(theirs.fileno()), service],
-                env={**os.environ, **(environment or {})},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                # Ctrl-C is the parent's to handle: it decides what to finish first.
-                start_new_session=True,
-            )
-        self._connection = Connection(ours.detach())
+            passed = theirs.fileno(), self._log.fileno()
+            nbytes = memory_to_use() if memory is None else memory
+            self._guard = _start(passed, self.folder, nbytes, service, environment or {})
+
+    @property
+    def started(self) -> bool:
+        """Whether the child has begun to answer calls."""
+        return self._pid is not None
 
     def call(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Calls a method of the service and waits for its result.
@@ -79,7 +95,8 @@ class WorkerProcess:
         Args:
             method: Name of a public method.
             *arguments: Picklable arguments.
-            timeout: Seconds to wait; ``None`` waits for ever.
+            timeout: Seconds to wait, for a child that is still starting too; ``None`` waits
+                for ever.
 
         Raises:
             RemoteError: If the method raised; the worker goes on.
@@ -87,15 +104,17 @@ class WorkerProcess:
             DLBricksError: If the method raised one, the same.
         """
         try:
-            self._connection.send((method, arguments))
-            if not self._connection.poll(timeout):
-                self.kill()
-                raise WorkerError(
-                    f"no answer within {timeout:g} s",
-                    hint="It hangs or is very slow; --timeout sets the limit.",
-                )
-            kind, payload = self._connection.recv()
-        except (EOFError, ConnectionError) as error:
+            kind, payload = self._answer((method, arguments), timeout)
+        except TimeoutError as error:
+            self.kill()
+            raise WorkerError(
+                f"no answer within {timeout:g} s",
+                hint="It hangs or is very slow; --timeout sets the limit.",
+            ) from error
+        except GarbledError as error:
+            self.kill()
+            raise WorkerError("sent what is no answer", hint=self._last_words()) from error
+        except (EOFError, OSError) as error:
             raise self._death() from error
         except KeyboardInterrupt:
             self.kill()
@@ -106,6 +125,24 @@ class WorkerProcess:
             raise payload
         raise RemoteError(*payload)
 
+    def _answer(
+        self, request: tuple[str, tuple[Any, ...]], timeout: float | None
+    ) -> tuple[str, Any]:
+        deadline = None if timeout is None else monotonic() + timeout
+        if self._pid is None:
+            self._pid = self._received(int, deadline)
+        self._channel.send(request, deadline)
+        kind, *payload = self._received(tuple, deadline)
+        if len(payload) != 1:
+            raise GarbledError(repr(kind))
+        return kind, payload[0]
+
+    def _received(self, kind: type[T], deadline: float | None) -> T:
+        message = self._channel.receive(deadline)
+        if not isinstance(message, kind):
+            raise GarbledError(type(message).__name__)
+        return message
+
     def rest(self, timeout: float) -> None:
         """Waits until none of the child's threads computes, for so many seconds at most.
 
@@ -113,11 +150,11 @@ class WorkerProcess:
         whatever else is timed at that moment would share its cores with them.
         """
         end = monotonic() + timeout
-        while self._process.poll() is None and self._computing() and monotonic() < end:
+        while self._guard.poll() is None and self._computing() and monotonic() < end:
             sleep(_REST_POLL_S)
 
     def _computing(self) -> bool:
-        for path in Path(f"/proc/{self._process.pid}/task").glob("*/stat"):
+        for path in Path(f"/proc/{self._pid}/task").glob("*/stat"):
             with suppress(OSError):  # the thread has ended meanwhile
                 # The state stands behind the name, which may hold blanks and brackets.
                 if path.read_text(errors="replace").rpartition(")")[2].split()[0] == "R":
@@ -125,45 +162,93 @@ class WorkerProcess:
         return False
 
     def _death(self) -> WorkerError:
-        try:
-            status = self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            status = self._process.wait()
-        log = self.log()
-        if any(word in log.lower() for word in _MEMORY_WORDS):
-            return WorkerError("ran out of memory", hint=_OOM_HINT)
+        ended = self._ended(_END_S)
+        self.kill()
+        status = self._guard.returncode
+        if not ended:
+            return WorkerError("closed its connection without an answer", hint=self._last_words())
+        if tells_of_memory(self.log()):
+            return WorkerError("ran out of memory", hint=_memory_hint())
         if status == -signal.SIGKILL:
-            return WorkerError("killed, most likely for lack of memory", hint=_OOM_HINT)
+            return WorkerError("killed, most likely for lack of memory", hint=_memory_hint())
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
-        return WorkerError(f"crashed ({how})", hint=last.strip()[:200])
+        return WorkerError(f"crashed ({how})", hint=self._last_words())
 
     def log(self) -> str:
         """What the child has printed so far (the last 64 KB)."""
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - 65536))
-        return self._log.read().decode(errors="replace")
+        return os.pread(self._log.fileno(), LOG_BYTES, 0).decode(errors="replace")
+
+    def _last_words(self) -> str:
+        last = next((line for line in reversed(self.log().splitlines()) if line.strip()), "")
+        return last.strip()[:200]
 
     def kill(self) -> None:
         """Ends the child and everything it started, at once."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._connection.close()
+        assert self._guard.stdin is not None
+        self._channel.shut()
+        self._guard.stdin.close()
+        if not self._ended(_END_S):
+            self._guard.kill()
+            self._guard.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Lets the child end by itself; kills it if it does not."""
-        self._connection.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        self._channel.shut()
+        self._ended(_END_S)
+        self.kill()
+        self._channel.close()
         self._log.close()
+
+    def _ended(self, timeout: float) -> bool:
+        with suppress(subprocess.TimeoutExpired):
+            self._guard.wait(timeout)
+        return self._guard.returncode is not None
 
     def __enter__(self) -> WorkerProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _start(
+    passed: tuple[int, int],
+    folder: Path,
+    memory: int,
+    service: str,
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    arguments = *passed, folder, memory, service
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dlbricks_core.worker.child", *map(str, arguments)],
+            env={**os.environ, **environment, "TMPDIR": str(folder)},
+            pass_fds=passed,
+            # Closes when this process ends, which is what the guard waits for.
+            stdin=subprocess.PIPE,
+            stdout=passed[1],
+            stderr=passed[1],
+            # Ctrl-C is the parent's to handle: it decides what to finish first.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise WorkerError(f"a worker process cannot be started: {error.strerror}") from error
+
+
+def _new_folder() -> Path:
+    """Where a worker's temporary files go; it is the guard that makes it."""
+    try:
+        place = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise WorkerError(
+            "there is no folder for temporary files",
+            hint="Make room in /tmp, or name another folder: TMPDIR=...",
+        ) from error
+    return Path(place, f"dlbricks-{secrets.token_hex(8)}").absolute()
+
+
+def _memory_hint() -> str:
+    if limits := ulimits():
+        return f"Raise or remove the limit {limits}, or leave the model out."
+    return "It needs more memory than is free; close other programs or leave the model out."

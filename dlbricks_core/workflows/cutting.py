@@ -13,11 +13,15 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.bench import START_BYTES, Bench, BenchSettings
 from dlbricks_core.measure.system import physical_cores_available
+from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
+
+_ASKED_TIMES = 4
+"""How many times the size of a model asking what is made of it may take, at most."""
 
 
 def cut_models(
@@ -100,7 +104,9 @@ def ask(
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
     observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
-    number = max(1, min(_at_once(context), len(positions)))
+    number = max(
+        1, min(_at_once(context), len(positions), _held_at_once([models[i] for i in positions]))
+    )
     answers = Answers()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, context, options, stack)
@@ -125,10 +131,17 @@ def _at_once(context: Context) -> int:
     return max(1, physical_cores_available() // threads)
 
 
+def _held_at_once(models: Sequence[Model]) -> int:
+    """How many of the models the memory is enough for, by the largest of them."""
+    largest = max((model.weight_bytes + model.live_bytes for model in models), default=0)
+    return memory_to_use() // (_ASKED_TIMES * largest + START_BYTES)
+
+
 def _benches(
     number: int, context: Context, options: MeasureOptions, stack: ExitStack
 ) -> SimpleQueue[Bench]:
-    settings = BenchSettings(context.settings, options.seed, options.timeout_s)
+    share = memory_to_use() // number
+    settings = BenchSettings(context.settings, options.seed, options.timeout_s, share)
     idle: SimpleQueue[Bench] = SimpleQueue()
     for _ in range(number):
         idle.put(stack.enter_context(Bench(context.plugin.target, context.backend, settings)))

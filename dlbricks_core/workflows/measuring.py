@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.measure.bench import Bench, BenchSettings, memory_to_use
+from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.measure.cores import Cores
 from dlbricks_core.measure.load import LoadSampler
 from dlbricks_core.measure.precision import MOST
@@ -22,6 +22,7 @@ from dlbricks_core.measure.schedule import (
 )
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore
+from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.figures import families, shortfalls
 from dlbricks_core.workflows.observer import Observer

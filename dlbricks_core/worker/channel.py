@@ -1,0 +1,100 @@
+"""Messages over a socket, each whole and within a time limit, or an error."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from time import monotonic
+from typing import Any
+
+_LENGTH = struct.Struct("!Q")
+_CHUNK = 1 << 20
+_LONGEST = 1 << 36
+"""Bytes of a message. A longer one is none: what a worker sends may be garbage."""
+
+
+class GarbledError(Exception):
+    """What came is no message."""
+
+
+class Channel:
+    """One end of a connection that takes pickled messages.
+
+    Both ends trust each other: they are two processes of one program.
+
+    Args:
+        end: A connected stream socket.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def send(self, message: Any, deadline: float | None = None) -> None:
+        """Sends a message.
+
+        Args:
+            message: Nothing is sent of what cannot be pickled.
+            deadline: On the monotonic clock; ``None`` waits for ever.
+
+        Raises:
+            TimeoutError: If the other end has not taken it by then.
+            OSError: If the other end is gone.
+        """
+        content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        self._wait_until(deadline)
+        self._end.sendall(_LENGTH.pack(len(content)))
+        self._wait_until(deadline)
+        self._end.sendall(content)
+
+    def receive(self, deadline: float | None = None) -> Any:
+        """The next message.
+
+        Args:
+            deadline: On the monotonic clock; ``None`` waits for ever.
+
+        Raises:
+            TimeoutError: If it is not there, as a whole, by then.
+            EOFError: If the other end is closed.
+            OSError: If the other end is gone.
+            GarbledError: If it is no message.
+        """
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
+        if length > _LONGEST:
+            raise GarbledError(f"{length} bytes")
+        content = self._exactly(length, deadline)
+        try:
+            return pickle.loads(content)
+        except Exception as error:  # unpickling raises whatever the objects raise
+            raise GarbledError(f"{type(error).__name__}: {error}") from error
+
+    def _exactly(self, size: int, deadline: float | None) -> bytearray:
+        """So many bytes; memory is taken only as they come."""
+        content = bytearray()
+        while len(content) < size:
+            self._wait_until(deadline)
+            part = self._end.recv(min(size - len(content), _CHUNK))
+            if not part:
+                raise EOFError
+            content += part
+        return content
+
+    def _wait_until(self, deadline: float | None) -> None:
+        if deadline is None:
+            self._end.settimeout(None)
+            return
+        left = deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._end.settimeout(left)
+
+    def shut(self) -> None:
+        """Wakes whoever waits here, at either end; nothing more comes or goes."""
+        try:
+            self._end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the other end has shut it, or it is closed
+
+    def close(self) -> None:
+        """Frees this end. Nobody may wait at it."""
+        self._end.close()
