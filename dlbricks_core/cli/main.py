@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from dlbricks_core import __version__
+from dlbricks_core.cli.signals import Interrupted, interruptible
 from dlbricks_core.errors import DLBricksError
 
 #: Commands in the order of the help text, and what each is for. A command's module is
@@ -87,10 +88,11 @@ def main(argv: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     verbose = any(a == "-v" or a == "--verbose" for a in arguments)
     try:
-        status: Any = cli.main(args=arguments, prog_name="dlbricks", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+        with interruptible():
+            status: Any = cli.main(args=arguments, prog_name="dlbricks", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
         _say("Interrupted. What was measured is in the store; run it again to go on.")
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(error.status if isinstance(error, Interrupted) else EXIT_INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -104,9 +104,8 @@ def ask(
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
     observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
-    number = max(
-        1, min(_at_once(context), len(positions), _held_at_once([models[i] for i in positions]))
-    )
+    asked = [models[position] for position in positions]
+    number = max(1, min(_at_once(context), len(asked), _held_at_once(asked)))
     answers = Answers()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, context, options, stack)
