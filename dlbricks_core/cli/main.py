@@ -12,6 +12,7 @@ import click
 from dlbricks_core import __version__
 from dlbricks_core.cli.signals import Interrupted, interruptible
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.worker.memory import lacks_memory, memory_hint
 
 #: Commands in the order of the help text, and what each is for. A command's module is
 #: imported when it is used: listing plugins need not wait for the database.
@@ -102,6 +103,12 @@ def main(argv: list[str] | None = None) -> None:
         _say(f"Error: {error.message}")
         if error.hint:
             _say(f"Hint: {error.hint}")
+        sys.exit(EXIT_USAGE)
+    except (MemoryError, ImportError) as error:
+        if verbose or not lacks_memory(error):
+            raise
+        _say("Error: this process ran out of memory")
+        _say(f"Hint: {memory_hint()}")
         sys.exit(EXIT_USAGE)
     except BrokenPipeError:
         sys.stderr.close()

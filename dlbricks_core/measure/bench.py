@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import Any, ClassVar
 
 import numpy as np
@@ -350,5 +351,5 @@ def _start_of_a_line(latencies_ms: Sequence[float]) -> float:
     Latency grows with the number of layers, from a start that is the call's own cost: what
     a single layer costs at least belongs to the layer, for a model pays it too.
     """
-    slope, start = np.polyfit(list(CALLS.values()), latencies_ms, 1)
-    return max(float(start), 0.0) if slope > 0 else min(latencies_ms)
+    slope, start = linear_regression(list(CALLS.values()), latencies_ms)
+    return max(start, 0.0) if slope > 0 else min(latencies_ms)

@@ -67,7 +67,8 @@ def faster_half(samples: Samples) -> FloatArray:
     shares = np.clip(half - np.arange(ordered.shape[-1]), 0, 1)
     # Counted from the fastest: equal samples give exactly what they are.
     fastest = ordered[..., :1]
-    return np.asarray(fastest[..., 0] + (ordered - fastest) @ shares / half)
+    # Without BLAS: OpenBLAS waits for ever for memory that a limit on it withholds.
+    return np.asarray(fastest[..., 0] + np.sum((ordered - fastest) * shares, axis=-1) / half)
 
 
 def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float]:

@@ -27,6 +27,11 @@ def tells_of_memory(text: str) -> bool:
     return any(word in text.lower() for word in _WORDS)
 
 
+def lacks_memory(error: Exception) -> bool:
+    """Whether an error is one of memory that was short, also for loading a library."""
+    return isinstance(error, MemoryError) or tells_of_memory(str(error))
+
+
 def memory_to_use(root: Path = _ROOT) -> int:
     """Bytes that workers may take now, all together: 90% of what is free.
 
@@ -190,3 +195,10 @@ def ulimits() -> str:
     return " and ".join(
         f"{name} {soft // 1024} ({soft / 1e9:.1f} GB)" for name, soft in _soft_limits().items()
     )
+
+
+def memory_hint() -> str:
+    """What the user can do where memory was short."""
+    if limits := ulimits():
+        return f"Raise or remove the limit {limits}, or leave the model out."
+    return "It needs more memory than is free; close other programs or leave the model out."

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.worker.channel import Channel, GarbledError
 from dlbricks_core.worker.guard import LOG_BYTES
-from dlbricks_core.worker.memory import memory_to_use, tells_of_memory, ulimits
+from dlbricks_core.worker.memory import memory_hint, memory_to_use, tells_of_memory
 
 T = TypeVar("T")
 
@@ -168,9 +168,9 @@ class WorkerProcess:
         if not ended:
             return WorkerError("closed its connection without an answer", hint=self._last_words())
         if tells_of_memory(self.log()):
-            return WorkerError("ran out of memory", hint=_memory_hint())
+            return WorkerError("ran out of memory", hint=memory_hint())
         if status == -signal.SIGKILL:
-            return WorkerError("killed, most likely for lack of memory", hint=_memory_hint())
+            return WorkerError("killed, most likely for lack of memory", hint=memory_hint())
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return WorkerError(f"crashed ({how})", hint=self._last_words())
 
@@ -246,9 +246,3 @@ def _new_folder() -> Path:
             hint="Make room in /tmp, or name another folder: TMPDIR=...",
         ) from error
     return Path(place, f"dlbricks-{secrets.token_hex(8)}").absolute()
-
-
-def _memory_hint() -> str:
-    if limits := ulimits():
-        return f"Raise or remove the limit {limits}, or leave the model out."
-    return "It needs more memory than is free; close other programs or leave the model out."
