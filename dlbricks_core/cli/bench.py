@@ -15,18 +15,18 @@ from dlbricks_core.workflows import bench
 
 
 @click.command("bench")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("bricks", metavar="FOLDER", type=click.Path(path_type=Path))
 @options.measure_options
 @options.timeout_option
 @options.timing_options
 @options.store_option
 @options.json_option
 @options.quiet_options
-def command(folder: Path, store: str | None, **values: Any) -> int:
+def command(bricks: Path, store: str | None, **values: Any) -> int:
     """Time the bricks in FOLDER, which 'dlbricks generate' wrote."""
     output = Output(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        result = bench(folder, options.measure_options_of(values), opened, progress)
+        result = bench(bricks, options.measure_options_of(values), opened, progress)
         location = opened.info().location
     print_bench(output.console, result)
     output.console.print(f"Stored in {location}", soft_wrap=True)

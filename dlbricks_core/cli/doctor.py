@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
 from dlbricks_core.measure.readiness import check_readiness
 from dlbricks_core.measure.system import current_system, physical_cores_available
 from dlbricks_core.report import SCHEMA_VERSION
+from dlbricks_core.report.console import styled
 
-_MARKS = {"ok": "[green]ok[/]     ", "warn": "[yellow]warn[/]   ", "unknown": "[dim]unknown[/]"}
+_STYLES = {"ok": "green", "warn": "yellow", "unknown": "dim"}
 
 
 @click.command("doctor")
@@ -25,16 +25,22 @@ def command(**values: Any) -> int:
     output = Output(values)
     system = current_system()
     checks = check_readiness()
-    output.console.print(f"[bold]{escape(system.describe())}[/]")
+    output.console.print(styled((system.describe(), "bold")))
     output.console.print(
-        f"System {system.fingerprint}; --threads defaults to {physical_cores_available()}\n"
+        f"System {system.fingerprint}; --threads defaults to {physical_cores_available()}"
     )
+    output.console.print()
     for check in checks:
         output.console.print(
-            f"{_MARKS[check.status]} [bold]{escape(check.name)}[/]: {escape(check.finding)}"
+            styled(
+                (f"{check.status:7}", _STYLES[check.status]),
+                " ",
+                (check.name, "bold"),
+                f": {check.finding}",
+            )
         )
         if check.advice:
-            output.console.print(f"        -> {escape(check.advice)}")
+            output.console.print(f"        -> {check.advice}")
     output.write_json(
         {
             "schema_version": SCHEMA_VERSION,

@@ -11,6 +11,7 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import SCHEMA_VERSION, failures_data, print_failures
 from dlbricks_core.workflows import generate, load_models
+from dlbricks_core.workflows.generate import check_unused
 
 
 @click.command("generate")
@@ -40,6 +41,7 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
+    check_unused(folder)
     with output.progress() as progress:
         loaded = load_models(
             models,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from dlbricks_core.analysis import Basis, Costs
 from dlbricks_core.bricks import BrickSet
@@ -46,7 +45,7 @@ def command(
     picture = _picture(loaded, _latencies(loaded, store, system, values))
     write_text(graph_svg(picture), svg_path)
     for note in picture.notes:
-        output.console.print(escape(note))
+        output.console.print(note)
     output.write_json(graph_data(picture))
     lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(loaded)
     return EXIT_PARTIAL if values["backend"] and lacking else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import click
 
 from dlbricks_core import __version__
 from dlbricks_core.cli.signals import Interrupted, interruptible
+from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.harmless import harmless
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
 
 #: Commands in the order of the help text, and what each is for. A command's module is
@@ -36,7 +39,10 @@ _COMMANDS = {
 }
 
 EXIT_USAGE = 2
+#: As the system's sysexits.h and shells number them.
+EXIT_DEFECT = 70
 EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
 
 
 class _Commands(click.Group):
@@ -67,8 +73,9 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 2 wrong usage or "
-    "unreadable input; 3 finished, but something failed (named in the report).",
+    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 2 wrong usage, "
+    "unreadable input or unwritable output; 3 finished, but something failed (named in the "
+    "report); 70 a defect of DLBricks; 130 interrupted; 141 nobody reads the output.",
 )
 @click.version_option(__version__, prog_name="dlbricks")
 def cli() -> None:
@@ -87,34 +94,80 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Runs the command line and exits."""
     arguments = sys.argv[1:] if argv is None else argv
-    verbose = any(a == "-v" or a == "--verbose" for a in arguments)
+    with standard_streams() as output:
+        status = _run(arguments)
+        output.flush()
+        if output.failure is not None:
+            status = _unwritten(output.failure)
+    sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    """Runs the command line and gives its exit status; errors are told, none is raised."""
+    # Once the command line is understood, its option -v says this, wherever it stands.
+    told = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
     try:
-        with interruptible():
-            status: Any = cli.main(args=arguments, prog_name="dlbricks", standalone_mode=False)
+        with interruptible(), cli.make_context("dlbricks", list(arguments), obj=told) as context:
+            status: Any = cli.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         _say("Interrupted. What was measured is in the store; run it again to go on.")
-        sys.exit(error.status if isinstance(error, Interrupted) else EXIT_INTERRUPTED)
+        return error.status if isinstance(error, Interrupted) else EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _say_usage(error)
+        return error.exit_code
     except DLBricksError as error:
-        if verbose:
-            raise
-        _say(f"Error: {error.message}")
-        if error.hint:
-            _say(f"Hint: {error.hint}")
-        sys.exit(EXIT_USAGE)
-    except (MemoryError, ImportError) as error:
-        if verbose or not lacks_memory(error):
-            raise
-        _say("Error: this process ran out of memory")
-        _say(f"Hint: {memory_hint()}")
-        sys.exit(EXIT_USAGE)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    sys.exit(status if isinstance(status, int) else 0)
+        if told["verbose"]:
+            _say_traceback(error)
+        _say_error(error.message, error.hint)
+        return EXIT_USAGE
+    except Exception as error:  # noqa: BLE001 - the border: nobody else can tell it
+        if told["verbose"]:
+            _say_traceback(error)
+        if lacks_memory(error):
+            _say_error("this process ran out of memory", memory_hint())
+            return EXIT_USAGE
+        _say_error(f"unexpected {type(error).__name__}: {error}", _report(told["verbose"]))
+        return EXIT_DEFECT
+    return status if isinstance(status, int) else 0
+
+
+def _unwritten(failure: OSError) -> int:
+    """Tells that standard output was not written whole, and gives the exit status."""
+    if isinstance(failure, BrokenPipeError):  # whoever reads has seen enough
+        return EXIT_PIPE
+    _say_error(
+        f"standard output cannot be written: {failure.strerror}", "Redirect it to another file."
+    )
+    return EXIT_USAGE
+
+
+def _report(verbose: bool) -> str:
+    more = "the lines above" if verbose else "what -v adds"
+    return f"This is a defect of DLBricks {__version__}: report it with the command and {more}."
+
+
+def _say_usage(error: click.ClickException) -> None:
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        for line in context.get_usage().splitlines():
+            _say(line)
+        _say(f"Try '{context.command_path} -h' for help.")
+        _say("")
+    _say_error(error.format_message())
+
+
+def _say_traceback(error: Exception) -> None:
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        _say(line)
+
+
+def _say_error(message: str, hint: str = "") -> None:
+    _say(f"Error: {message}")
+    if hint:
+        _say(f"Hint: {hint}")
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    sys.stderr.write(f"{harmless(text)}\n")

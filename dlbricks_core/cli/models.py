@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
@@ -17,6 +15,7 @@ from dlbricks_core.errors import PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover
 from dlbricks_core.report import SCHEMA_VERSION, table
+from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.workflows.loading import find_collection
 
 
@@ -41,7 +40,7 @@ def command(collections: tuple[str, ...], **values: Any) -> int:
     for plugin in chosen or discover("models", ModelCollection):
         found = attempt(partial(_listing, plugin))
         if isinstance(found, Fault):
-            output.errors.print(f"[yellow]{escape(plugin.name)}:[/] {escape(found.problem)}")
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {found.problem}"))
             continue
         listings[plugin.name] = found
         _show(output.console, plugin, found, whole=bool(chosen))
@@ -63,17 +62,17 @@ def command(collections: tuple[str, ...], **values: Any) -> int:
 def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -> None:
     """A collection; what it says about its models only where it was asked for by name."""
     count = "your own" if listing.pattern else str(len(listing.names))
-    console.print(f"[bold]{plugin.name}:[/] {count} models ({plugin.distribution})")
+    console.print(styled((f"{plugin.name}:", "bold"), f" {count} models ({plugin.distribution})"))
     if not (whole and listing.notes):
         shown = listing.names or [f"{plugin.name}:{listing.pattern}"]
-        console.print("  " + "  ".join(map(escape, shown)))
+        console.print("  " + "  ".join(shown))
         return
     rows = table("Name", "Title", "Task", "Input", "Layers", left=3)
     for name in listing.names:
         notes = listing.notes.get(name, ModelNotes(""))
-        sizes = "\n".join("x".join(map(str, shape)) for shape in notes.inputs.values())
+        sizes = lines(*("x".join(map(str, shape)) for shape in notes.inputs.values()))
         layers = "" if notes.layers is None else str(notes.layers)
-        rows.add_row(escape(name), escape(notes.title), escape(notes.task), sizes, layers)
+        rows.add_row(name, notes.title, notes.task, sizes, layers)
     console.print(rows)
 
 
@@ -83,11 +82,11 @@ def _importers(output: Output) -> dict[str, list[str]]:
     for plugin in discover("importer", Importer):
         known = attempt(partial(_suffixes, plugin))
         if isinstance(known, Fault):
-            output.errors.print(f"[yellow]{escape(plugin.name)}:[/] {escape(known.problem)}")
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {known.problem}"))
         else:
             suffixes[plugin.name] = known
     files = ", ".join(suffix for each in suffixes.values() for suffix in each)
-    output.console.print(f"[bold]Files:[/] {files}")
+    output.console.print(styled(("Files:", "bold"), f" {files}"))
     return suffixes
 
 

@@ -308,8 +308,18 @@ html_option = click.option(
     metavar="FILE",
     help="Write a report with plots as one HTML file.",
 )
+
+
+def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> bool:
+    """For errors, which are told outside of the command."""
+    context.ensure_object(dict)["verbose"] = verbose
+    return verbose
+
+
 quiet_options = _group(
-    click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks."),
+    click.option(
+        "-v", "--verbose", is_flag=True, callback=_remember, help="Say more; show tracebacks."
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
 )
 estimate_options = _group(measure_options, cut_options, composer_option, load_options)

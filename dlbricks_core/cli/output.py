@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+import click
 
-from dlbricks_core.report import ProgressBar, write_json, write_text
+from dlbricks_core.report import (
+    ProgressBar,
+    check_folder,
+    check_writable,
+    to_standard_output,
+    write_json,
+    write_text,
+)
+from dlbricks_core.report.console import Console
+from dlbricks_core.store import locate
 
 EXIT_PARTIAL = 3
+
+_FILES = {"json_path": "--json", "html_path": "--html", "svg_path": "--output"}
 
 
 class Output:
     """Results to standard output, progress and remarks to standard error.
 
+    Made before anything is read or measured: it refuses files that cannot be written.
+
     Args:
         values: The command's options; reads ``json_path``, ``html_path``, ``quiet`` and
             ``verbose``.
+
+    Raises:
+        DLBricksError: If a file that was asked for cannot be written.
+        UsageError: If two names on the command line mean one file.
     """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._json_path: Path | None = values.get("json_path")
         self._html_path: Path | None = values.get("html_path")
-        to_stdout = str(self._json_path) == "-"
+        given = click.get_current_context().params
+        _check_files(given)
         quiet = bool(values.get("quiet"))
-        # JSON on standard output must be alone there.
-        self.console = Console(quiet=quiet or to_stdout, highlight=False, soft_wrap=False)
-        self.errors = Console(stderr=True, quiet=quiet, highlight=False)
+        # What is written to standard output must be alone there.
+        alone = any(to_standard_output(given.get(key)) for key in _FILES)
+        self.console = Console(quiet=quiet or alone)
+        self.errors = Console(stderr=True, quiet=quiet)
         self._verbose = bool(values.get("verbose"))
 
     def progress(self) -> ProgressBar:
@@ -39,10 +59,50 @@ class Output:
     def write_json(self, data: dict[str, Any]) -> None:
         """Writes the JSON file, if one was asked for."""
         if self._json_path is not None:
-            sys.stdout.flush()
             write_json(data, self._json_path)
 
     def write_html(self, page: Callable[[], str]) -> None:
         """Writes the HTML file, if one was asked for; only then the page is made."""
         if self._html_path is not None:
             write_text(page(), self._html_path)
+
+
+def _check_files(values: Mapping[str, Any]) -> None:
+    """Refuses files that cannot be written, or would take the place of another.
+
+    Args:
+        values: All arguments and options of the command.
+    """
+    folder: Path | None = values.get("folder")
+    if folder is not None:
+        check_folder(folder)
+    named = dict(_others(values))
+    for key, option in _FILES.items():
+        path: Path | None = values.get(key)
+        if path is None:
+            continue
+        # A folder for the results is made before they are written.
+        if folder is None or path.parent != folder or folder.exists():
+            check_writable(path)
+        for other, taken in named.items():
+            if _same_file(path, taken):
+                raise click.UsageError(f"{option} names the same file as {other}: {path}")
+        named[option] = path
+
+
+def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """Files that a command reads, and its store."""
+    for model in (*values.get("models", ()), values.get("model")):
+        if model is not None:
+            yield f"the model {model}", Path(model)
+    if (bricks := values.get("bricks")) is not None:
+        with suppress(OSError):
+            yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
+    if values.get("store"):
+        yield "--store", locate(values["store"])
+
+
+def _same_file(first: Path, second: Path) -> bool:
+    if os.path.realpath(first) != os.path.realpath(second):
+        return first.is_file() and second.is_file() and first.samefile(second)
+    return first.is_file() or not first.exists()

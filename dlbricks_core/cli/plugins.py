@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
 from dlbricks_core.report import SCHEMA_VERSION, table
+from dlbricks_core.report.console import styled
 from dlbricks_core.workflows.status import plugin_statuses
 
 
@@ -24,23 +24,22 @@ def command(**values: Any) -> int:
     shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
     for status in statuses:
         plugin = status.plugin
-        state = "[red]broken[/]" if status.problem else "[green]ok[/]"
-        package = f"{escape(plugin.distribution)} {plugin.version}"
+        state = styled(("broken", "red") if status.problem else ("ok", "green"))
+        package = f"{plugin.distribution} {plugin.version}"
         framework = status.framework or "-"
-        shown.add_row(plugin.kind, escape(plugin.name), package, framework, state)
+        shown.add_row(plugin.kind, plugin.name, package, framework, state)
     output.console.print(shown)
     for status in statuses:
         name = f"{status.plugin.kind} {status.plugin.name}"
         if status.problem:
-            output.console.print(f"[red]{escape(name)}:[/] {escape(status.problem)}")
-            output.console.print(f"  Cure: {escape(status.cure)}")
+            output.console.print(styled((f"{name}:", "red"), f" {status.problem}"))
+            output.console.print(f"  Cure: {status.cure}")
         if status.capabilities:
-            output.console.print(f"[bold]{escape(name)}:[/] {escape(_told(status.capabilities))}")
+            output.console.print(styled((f"{name}:", "bold"), f" {_told(status.capabilities)}"))
         for option, about in status.options.items():
             choices = "|".join(about.choices)
             output.console.print(
-                f"  --backend-option {escape(f'{option}={choices}')} "
-                f"(default {escape(about.default)}): {escape(about.help)}"
+                f"  --backend-option {option}={choices} (default {about.default}): {about.help}"
             )
     output.write_json(
         {"schema_version": SCHEMA_VERSION, "plugins": [status.to_dict() for status in statuses]}

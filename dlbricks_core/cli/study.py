@@ -11,7 +11,6 @@ import click
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
-    make_folder,
     print_study,
     study_complete,
     study_data,
@@ -67,7 +66,6 @@ def command(
     measuring = options.measure_options_of(values)
     if quick:
         measuring = replace(measuring, runs=QUICK_RUNS)
-    make_folder(folder)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         found = study(loaded.models, granularities, measuring, opened, progress)

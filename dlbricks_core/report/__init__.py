@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 from dlbricks_core.report.analysis import analysis_data, print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
 from dlbricks_core.report.comparison import comparison_data, print_comparison
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    failures_data,
-    run_data,
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, run_data
+from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
+from dlbricks_core.report.files import (
+    check_folder,
+    check_writable,
+    to_standard_output,
     write_json,
     write_text,
 )
-from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
-from dlbricks_core.report.study import make_folder, print_study, write_study
+from dlbricks_core.report.study import print_study, write_study
 from dlbricks_core.report.study_data import study_data
 from dlbricks_core.report.study_ways import complete as study_complete
 from dlbricks_core.report.tables import ms, table
@@ -42,6 +43,8 @@ __all__ = [
     "ProgressBar",
     "analysis_data",
     "analysis_page",
+    "check_folder",
+    "check_writable",
     "comparison_data",
     "comparison_page",
     "evaluation_data",
@@ -49,7 +52,6 @@ __all__ = [
     "failures_data",
     "fitting_data",
     "inspect_data",
-    "make_folder",
     "ms",
     "print_analysis",
     "print_bench",
@@ -67,6 +69,7 @@ __all__ = [
     "study_data",
     "study_page",
     "table",
+    "to_standard_output",
     "verification_data",
     "write_json",
     "write_study",

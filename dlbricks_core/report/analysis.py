@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, Similarity, Work
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.tables import quantity, table
 
@@ -29,7 +28,7 @@ def print_analysis(console: Console, analysis: Analysis) -> None:
         if len(analysis.models) > _COLUMNS:
             console.print("The whole matrix is in the JSON and the HTML report.")
     for note in notes(analysis):
-        console.print(f"[yellow]Note:[/] {escape(note)}")
+        console.print(styled(("Note:", "yellow"), f" {note}"))
 
 
 def share(count: Count) -> str:
@@ -83,7 +82,7 @@ def _models(analysis: Analysis) -> Table:
     for each in analysis.models:
         count, work = each.repetition.total, each.work
         shown.add_row(
-            escape(each.name),
+            each.name,
             str(count.layers),
             str(count.unique),
             share(count),
@@ -106,7 +105,7 @@ def _types(repetition: Repetition) -> Table:
     for name, count in repetition.types.items():
         part = repetition.repeated_shares.get(name)
         shown.add_row(
-            escape(name),
+            name,
             str(count.layers),
             str(count.unique),
             str(count.repeated),
@@ -121,12 +120,12 @@ def _matrix(similarity: Similarity) -> Table:
     if len(similarity.names) > _COLUMNS:
         shown = table("Most similar", "Models", "Jaccard", left=2)
         for pair in similarity.pairs[:_PAIRS]:
-            shown.add_row(escape(pair.first), escape(pair.second), f"{pair.similarity:.3f}")
+            shown.add_row(pair.first, pair.second, f"{pair.similarity:.3f}")
     else:
         numbers = [str(number) for number in range(1, len(similarity.names) + 1)]
         shown = table("Similarity", "#", *numbers)
         for number, name, row in zip(numbers, similarity.names, similarity.matrix, strict=True):
-            shown.add_row(escape(name), number, *(f"{value:.2f}" for value in row))
+            shown.add_row(name, number, *(f"{value:.2f}" for value in row))
     shown.caption = "Jaccard similarity of the sets of unique layers."
     shown.caption_justify = "left"
     return shown

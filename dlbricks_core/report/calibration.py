@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import calibration_data
 from dlbricks_core.report.evaluation import evaluation_data
 from dlbricks_core.report.tables import table
@@ -20,7 +18,7 @@ def print_fitting(console: Console, fitting: Fitting) -> None:
     print_head(console, evaluation.result)
     if evaluation.left_out:
         names = ", ".join(each.name for each in evaluation.left_out)
-        console.print(f"[red]Left out:[/] {escape(names)}")
+        console.print(styled(("Left out:", "red"), f" {names}"))
     if fitting.calibration is None:
         console.print("Nothing was fitted: no model has both an estimate and a latency.")
     else:

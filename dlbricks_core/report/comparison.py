@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from dlbricks_core.measure.ranking import Ranking, Ratio
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
     backend_data,
@@ -48,7 +48,7 @@ def print_comparison(console: Console, result: Comparison) -> None:
     console.print("End to end in ms; estimate: sum of bricks; >: bricks are missing.")
     console.print(_ideals(result))
     console.print(
-        "Ideal: sum of bricks, each where it is fastest; a bound that leaves out what\n"
+        "Ideal: sum of bricks, each where it is fastest; a bound that leaves out what "
         "handing tensors from one framework to another costs. Picks: bricks of each."
     )
     console.print(_operators(result))
@@ -82,27 +82,27 @@ def _print_head(console: Console, result: Comparison) -> None:
     context = result.any_run.context
     for name, run in result.runs.items():
         options = ", ".join(f"{k}={v}" for k, v in run.context.settings.options.items())
-        console.print(f"[bold]{escape(name)} {run.context.version}[/]"
-                      f"{f' ({escape(options)})' if options else ''}")  # fmt: skip
+        told = f" ({options})" if options else ""
+        console.print(styled((f"{name} {run.context.version}", "bold"), told))
     console.print(
         f"threads: {context.settings.threads}, G={result.brickset.granularity}, "
         f"{context.protocol.name} protocol ({context.protocol.statistic_name}, "
         f"{context.extent})"
     )
-    console.print(f"[dim]{escape(context.system.describe())}[/]")
+    console.print(styled((context.system.describe(), "dim")))
 
 
 def _models(result: Comparison) -> Table:
     shown = table("Model", "Backend", "Estimate", "Measured", "90% interval", "Ratio", left=2)
     for model in result.models:
-        name = escape(model.cut.model.name)
+        name = model.cut.model.name
         for backend, each in model.results.items():
             cost = model.ranking.costs.get(backend)
             ratio = model.ranking.ratios.get(backend)
             partial = ">" if each.estimate.partial else ""
             shown.add_row(
                 name,
-                escape(backend),
+                backend,
                 "-" if each.estimate.ms is None else f"{partial}{ms(each.estimate.ms)}",
                 "-" if cost is None else ms(cost.ms),
                 "-" if cost is None else "-".join(ms(end) for end in cost.interval_ms),
@@ -118,8 +118,8 @@ def _ideals(result: Comparison) -> Table:
     for model in result.models:
         partial = ">" if model.ideal.partial else ""
         shown.add_row(
-            escape(model.cut.model.name),
-            escape(verdict(model.ranking)),
+            model.cut.model.name,
+            verdict(model.ranking),
             margin(model.ranking.margin),
             "-" if model.ideal.ms is None else f"{partial}{ms(model.ideal.ms)}",
             "/".join(str(count) for count in model.picks.values()),
@@ -131,7 +131,7 @@ def _operators(result: Comparison) -> Table:
     shown = table("Bricks of", "Number", *result.runs)
     for each in result.operators:
         shown.add_row(
-            escape(", ".join(each.operators)),
+            ", ".join(each.operators),
             str(each.occurrences),
             *(_total(each, backend) for backend in result.runs),
         )
@@ -140,12 +140,12 @@ def _operators(result: Comparison) -> Table:
     return shown
 
 
-def _total(each: OperatorTotal, backend: str) -> str:
+def _total(each: OperatorTotal, backend: str) -> str | Text:
     total = each.totals_ms[backend]
     if total is None:
         return "-"
     text = f"{'>' if each.missing[backend] else ''}{ms(total)}"
-    return f"[bold]{text}[/]" if backend == each.fastest else text
+    return styled((text, "bold")) if backend == each.fastest else text
 
 
 def weight(each: BrickComparison) -> float:
@@ -158,7 +158,7 @@ def _bricks(result: Comparison) -> Table:
     for each in sorted(result.bricks, key=weight, reverse=True)[:_BRICKS_SHOWN]:
         costs = each.ranking.costs
         shown.add_row(
-            escape(", ".join(each.brick.operators)),
+            ", ".join(each.brick.operators),
             each.brick.signature[:8],
             *(ms(costs[name].ms) if name in costs else "-" for name in result.runs),
             _brick_verdict(each.ranking),
@@ -171,22 +171,22 @@ def _bricks(result: Comparison) -> Table:
 def _brick_verdict(ranking: Ranking) -> str:
     if ranking.winner is None or ranking.margin is None or ranking.margin.value is None:
         return _SHORT.get(verdict(ranking), "-")
-    return f"{escape(ranking.winner)} {ms(ranking.margin.value)}x"
+    return f"{ranking.winner} {ms(ranking.margin.value)}x"
 
 
 def _print_remarks(console: Console, result: Comparison) -> None:
     reused = {n: r.outcome.reused for n, r in result.runs.items() if r.outcome.reused}
     if reused:
-        listed = ", ".join(f"{count} of {escape(name)}" for name, count in reused.items())
+        listed = ", ".join(f"{count} of {name}" for name, count in reused.items())
         console.print(f"Networks that came from the store: {listed}.")
     calls = {n: r.call_ms for n, r in result.runs.items() if r.call_ms is not None}
-    listed = ", ".join(f"{escape(name)} {call * 1e3:.1f} us" for name, call in calls.items())
+    listed = ", ".join(f"{name} {call * 1e3:.1f} us" for name, call in calls.items())
     if listed:
         console.print(f"Timer, taken off each brick's latency: {listed} a call.")
     for text in warnings(result):
-        console.print(f"[yellow]Warning:[/] {escape(text)} while measuring")
+        console.print(styled(("Warning:", "yellow"), f" {text} while measuring"))
     for note in notes(result):
-        console.print(f"[yellow]Note:[/] {escape(note)}")
+        console.print(styled(("Note:", "yellow"), f" {note}"))
     print_failures(
         console,
         (Failure(f.place, f.failure.what, f.failure.reason) for f in result.failures),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.errors import DLBricksError
 from dlbricks_core.store import Calibration
 from dlbricks_core.workflows import (
     Benchmarking,
@@ -202,27 +199,3 @@ def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[
         "measured_networks": result.outcome.measured,
         "reused_networks": result.outcome.reused,
     }
-
-
-def write_json(data: dict[str, Any], path: Path) -> None:
-    """Writes plain data to a file; ``-`` is standard output.
-
-    Raises:
-        DLBricksError: If the file cannot be written.
-    """
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
-    write_text(text, Path("/dev/stdout") if str(path) == "-" else path)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Writes a file.
-
-    Raises:
-        DLBricksError: If it cannot be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DLBricksError(
-            f"{path} cannot be written: {error.strerror}", hint="Name another file."
-        ) from error

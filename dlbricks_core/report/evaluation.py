@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import run_data
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.terminal import print_head, print_remarks
@@ -27,10 +26,8 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
         console.print(line)
     apart = [model.name for model in evaluation.models if not model.same_rounds]
     if apart:
-        console.print(
-            "[yellow]Note:[/] not all bricks were timed in the same rounds as the model: "
-            f"{escape(', '.join(apart))}"
-        )
+        text = " not all bricks were timed in the same rounds as the model: "
+        console.print(styled(("Note:", "yellow"), f"{text}{', '.join(apart)}"))
     print_remarks(console, evaluation.result)
 
 
@@ -39,7 +36,7 @@ def _models(evaluation: Evaluation) -> Table:
     for model in evaluation.models:
         ends = model.model.estimate.interval_ms
         shown.add_row(
-            escape(model.name),
+            model.name,
             ms(model.estimate_ms),
             "-" if ends is None else f"{ms(ends[0])}-{ms(ends[1])}",
             ms(model.measured_ms),
@@ -53,7 +50,7 @@ def _models(evaluation: Evaluation) -> Table:
 def _print_figures(console: Console, evaluation: Evaluation) -> None:
     if evaluation.left_out:
         names = ", ".join(each.name for each in evaluation.left_out)
-        console.print(f"[red]Left out of the figures:[/] {escape(names)}")
+        console.print(styled(("Left out of the figures:", "red"), f" {names}"))
     worst = evaluation.worst
     if worst is None:
         console.print("No model has both a complete estimate and a measured latency.")
@@ -64,9 +61,11 @@ def _print_figures(console: Console, evaluation: Evaluation) -> None:
     within = ", ".join(f"{evaluation.within(t):.0%} within ±{t:.0%}" for t in TOLERANCES)
     number = len(evaluation.models)
     console.print(
-        f"[bold]{number} model{'' if number == 1 else 's'}:[/] mean absolute error "
-        f"{evaluation.mape:.2%}; {within}; worst {escape(worst.name)} ({percent(worst.error)}); "
-        f"geometric mean {evaluation.geometric_mean:.3f}."
+        styled(
+            (f"{number} model{'' if number == 1 else 's'}:", "bold"),
+            f" mean absolute error {evaluation.mape:.2%}; {within}; worst {worst.name} "
+            f"({percent(worst.error)}); geometric mean {evaluation.geometric_mean:.3f}.",
+        )
     )
     console.print(
         f"Intervals: {evaluation.coverage:.0%} contain the measured latency; "

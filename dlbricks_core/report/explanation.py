@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from dlbricks_core.ir import TensorSpec
+from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.report.data import run_data
 from dlbricks_core.report.plots import Point, dots
 from dlbricks_core.report.tables import ms, table
@@ -40,7 +39,7 @@ def print_explanation(console: Console, explanation: Explanation, shown: int = S
     """
     print_head(console, explanation.result)
     for line in total_lines(explanation):
-        console.print(escape(line))
+        console.print(line)
     console.print(_groups(explanation.groups[:shown]))
     console.print(
         "In ms. #: place in the model. Times: how often the brick occurs. Composed: the "
@@ -57,12 +56,10 @@ def _groups(groups: Sequence[Group]) -> Table:
     shown = table("#", "Layers", "Times", "Composed", "Profile", "Scaled", "Diff.", left=2)
     shown.columns[0].min_width, shown.columns[0].max_width = None, 7
     for group in groups:
-        text = f"{escape(layers(group))}\n[dim]{escape(shapes(group))}[/]"
-        for remark in group.remarks:
-            text += f"\n[yellow]{escape(remark)}[/]"
+        remarks = [styled((remark, "yellow")) for remark in group.remarks]
         shown.add_row(
             places(group),
-            text,
+            lines(layers(group), styled((shapes(group), "dim")), *remarks),
             str(group.occurrences),
             _ms(group.cost.ms if group.cost else None),
             _ms(group.profiled_ms),

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, model_head
 from dlbricks_core.report.tables import table
 from dlbricks_core.workflows import Failure
@@ -28,7 +26,7 @@ def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> Non
         unique = len(set(cut.layer_signatures))
         count = len(cut.model.layers)
         models.add_row(
-            escape(cut.model.name),
+            cut.model.name,
             str(count),
             str(unique),
             f"{unique / max(count, 1):.0%}",
@@ -51,23 +49,22 @@ def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> Non
     operators = Counter(
         layer.qualified_op for cut in bricks.models for layer in cut.model.layers
     ).most_common()
-    console.print(
-        "[bold]Operators:[/] " + ", ".join(f"{escape(op)} {count}" for op, count in operators)
-    )
+    listed = ", ".join(f"{op} {count}" for op, count in operators)
+    console.print(styled(("Operators:", "bold"), f" {listed}"))
     for cut in bricks.models:
         if layers:
             _print_layers(console, cut)
         for where, reason in opaque_layers(cut):
-            console.print(f"[yellow]Opaque:[/] {escape(where)}: {escape(reason)}")
+            console.print(styled(("Opaque:", "yellow"), f" {where}: {reason}"))
 
 
 def _print_layers(console: Console, cut: CutModel) -> None:
     listing = table("#", "Layer", "Results", "Brick", left=4)
-    listing.title = escape(cut.model.name)
+    listing.title = cut.model.name
     bricks = {i: o.signature for o in cut.occurrences for i in o.layers}
     for i, layer in enumerate(cut.model.layers):
         results = ", ".join(str(cut.model.tensors[name]) for name in layer.outputs if name)
-        listing.add_row(str(i), escape(layer.qualified_op), escape(results), bricks[i][:8])
+        listing.add_row(str(i), layer.qualified_op, results, bricks[i][:8])
     console.print(listing)
 
 

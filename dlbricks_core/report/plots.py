@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from dlbricks_core.harmless import harmless
+
 _INK, _SOFT, _RULE = "#010101", "#020202", "#030303"
 _SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407")
 #: Colours of the figure, which stand for variables of the page's style sheet.
@@ -257,7 +259,11 @@ def _finished(
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         if legend:
-            figure.legend(loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2)
+            legend = figure.legend(
+                loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2
+            )
+            for text in legend.get_texts():
+                text.set_text(harmless(text.get_text()))
         figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -266,9 +272,10 @@ def _finished(
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    label = escape(title)
+    label = escape(harmless(title))
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+    shown = harmless(text)
+    return shown if len(shown) <= _LABEL_LENGTH else f"{shown[: _LABEL_LENGTH - 1]}…"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,6 +13,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dlbricks_core.harmless import harmless
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.workflows import Observer
 
 
@@ -31,7 +32,7 @@ class ProgressBar(Observer):
         self._verbose = verbose
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -51,9 +52,9 @@ class ProgressBar(Observer):
         """Replaces the bar by one for the new stage."""
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(text, total=steps)
+        self._task = self._progress.add_task(harmless(text), total=steps)
         if self._verbose:
-            self._console.print(f"[dim]{text}[/]")
+            self._console.print(styled((text, "dim")))
 
     def advance(self, what: str = "") -> None:
         """Moves the bar."""

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from dlbricks_core.errors import DLBricksError
 from dlbricks_core.report.analysis import share
-from dlbricks_core.report.data import write_json, write_text
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.evaluation import TOLERANCES
+from dlbricks_core.report.files import told, write_json, write_text
 from dlbricks_core.report.study_published import PUBLISHED, comparable
 from dlbricks_core.report.study_tables import TABLES, as_csv, definitions
 from dlbricks_core.report.study_ways import absent, failures, label, remarks, ways
 from dlbricks_core.report.tables import table
 from dlbricks_core.report.terminal import print_failures, print_head
 from dlbricks_core.workflows import Evaluation, Study
-
-
-def make_folder(path: Path) -> None:
-    """Makes the folder of a report, so that a wrong name is told before anything runs.
-
-    Raises:
-        DLBricksError: If it cannot be made or written to.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path).close()
-    except OSError as error:
-        raise DLBricksError(
-            f"the report cannot be written to the folder {path}: {error.strerror}",
-            hint="Name another one with --output.",
-        ) from error
 
 
 def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> None:
@@ -45,11 +26,13 @@ def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> 
         study: What was found out.
         data: Of the JSON file; see :func:`dlbricks_core.report.study_data.study_data`.
         page: See :func:`dlbricks_core.report.study_page`.
-        folder: That exists.
+        folder: Made if it is not there.
 
     Raises:
-        DLBricksError: If a file cannot be written.
+        DLBricksError: If the folder or a file cannot be written.
     """
+    with told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     write_text(page, folder / "index.html")
     write_json(data, folder / "study.json")
     for name, rows in TABLES.items():
@@ -68,22 +51,20 @@ def print_study(console: Console, study: Study, folder: Path) -> None:
     )
     console.print(_ways(study))
     console.print(
-        "Bricks: those that are timed. Geo. mean, MAPE: of estimate/measured, over the\n"
-        "models. Speedup: one run of each model over one of each brick, as in the paper.\n"
+        "Bricks: those that are timed. Geo. mean, MAPE: of estimate/measured, over the "
+        "models. Speedup: one run of each model over one of each brick, as in the paper. "
         "Wall: by seconds spent, loading included."
     )
     if comparable(study):
         console.print(_published(study))
     for text in remarks(study):
-        console.print(f"[yellow]Note:[/] {escape(text)}")
+        console.print(styled(("Note:", "yellow"), f" {text}"))
     for model in absent(study):
         where = ", ".join(model.ways)
-        console.print(
-            f"[red]Left out of the figures:[/] {escape(model.name)} ({where}): "
-            f"{escape(model.reason)}"
-        )
+        text = f" {model.name} ({where}): {model.reason}"
+        console.print(styled(("Left out of the figures:", "red"), text))
     print_failures(console, failures(study))
-    console.print(f"Report: {escape(str(folder / 'index.html'))}", soft_wrap=True)
+    console.print(f"Report: {folder / 'index.html'!s}", soft_wrap=True)
 
 
 def _ways(study: Study) -> Table:

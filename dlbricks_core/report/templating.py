@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from dlbricks_core import __version__
+from dlbricks_core.harmless import harmless
 from dlbricks_core.report.tables import ms
 from dlbricks_core.report.terminal import calibrated_with
 from dlbricks_core.workflows import LoadOptions, RunResult
@@ -22,11 +24,16 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
+        finalize=_harmless,
     )
     environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
     return environment.get_template(template).render(
         version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
     )
+
+
+def _harmless(value: Any) -> Any:
+    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def page(

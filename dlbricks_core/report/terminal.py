@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from dlbricks_core.compose import Estimate
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.store import Calibration
 from dlbricks_core.workflows import Failure, ModelResult, RunResult
@@ -44,7 +43,7 @@ def print_bench(console: Console, result: RunResult) -> None:
         low_high = each.interval_ms
         shown.add_row(
             each.brick.signature[:8],
-            escape(", ".join(each.brick.operators)),
+            ", ".join(each.brick.operators),
             ms(each.latency.ms) if each.latency else "-",
             f"{ms(low_high[0])}-{ms(low_high[1])}" if low_high else "-",
         )
@@ -65,15 +64,17 @@ def print_head(console: Console, result: RunResult, cuts: str = "") -> None:
     options = ", ".join(f"{k}={v}" for k, v in context.settings.options.items())
     threads = _count(context.settings.threads, "thread")
     console.print(
-        f"[bold]{context.backend.name} {context.version}[/]"
-        f"{f' ({escape(options)})' if options else ''}, {threads}, "
-        f"{cuts or f'G={result.cut_options.granularity}'}, {context.protocol.name} protocol "
-        f"({context.protocol.statistic_name}, {context.extent})"
+        styled(
+            (f"{context.backend.name} {context.version}", "bold"),
+            f"{f' ({options})' if options else ''}, {threads}, "
+            f"{cuts or f'G={result.cut_options.granularity}'}, {context.protocol.name} protocol "
+            f"({context.protocol.statistic_name}, {context.extent})",
+        )
     )
     where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
-    console.print(f"[dim]{escape(context.system.describe())}{where}[/]")
+    console.print(styled((f"{context.system.describe()}{where}", "dim")))
     if result.calibration:
-        console.print(f"[dim]Calibrated {calibrated_with(result.calibration)}[/]")
+        console.print(styled((f"Calibrated {calibrated_with(result.calibration)}", "dim")))
 
 
 def calibrated_with(calibration: Calibration) -> str:
@@ -90,7 +91,7 @@ def _models(models: Sequence[ModelResult]) -> Table:
         cut = model.cut
         normalized = model.normalized
         shown.add_row(
-            escape(cut.model.name),
+            cut.model.name,
             str(len(cut.model.layers)),
             str(len(set(cut.layer_signatures))),
             str(len(cut.occurrences)),
@@ -158,21 +159,21 @@ def _print_effort(console: Console, result: RunResult) -> None:
 def print_remarks(console: Console, result: RunResult) -> None:
     """What to keep in mind when reading the figures, and what is missing."""
     for text in result.outcome.warnings:
-        console.print(f"[yellow]Warning:[/] {escape(text)} while measuring")
+        console.print(styled(("Warning:", "yellow"), f" {text} while measuring"))
     for text in result.outcome.notes:
-        console.print(f"[yellow]Note:[/] {escape(text)}")
+        console.print(styled(("Note:", "yellow"), f" {text}"))
     doubts = Counter(kind for brick in result.bricks for kind in map(_kind, brick.warnings))
     for kind, number in doubts.items():
-        console.print(f"[yellow]Warning:[/] {number} of {len(result.bricks)} bricks: {kind}")
+        console.print(
+            styled(("Warning:", "yellow"), f" {number} of {len(result.bricks)} bricks: {kind}")
+        )
     for model in result.models:
         for note in model.notes:
-            console.print(f"[yellow]Note:[/] {escape(model.cut.model.name)}: {escape(note)}")
+            console.print(styled(("Note:", "yellow"), f" {model.cut.model.name}: {note}"))
         if model.missing:
-            console.print(
-                f"[yellow]Partial:[/] {escape(model.cut.model.name)} lacks "
-                f"{len(model.missing)} of {len(model.cut.counts)} bricks"
-                f"{_unsupported(model)}"
-            )
+            lacks = f"{len(model.missing)} of {len(model.cut.counts)} bricks"
+            text = f" {model.cut.model.name} lacks {lacks}{_unsupported(model)}"
+            console.print(styled(("Partial:", "yellow"), text))
     print_failures(console, result.failures)
 
 
@@ -186,7 +187,7 @@ def _unsupported(model: ModelResult) -> str:
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
     """Every failure by name; many of a model with one reason share a line."""
     for where, reason in alike(failures):
-        console.print(f"[red]Failed:[/] {escape(where)}: {escape(reason)}")
+        console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
 
 
 def alike(failures: Iterable[Failure]) -> list[tuple[str, str]]:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
+from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.tables import table
 from dlbricks_core.workflows import Lacking, Verdict, VerifyOptions
@@ -20,19 +18,19 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
     shown = table("Model", "Backend", "Compared with", "Largest error", "Result", left=3)
     for verdict in verdicts:
         shown.add_row(
-            escape(verdict.model),
-            escape(verdict.backend),
+            verdict.model,
+            verdict.backend,
             _reference(verdict),
             "-" if verdict.error is None else f"{verdict.error:.1e}",
-            _RESULT_STYLE.format(_result(verdict)) if not verdict.agrees else _result(verdict),
+            styled((_result(verdict), "" if verdict.agrees else "red")),
         )
     console.print(shown)
     for verdict in verdicts:
-        where = escape(f"{verdict.model} on {verdict.backend}")
+        where = f"{verdict.model} on {verdict.backend}"
         for lacking in verdict.unsupported:
-            console.print(f"[red]Unsupported:[/] {where}: {escape(_lacking(lacking))}")
+            console.print(styled(("Unsupported:", "red"), f" {where}: {_lacking(lacking)}"))
         if verdict.failure:
-            console.print(f"[red]Failed:[/] {where}: {escape(verdict.failure)}")
+            console.print(styled(("Failed:", "red"), f" {where}: {verdict.failure}"))
     agreeing = sum(verdict.agrees for verdict in verdicts)
     console.print(f"{agreeing} of {len(verdicts)} agree, within the tolerance.")
 
@@ -63,9 +61,6 @@ def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> di
     }
 
 
-_RESULT_STYLE = "[red]{}[/]"
-
-
 def _result(verdict: Verdict) -> str:
     if verdict.unsupported:
         return "unsupported"
@@ -79,7 +74,7 @@ def _result(verdict: Verdict) -> str:
 def _reference(verdict: Verdict) -> str:
     if verdict.reference == verdict.backend:
         return "(reference)"
-    return escape(verdict.reference) or "-"
+    return verdict.reference or "-"
 
 
 def _lacking(lacking: Lacking) -> str:

@@ -1,6 +1,7 @@
 """The result database and the records that it keeps."""
 
 from dlbricks_core.store.calibration import Calibration, CalibrationKey, CalibrationModel
+from dlbricks_core.store.database import locate
 from dlbricks_core.store.portable import export_measurements, import_measurements
 from dlbricks_core.store.records import (
     Kind,
@@ -24,4 +25,5 @@ __all__ = [
     "canonical_json",
     "export_measurements",
     "import_measurements",
+    "locate",
 ]

@@ -59,10 +59,7 @@ def generate(
     Raises:
         DLBricksError: If the folder cannot be written or already holds a manifest.
     """
-    if (folder / MANIFEST).exists():
-        raise DLBricksError(
-            f"{folder} already holds generated bricks", hint="Name another folder or remove it."
-        )
+    check_unused(folder)
     brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
     # Sorted, so that the order does not tell where in a model a brick stands.
     bricks = [brickset.bricks[identity] for identity in sorted(brickset.bricks)]
@@ -82,6 +79,18 @@ def generate(
             f"{folder} cannot be written: {error.strerror}", hint="Choose another with --output."
         ) from error
     return Folder(folder, usable, omitted)
+
+
+def check_unused(folder: Path) -> None:
+    """Refuses a folder of generated bricks, which would be mixed with others.
+
+    Raises:
+        DLBricksError: If it holds a manifest.
+    """
+    if (folder / MANIFEST).exists():
+        raise DLBricksError(
+            f"{folder} already holds generated bricks", hint="Name another folder or remove it."
+        )
 
 
 def read_folder(folder: Path) -> tuple[list[Brick], CutOptions]:

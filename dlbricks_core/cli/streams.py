@@ -1,0 +1,96 @@
+"""The standard streams, of which any may be closed, full, or read by nobody."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+#: How what was closed is opened again: no file of ours shall get its number. Writing to
+#: standard output still fails, as it should; errors that nobody can see are dropped.
+_MODES = {_STDIN: os.O_RDONLY, _STDOUT: os.O_RDONLY, _STDERR: os.O_WRONLY}
+
+
+class Stream:
+    """A stream that remembers the first failure and is silent from then on.
+
+    Args:
+        stream: What is written to.
+
+    Attributes:
+        failure: Why it could not be written.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Writes, if that is still possible."""
+        if self.failure is None:
+            try:
+                self._stream.write(text)
+            except OSError as error:
+                self._fail(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands on what was written, if that is still possible."""
+        if self.failure is None:
+            try:
+                self._stream.flush()
+            except OSError as error:
+                self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = error
+        # What is still in the buffer must go somewhere when the interpreter ends.
+        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def standard_streams() -> Iterator[Stream]:
+    """Makes standard output and error such streams; gives that of standard output."""
+    for number, mode in _MODES.items():
+        _open(number, mode)
+    before = sys.stdout, sys.stderr
+    stdout = Stream(_prepared(sys.stdout, _STDOUT))
+    stderr = Stream(_prepared(sys.stderr, _STDERR))
+    sys.stdout, sys.stderr = stdout, stderr
+    try:
+        yield stdout
+    finally:
+        stdout.flush()
+        stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _open(number: int, mode: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+    else:
+        # A pipe that is full is waited for, whatever its other end has set.
+        with suppress(OSError):
+            os.set_blocking(number, True)
+
+
+def _prepared(stream: TextIO | None, number: int) -> TextIO:
+    """The stream, able to write every text in its encoding."""
+    if stream is None:
+        return open(number, "w", errors="backslashreplace", closefd=False)
+    with suppress(AttributeError):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    return stream

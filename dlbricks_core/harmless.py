@@ -1,0 +1,26 @@
+"""Text that others wrote, as it may be shown on a terminal or in a page."""
+
+from __future__ import annotations
+
+_RAW_BYTES = range(0xDC80, 0xDD00)
+"""Stand for bytes that are no UTF-8, in names of files and from the command line."""
+
+
+def harmless(text: str) -> str:
+    r"""The text with everything that cannot be printed written as an escape.
+
+    Control characters drive a terminal, marks of direction turn the order of what is read, and
+    line breaks imitate further output. What can be printed stays as it is, in any script.
+
+    >>> harmless("a[/b] ünï 士 \x1b[31m\n\u202e\udce9")
+    'a[/b] ünï 士 \\x1b[31m\\n\\u202e\\xe9'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if ord(character) in _RAW_BYTES:
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

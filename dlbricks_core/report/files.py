@@ -1,0 +1,162 @@
+"""Files that users ask for: whole or not at all, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.errors import DLBricksError
+
+_STDOUT = 1
+_STREAMS = {"-": _STDOUT, "/dev/stdout": _STDOUT, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
+
+
+def write_json(data: dict[str, Any], path: Path) -> None:
+    """Writes plain data to a file; ``-`` is standard output.
+
+    Raises:
+        DLBricksError: If the file cannot be written.
+    """
+    write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Writes a file; a regular one is replaced once all of it is written.
+
+    What is open already (standard output, ``/dev/fd/3``) is written on, as by any other program.
+
+    Raises:
+        DLBricksError: If it cannot be written.
+    """
+    content = text.encode("utf-8", "backslashreplace")
+    with told(path):
+        descriptor = _descriptor(path)
+        if descriptor is None:
+            _write_file(content, Path(os.path.realpath(path)))
+        elif descriptor == _STDOUT:
+            # In its turn: what was printed before stands before it.
+            sys.stdout.write(content.decode())
+            sys.stdout.flush()
+        else:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(content)
+
+
+def check_writable(path: Path) -> None:
+    """Tells what will hinder :func:`write_text`; leaves nothing behind.
+
+    Raises:
+        DLBricksError: If the file cannot be written as things are.
+    """
+    with told(path):
+        descriptor = _descriptor(path)
+        if descriptor is not None:
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                raise PermissionError(0, "it is not open for writing")
+            return
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(0, f"there is no folder {target.parent}")
+        if target.is_file():
+            os.close(os.open(target, os.O_WRONLY))
+        elif _exists(target) and not os.access(target, os.W_OK):
+            raise PermissionError(0, "it may not be written")
+        if not _in_place(target):
+            tempfile.TemporaryFile(dir=target.parent).close()
+
+
+def check_folder(path: Path) -> None:
+    """Tells what will hinder writing into a folder, which need not be there yet.
+
+    Raises:
+        DLBricksError: If it cannot be made or written to as things are.
+    """
+    with told(path):
+        nearest = next(each for each in (path, *path.absolute().parents) if _exists(each))
+        tempfile.TemporaryFile(dir=nearest).close()
+
+
+def to_standard_output(path: Path | None) -> bool:
+    """Whether a file that was asked for is standard output, by whatever name."""
+    if path is None:
+        return False
+    with suppress(OSError):
+        return _descriptor(path) == _STDOUT
+    return False
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turns an error of writing into one that the user can act on."""
+    try:
+        yield
+    except OSError as error:
+        name = "standard output" if str(path) == "-" else path
+        raise DLBricksError(
+            f"{name} cannot be written: {error.strerror}", hint="Name another file."
+        ) from error
+
+
+def _descriptor(path: Path) -> int | None:
+    """Number of what is open already and meant by this name."""
+    name = str(path)
+    if found := _DESCRIPTOR.fullmatch(name):
+        return int(found[1])
+    if name in _STREAMS:
+        return _STREAMS[name]
+    # A link to /dev/stdout, or the very file that standard output was redirected to.
+    with suppress(OSError):
+        if os.path.samestat(path.stat(), os.fstat(_STDOUT)):
+            return _STDOUT
+    return None
+
+
+def _exists(path: Path) -> bool:
+    """Whether it is there; unlike :meth:`Path.exists` tells of names that cannot be."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _in_place(path: Path) -> bool:
+    """Whether another file in its place would not be the same to others."""
+    if not _exists(path):
+        return False
+    found = path.stat()
+    return (
+        not stat.S_ISREG(found.st_mode)
+        or found.st_nlink > 1
+        or found.st_uid != os.geteuid()
+        or not os.access(path.parent, os.W_OK)
+    )
+
+
+def _write_file(content: bytes, path: Path) -> None:
+    if _in_place(path):
+        path.write_bytes(content)
+        return
+    temporary = path.with_name(f".dlbricks-{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            if _exists(path):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            file.write(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
