@@ -259,11 +259,9 @@ def _finished(
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         if legend:
-            legend = figure.legend(
-                loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2
-            )
-            for text in legend.get_texts():
-                text.set_text(harmless(text.get_text()))
+            figure.legend(loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2)
+        for text in (text for legend in figure.legends for text in legend.get_texts()):
+            text.set_text(harmless(text.get_text()))
         figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
