@@ -137,7 +137,7 @@ def estimate(
     options = _measure_options(backend, runs, threads, more)
     cut_options = CutOptions.chosen(granularity, split, composer)
     asked = (granularity, split, composer) != (None, None, None)
-    with _opened(store) as opened:
+    with _opened(store, writes=not stored) as opened:
         if stored:
             wanted = cut_options if asked else None
             return Estimates(workflows.estimate(_models(models), wanted, options, opened))
@@ -208,5 +208,7 @@ def _importable(source: Source) -> str | Model:
     return source if isinstance(source, Model) else str(source)
 
 
-def _opened(store: Store) -> AbstractContextManager[ResultStore]:
-    return nullcontext(store) if isinstance(store, ResultStore) else ResultStore.open(store)
+def _opened(store: Store, *, writes: bool = True) -> AbstractContextManager[ResultStore]:
+    if isinstance(store, ResultStore):
+        return nullcontext(store)
+    return ResultStore.open(store, writes=writes)

@@ -29,7 +29,7 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
     output = Output(values)
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
-    with output.progress() as progress, ResultStore.open(store) as opened:
+    with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,

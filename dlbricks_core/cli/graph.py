@@ -56,7 +56,7 @@ def _latencies(
 ) -> LayerLatencies | None:
     if not values["backend"]:
         return None
-    with ResultStore.open(store) as opened:
+    with ResultStore.open(store, writes=False) as opened:
         return layer_latencies(model, options.measure_options_of(values), opened, system)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Runs the command line and exits."""
     arguments = sys.argv[1:] if argv is None else argv
-    with standard_streams() as output:
+    with standard_streams() as output, warnings.catch_warnings():
+        warnings.showwarning = _say_warning
         status = _run(arguments)
         output.flush()
         if output.failure is not None:
@@ -156,6 +158,10 @@ def _say_usage(error: click.ClickException) -> None:
         _say(f"Try '{context.command_path} -h' for help.")
         _say("")
     _say_error(error.format_message())
+
+
+def _say_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    _say(f"Warning: {message}")
 
 
 def _say_traceback(error: Exception) -> None:

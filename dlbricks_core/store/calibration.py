@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dlbricks_core.store.records import canonical_json
+from dlbricks_core.store.records import LONGEST, canonical_json, checked, moment, number
+
+_LARGEST = 1e3
+"""What is fitted are shares and relative deviations."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -99,12 +102,25 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, key: CalibrationKey, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`."""
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is not what it should be.
+        """
+        values = checked(data["values"], dict, "values").items()
         return cls(
             key=key,
-            values=dict(data["values"]),
-            models=tuple(CalibrationModel(**model) for model in data["models"]),
-            bricks=data["bricks"],
-            version=data["version"],
-            taken_at=datetime.fromisoformat(data["taken_at"]),
+            values={name: number(value, name, most=_LARGEST) for name, value in values},
+            models=tuple(map(_model, data["models"])),
+            bricks=checked(data["bricks"], int, "bricks"),
+            version=checked(data["version"], str, "version"),
+            taken_at=moment(data["taken_at"]),
         )
+
+
+def _model(data: Mapping[str, Any]) -> CalibrationModel:
+    texts = {name: checked(data[name], str, name) for name in ("name", "source", "signature")}
+    error = number(data["error"], "error", least=-LONGEST)
+    return CalibrationModel(**texts, error=error, scatter=number(data["scatter"], "scatter"))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,9 +17,10 @@ import platformdirs
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store.schema import APPLICATION_ID, HEAD
+from dlbricks_core.store.schema import APPLICATION_ID, HEAD, metadata
 
 #: How long a process waits for another that is writing.
 BUSY_SECONDS = 60.0
@@ -34,9 +39,9 @@ def locate(location: str | Path | None) -> Path:
         StoreError: If a URL names no SQLite file.
     """
     if location is None:
-        return Path(platformdirs.user_data_path("dlbricks")) / "results.db"
+        return _absolute(platformdirs.user_data_path("dlbricks") / "results.db")
     if isinstance(location, Path) or "://" not in location:
-        return Path(location).expanduser().absolute()
+        return _absolute(location)
     try:
         url = make_url(location)
     except ArgumentError as error:
@@ -46,7 +51,14 @@ def locate(location: str | Path | None) -> Path:
             f"the result store must be a SQLite file: {url.render_as_string()}",
             "give a path, or a URL such as sqlite:///results.db",
         )
-    return Path(str(url.database)).expanduser().absolute()
+    return _absolute(str(url.database))
+
+
+def _absolute(location: str | Path) -> Path:
+    path = os.path.expanduser(location)  # noqa: PTH111 - unlike Path's own it never raises
+    if path.startswith("~"):
+        raise StoreError(f"{location}: there is no home folder", "give a path with --store")
+    return Path(path).absolute()
 
 
 def connect(path: Path) -> Engine:
@@ -57,18 +69,42 @@ def connect(path: Path) -> Engine:
     Raises:
         StoreError: If the file cannot be used.
     """
-    revision = _revision(path)
-    if revision is not None and revision > HEAD:
-        raise StoreError(
-            f"{path}: the result store was written by a newer DLBricks "
-            f"(schema {revision}, this one knows {HEAD})",
-            "upgrade DLBricks, or choose another file with --store",
-        )
-    engine = _engine(path)
-    if revision != HEAD:
-        with translated(path):
-            _upgrade(engine)
-    return engine
+    revision = None
+    with translated(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _holds_something(path):
+            with _opened(path, "mode=ro") as connection:
+                revision = _revision(connection, path)
+    url = URL.create("sqlite", database=str(path))
+    engine = _configured(create_engine(url, connect_args={"timeout": BUSY_SECONDS}))
+    return _current(engine, path, revision)
+
+
+def snapshot(path: Path) -> Engine:
+    """A copy in memory of what the file holds now, upgraded there as needed.
+
+    Neither the file nor its folder need be writable, and both stay as they are. Where there is
+    no file, the copy is empty.
+
+    Raises:
+        StoreError: If the file cannot be used.
+    """
+    memory = sqlite3.connect(":memory:", check_same_thread=False)
+    with translated(path):
+        if _holds_something(path):
+            _copy(path, memory)
+        revision = _revision(memory, path)
+    engine = create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
+    return _current(_configured(engine), path, revision)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of the same name; none where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
@@ -76,54 +112,125 @@ def translated(path: Path) -> Iterator[None]:
     """Turns a database error into one that the user can act on."""
     try:
         yield
-    except (sqlite3.Error, SQLAlchemyError, OSError) as error:
+    except (sqlite3.Error, SQLAlchemyError, OSError, OverflowError, UnicodeError) as error:
         # SQLAlchemy wraps the driver's error in a text of many lines.
         cause = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
-        reason = str(cause).strip().splitlines()[0]
+        reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         culprit = getattr(error, "filename", None) or path
         raise StoreError(f"{culprit}: {reason}", _hint(reason)) from error
 
 
+_DAMAGED = "the file is damaged or not a result store; choose another with --store"
+_HINTS = {
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "no such": _DAMAGED,
+    "decode to UTF-8": _DAMAGED,
+    "full": "free some space, or choose another place with --store",
+    "No space": "free some space, or choose another place with --store",
+    "locked": "another program keeps the file locked; end it, or choose another with --store",
+}
+
+
 def _hint(reason: str) -> str:
-    if "not a database" in reason or "malformed" in reason:
-        return "the file is damaged or not a result store; choose another with --store"
-    if "full" in reason:
-        return "free some space, or choose another place with --store"
-    if "locked" in reason:
-        return "another program keeps the file locked; end it, or choose another with --store"
-    return "check that file and folder can be written, or choose another with --store"
+    fitting = (hint for words, hint in _HINTS.items() if words in reason)
+    check = "check that file and folder can be written, or choose another with --store"
+    return next(fitting, check)
 
 
-def _revision(path: Path) -> str | None:
-    """Schema revision of the file, None if it is new, found without writing to it."""
-    with translated(path):
-        if path.is_dir():
-            raise StoreError(
-                f"{path} is a folder, not a result store",
-                f"name a file in it, such as --store {path / 'results.db'}",
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.stat().st_size == 0:
-            return None
-        uri = f"{path.as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as connection:
-            if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                return None
-            ours = connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-            if ours:
-                query = "SELECT max(version_num) FROM alembic_version"
-                revision: str | None = connection.execute(query).fetchone()[0]
-                return revision
-    raise StoreError(
-        f"{path} is a database of another program, not a result store",
-        "choose another file with --store",
-    )
+def _holds_something(path: Path) -> bool:
+    """Whether there is a file that is not empty."""
+    if path.is_dir():
+        raise StoreError(
+            f"{path} is a folder, not a result store",
+            f"name a file in it, such as --store {path / 'results.db'}",
+        )
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path} is no regular file", "choose another file with --store")
+    return found.st_size > 0
 
 
-def _engine(path: Path) -> Engine:
-    url = URL.create("sqlite", database=str(path))
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
+    """Schema revision of the database, None if it is new; found without writing to it."""
+    kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_schema")}
+    if not kinds:
+        return None
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise StoreError(
+            f"{path} is a database of another program, not a result store",
+            "choose another file with --store",
+        )
+    if odd := kinds - {"table", "index"}:
+        raise StoreError(f"{path}: the result store holds a {min(odd)}, as none should", _DAMAGED)
+    versions = {row[0] for row in connection.execute("SELECT version_num FROM alembic_version")}
+    revision = versions.pop() if len(versions) == 1 else None
+    if isinstance(revision, str) and revision > HEAD:
+        raise StoreError(
+            f"{path}: the result store was written by a newer DLBricks "
+            f"(schema {revision}, this one knows {HEAD})",
+            "upgrade DLBricks, or choose another file with --store",
+        )
+    if revision not in {f"{number:04}" for number in range(1, int(HEAD) + 1)}:
+        raise StoreError(f"{path}: the result store has no schema version", _DAMAGED)
+    if revision == HEAD:
+        _check_columns(connection, path)
+    return str(revision)
 
+
+def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
+    for table in metadata.sorted_tables:
+        found = {row[1] for row in connection.execute(f"PRAGMA table_info({table.name})")}
+        if missing := [column.name for column in table.columns if column.name not in found]:
+            raise StoreError(f"{path}: the result store lacks {table.name}.{missing[0]}", _DAMAGED)
+
+
+def _opened(path: Path, how: str) -> closing[sqlite3.Connection]:
+    """A connection of its own, for ``with``."""
+    uri = f"{path.as_uri()}?{how}"
+    return closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS))
+
+
+def _copy(path: Path, target: sqlite3.Connection) -> None:
+    """Copies the database as it is, also where no file can be made beside it."""
+    if not _in_use(path):
+        # Opened as any other it would leave files of this user beside it.
+        before = path.stat()
+        with _opened(path, "mode=ro&immutable=1") as source:
+            source.backup(target)
+        after = path.stat()
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            return
+    try:
+        _copy_shared(path, "mode=ro", target)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        # What a killed process left in the log is brought in where that can be done.
+        with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
+            for each in (path, *_in_use(path)):
+                shutil.copyfile(each, Path(folder) / each.name)
+            _copy_shared(Path(folder) / path.name, "mode=rw", target)
+
+
+def _in_use(path: Path) -> list[Path]:
+    """Logs of what is not in the database itself yet."""
+    logs = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal"))
+    return [log for log in logs if log.exists() and log.stat().st_size]
+
+
+def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:
+    with _opened(path, how) as source:
+        # A lock is waited for here; the copying itself would wait without end.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        source.backup(target)
+
+
+def _configured(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver would begin transactions late and only for some statements.
@@ -138,6 +245,13 @@ def _engine(path: Path) -> Engine:
         mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
 
+    return engine
+
+
+def _current(engine: Engine, path: Path, revision: str | None) -> Engine:
+    if revision != HEAD:
+        with translated(path):
+            _upgrade(engine)
     return engine
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet, checked
+from dlbricks_core.store.schema import KEY_COLUMNS
 from dlbricks_core.store.store import ResultStore
 
 #: Version of the file's form.
 VERSION = 1
+_KEY_KINDS: dict[str, type[Any]] = dict.fromkeys(KEY_COLUMNS, str) | {"threads": int}
 
 
 def export_measurements(store: ResultStore, path: Path) -> int:
@@ -58,7 +60,7 @@ def import_measurements(store: ResultStore, path: Path) -> int:
         measurements = [_from_dict(data) for data in content["measurements"]]
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "check the path") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"{path} does not hold exported measurements", "give a file that DLBricks exported"
         ) from error
@@ -80,8 +82,10 @@ def _to_dict(measurement: Measurement) -> dict[str, Any]:
 
 def _from_dict(data: Mapping[str, Any]) -> Measurement:
     return Measurement(
-        key=MeasurementKey(**data["key"]),
-        layers=tuple(data["layers"]),
+        key=MeasurementKey(
+            **{name: checked(data["key"][name], kind, name) for name, kind in _KEY_KINDS.items()}
+        ),
+        layers=tuple(checked(name, str) for name in checked(data["layers"], list)),
         samples=tuple(SampleSet.from_dict(samples) for samples in data["samples"]),
-        failure=data["failure"],
+        failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
+
+KindT = TypeVar("KindT")
+
+LONGEST = 1e15
+"""What no latency reaches, in milliseconds: whatever does is damage."""
 
 Kind = Literal["brick", "model", "native"]
 """A brick, a whole model as the backend lowers it, or as its own framework runs it."""
@@ -74,7 +78,7 @@ class SampleSet:
     loading_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.samples_ms or not all(math.isfinite(ms) and ms >= 0 for ms in self.samples_ms):
+        if not self.samples_ms or not all(0 <= ms <= LONGEST for ms in self.samples_ms):
             raise ValueError(f"latencies must be finite and not negative: {self.samples_ms}")
         if self.taken_at.tzinfo is None:
             raise ValueError("taken_at needs a time zone")
@@ -88,15 +92,55 @@ class SampleSet:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Reverses :meth:`to_dict`."""
         return cls(
-            session=data["session"],
-            round=data["round"],
-            samples_ms=tuple(map(float, data["samples_ms"])),
-            call_ms=data["call_ms"],
-            warnings=tuple(data["warnings"]),
-            taken_at=datetime.fromisoformat(data["taken_at"]),
-            spent_s=data.get("spent_s"),
-            loading_s=data.get("loading_s"),
+            session=checked(data["session"], str, "session"),
+            round=checked(data["round"], int, "round"),
+            samples_ms=tuple(number(ms, "latency") for ms in checked(data["samples_ms"], list)),
+            call_ms=_known(data["call_ms"], "call_ms"),
+            warnings=tuple(checked(text, str) for text in checked(data["warnings"], list)),
+            taken_at=moment(data["taken_at"]),
+            spent_s=_known(data.get("spent_s"), "spent_s"),
+            loading_s=_known(data.get("loading_s"), "loading_s"),
         )
+
+
+def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str = "value") -> KindT:
+    """The value, if it is of that kind.
+
+    Raises:
+        TypeError: If it is not.
+    """
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r:.40}")
+    return value
+
+
+def number(value: Any, name: str, least: float = 0.0, most: float = LONGEST) -> float:
+    """The value, if it is a number within these limits.
+
+    Raises:
+        TypeError: If it is no number.
+        ValueError: If it is another.
+    """
+    if not least <= checked(value, (int, float), name) <= most:
+        raise ValueError(f"{name} is {value!r:.40}")
+    return float(value)
+
+
+def moment(value: Any) -> datetime:
+    """The time that a text tells.
+
+    Raises:
+        TypeError: If it is no text.
+        ValueError: If it tells no time, or one without a time zone.
+    """
+    found = datetime.fromisoformat(value)
+    if found.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
+    return found
+
+
+def _known(value: Any, name: str) -> float | None:
+    return None if value is None else number(value, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
+from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database
 from dlbricks_core.store.calibration import Calibration, CalibrationKey
 from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
-from dlbricks_core.store.schema import (
-    KEY_COLUMNS,
-    calibrations,
-    measurements,
-    sample_sets,
-    systems,
-)
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import calibrations, measurements, sample_sets, systems
 
 #: Keys (or rows) a query; SQLite limits the variables of a statement.
 BATCH = 500
@@ -43,7 +38,8 @@ class ResultStore:
     """Results of all runs on one or many systems, in a SQLite file.
 
     Every change is committed before its method returns, so that a killed process loses
-    nothing but what it was measuring. Several processes can write to one store.
+    nothing but what it was measuring. Several processes can write to one store. A row that
+    others damaged is left out, with a warning that names it.
 
     Example:
         >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
@@ -52,27 +48,35 @@ class ResultStore:
         (1.25,)
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
         self.path = path
-        self._engine = database.connect(path)
+        self._engine = database.connect(path) if writes else database.snapshot(path)
+        # The connection is kept: as long as it is open, no other file gets this one's identity.
+        with database.translated(path):
+            self._engine.connect().close()
+        self._file = database.identity(path) if writes else None
 
     @classmethod
-    def open(cls, location: str | Path | None = None) -> Self:
+    def open(cls, location: str | Path | None = None, *, writes: bool = True) -> Self:
         """Opens a store, creating it if there is none and upgrading an older one.
 
         Args:
             location: A path or a SQLite URL; None for the user's own store.
+            writes: Whether results will be added. Otherwise the store is read as it is now, which
+                needs no right to write, and nothing is made where there is none.
 
         Raises:
             StoreError: If the file cannot be used; it is left as it was.
         """
-        return cls(database.locate(location))
+        return cls(database.locate(location), writes=writes)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_exception: object) -> None:
         self.close()
+        if error is None:
+            self._check_kept()
 
     def close(self) -> None:
         """Closes the file; nothing is lost without it."""
@@ -114,15 +118,15 @@ class ResultStore:
         """Notes why a measurement could not be made; samples taken before stay."""
         with self._writing() as connection:
             found = measurements.c.id == _identify(connection, key, layers)
-            connection.execute(update(measurements).where(found).values(failure=reason))
+            connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
     def get(self, keys: Iterable[MeasurementKey]) -> dict[MeasurementKey, Measurement]:
         """The measurements there are under the given keys, failed ones included."""
-        with self._reading() as connection:
+        with self._reading() as connection, Reader(connection, self.path) as reader:
             return {
                 found.key: found
                 for condition in _conditions(keys)
-                for found in _load(connection, condition)
+                for found in reader.measurements(condition)
             }
 
     def measurements(self) -> Iterator[Measurement]:
@@ -134,7 +138,8 @@ class ResultStore:
                 ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
                 if not ids:
                     return
-                loaded = _load(connection, measurements.c.id.between(ids[0], ids[-1]))
+                with Reader(connection, self.path) as reader:
+                    loaded = reader.measurements(measurements.c.id.between(ids[0], ids[-1]))
             yield from loaded
             last = ids[-1]
 
@@ -146,9 +151,8 @@ class ResultStore:
 
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
-        with self._reading() as connection:
-            query = select(systems).order_by(systems.c.fingerprint)
-            return {row.fingerprint: row.facts for row in connection.execute(query)}
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.systems()
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Keeps fitted numbers, in place of those that it had for the same."""
@@ -159,10 +163,8 @@ class ResultStore:
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:
         """The fitted numbers that there are for this."""
-        with self._reading() as connection:
-            same = calibrations.c.key == key.text
-            found = connection.scalar(select(calibrations.c.found).where(same))
-        return None if found is None else Calibration.from_dict(key, found)
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.calibration(key)
 
     def forget_calibration(self, key: CalibrationKey) -> bool:
         """Removes them; tells whether there were any."""
@@ -206,15 +208,25 @@ class ResultStore:
             found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
         return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
 
+    def _check_kept(self) -> None:
+        """Refuses to go on where the file is not what was opened: nothing would be kept."""
+        if self._file is not None and database.identity(self.path) != self._file:
+            raise StoreError(
+                f"{self.path}: the result store was deleted or replaced during the run",
+                "what was measured since is lost; run it again",
+            )
+
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         """One consistent view of the store."""
+        self._check_kept()
         with database.translated(self.path), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """All or nothing, alone."""
+        self._check_kept()
         engine = self._engine.execution_options(writes=True)
         with database.translated(self.path), engine.begin() as connection:
             yield connection
@@ -232,10 +244,15 @@ def _identify(
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
         return int(found)
-    row = {**columns, "layers": list(layers), "failure": failure}
+    row = {**columns, "layers": list(layers), "failure": failure and _storable(failure)}
     created = connection.execute(insert(measurements).values(row)).inserted_primary_key
     assert created is not None
     return int(created[0])
+
+
+def _storable(text: str) -> str:
+    """The text; bytes that are no UTF-8, as in names of files, are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _conditions(keys: Iterable[MeasurementKey]) -> Iterator[ColumnElement[bool]]:
@@ -249,26 +266,3 @@ def _conditions(keys: Iterable[MeasurementKey]) -> Iterator[ColumnElement[bool]]
         same = [measurements.c[name] == value for name, value in columns_in_common]
         for start in range(0, len(group), BATCH):
             yield and_(*same, measurements.c.signature.in_(group[start : start + BATCH]))
-
-
-def _load(connection: Connection, condition: ColumnElement[bool]) -> list[Measurement]:
-    query = select(sample_sets).join(measurements).where(condition)
-    ordered = query.order_by(sample_sets.c.measurement_id, sample_sets.c.id)
-    samples = {
-        identifier: tuple(SampleSet.from_dict(row._asdict()) for row in rows)
-        for identifier, rows in groupby(connection.execute(ordered), _owner)
-    }
-    rows = connection.execute(select(measurements).where(condition).order_by(measurements.c.id))
-    return [
-        Measurement(
-            key=MeasurementKey(**{name: row._mapping[name] for name in KEY_COLUMNS}),
-            layers=tuple(row.layers),
-            samples=samples.get(row.id, ()),
-            failure=row.failure,
-        )
-        for row in rows
-    ]
-
-
-def _owner(row: Row[Any]) -> int:
-    return int(row.measurement_id)

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.store import Measurement, MeasurementKey, SampleSet, canonical_json
+from dlbricks_core.store.records import LONGEST
 
 KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
-latencies = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
+latencies = st.floats(min_value=0, max_value=LONGEST)
 
 
 @given(

@@ -1,0 +1,274 @@
+"""Stores that others damaged: rows are named and left out, or one error says what is wrong."""
+
+import json
+import os
+import sqlite3
+import warnings
+
+import pytest
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import (
+    Calibration,
+    CalibrationKey,
+    CalibrationModel,
+    MeasurementKey,
+    ResultStore,
+    SampleSet,
+    export_measurements,
+    import_measurements,
+)
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+GOOD = MeasurementKey("good", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+FITTED = CalibrationKey("similar", "chain", 1, "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+DEEP = "[" * 100_000
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A store with a measurement that will be damaged, one that stays, and a calibration."""
+    location = tmp_path / "here" / "results.db"
+    with ResultStore.open(location) as store:
+        store.add_samples(KEY, SampleSet("s", 0, (1.5,)), layers=["Relu"])
+        store.add_samples(GOOD, SampleSet("s", 0, (2.5,)))
+        store.remember_system("sys", {"cpu": "fast"})
+        models = (CalibrationModel("net", "net.onnx", "abc", -0.02, 0.01),)
+        store.keep_calibration(Calibration(FITTED, {"composing_error": 0.04}, models, 7, "0.1"))
+    return location
+
+
+def change(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement, *values in statements:
+        connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
+def both_ways(path):
+    for writes in (True, False):
+        with ResultStore.open(path, writes=writes) as store:
+            yield store
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("samples_ms", "nonsense"), ("samples_ms", ""), ("samples_ms", "[]"), ("samples_ms", "{}"),
+        ("samples_ms", '"123"'), ("samples_ms", "[-1.0]"), ("samples_ms", "[NaN]"),
+        ("samples_ms", "[Infinity]"), ("samples_ms", "[1e300]"), ("samples_ms", '["1"]'),
+        ("samples_ms", "[true]"), ("samples_ms", "[[1]]"), ("samples_ms", "null"),
+        ("samples_ms", 17), ("samples_ms", b"\xff\x00"), ("samples_ms", DEEP),
+        ("samples_ms", f"[{'9' * 400}]"), ("samples_ms", f"[{'9' * 5000}]"),
+        ("call_ms", -1.0), ("call_ms", float("inf")), ("call_ms", "fast"), ("call_ms", b"x"),
+        ("warnings", "nonsense"), ("warnings", "[1]"), ("warnings", '"busy"'),
+        ("taken_at", "2026-01-01T00:00:00"), ("taken_at", "yesterday"), ("taken_at", 5),
+        ("taken_at", ""), ("spent_s", -3), ("loading_s", "long"), ("session", b"x"),
+        ("round", "first"), ("round", 0.5),
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_named_and_left_out(path, column, value):
+    change(path, (f"UPDATE sample_sets SET {column} = ? WHERE id = 1", value))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row 1 of sample_sets") as told:
+            found = store.get([KEY, GOOD])
+        assert str(path) in str(told[0].message)
+        assert KEY not in found
+        assert found[GOOD].samples_ms == (2.5,)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("layers", "nonsense"), ("layers", "{}"), ("layers", "[1]"), ("layers", DEEP), ("layers", 3),
+     ("failure", b"crashed")],
+)  # fmt: skip
+def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
+    change(path, (f"UPDATE measurements SET {column} = ? WHERE id = 1", value))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            assert list(store.get([KEY, GOOD])) == [GOOD]
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            assert [found.key for found in store.measurements()] == [GOOD]
+
+
+def test_of_many_damaged_rows_the_first_are_named(path):
+    change(path, *[("INSERT INTO sample_sets VALUES (NULL, 1, 'x', ?, '', 0, '', '', 0, 0)", n)
+                   for n in range(30)])  # fmt: skip
+    with ResultStore.open(path) as store, pytest.warns(UserWarning, match="and 27 more") as told:
+        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+    assert len(told) == 1
+    assert len(str(told[0].message)) < 600
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("values", {"composing_error": float("nan")}), ("values", {"composing_error": -1}),
+     ("values", {"composing_error": "0.1"}), ("values", [1]), ("models", 3), ("models", [3]),
+     ("models", [{"name": "net"}]), ("bricks", "7"), ("version", None), ("taken_at", "now"),
+     ("taken_at", "2026-01-01T00:00:00"), ("values", None)],
+)  # fmt: skip
+def test_a_damaged_calibration_is_none(path, name, value):
+    with ResultStore.open(path) as store:
+        found = store.calibration(FITTED).to_dict()
+    for text in (json.dumps({**found, name: value}), "nonsense", json.dumps([1]), "7"):
+        change(path, ("UPDATE calibrations SET found = ?", text))
+        with ResultStore.open(path) as store, pytest.warns(UserWarning, match="row of similar"):
+            assert store.calibration(FITTED) is None
+
+
+def test_damaged_facts_of_a_system_are_left_out(path):
+    change(path, ("INSERT INTO systems VALUES ('other', 'nonsense')",))
+    with ResultStore.open(path) as store, pytest.warns(UserWarning, match="row other of systems"):
+        assert store.systems() == {"sys": {"cpu": "fast"}}
+
+
+def test_an_intact_store_warns_of_nothing(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for store in both_ways(path):
+            assert store.get([KEY])[KEY].samples_ms == (1.5,)
+            assert store.calibration(FITTED).values == {"composing_error": 0.04}
+
+
+TABLES = ("systems", "measurements", "sample_sets", "calibrations", "alembic_version")
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        *([f"DROP TABLE {table}"] for table in TABLES),
+        ["ALTER TABLE sample_sets RENAME COLUMN warnings TO others"],
+        ["ALTER TABLE measurements DROP COLUMN failure"],
+        ["CREATE TRIGGER t AFTER INSERT ON measurements BEGIN DELETE FROM measurements; END"],
+        ["ALTER TABLE measurements RENAME TO m", "CREATE VIEW measurements AS SELECT * FROM m"],
+        ["DELETE FROM alembic_version"],
+        ["INSERT INTO alembic_version VALUES ('0001')"],
+        *([f"UPDATE alembic_version SET version_num = {text}"]
+          for text in ("'0000'", "'000'", "'0002x'", "''", "x'ff'", "NULL", "3")),
+        ["UPDATE alembic_version SET version_num = '0004'"],
+        ["UPDATE alembic_version SET version_num = '0001'"],
+    ],
+)  # fmt: skip
+def test_another_structure_is_refused_in_one_line(path, statements):
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    # Without its primary key and its NOT NULL the version can be anything.
+    for statement in ("CREATE TABLE v AS SELECT * FROM alembic_version",
+                      "DROP TABLE alembic_version", "ALTER TABLE v RENAME TO alembic_version",
+                      *statements):  # fmt: skip
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    for writes in (True, False):
+        with pytest.raises(StoreError) as caught, ResultStore.open(path, writes=writes):
+            pass
+        assert "\n" not in str(caught.value)
+        assert str(path) in str(caught.value)
+        assert caught.value.hint
+
+
+def refusal(path, writes):
+    """What a store says when all of it is used; nothing if it can be."""
+    try:
+        with ResultStore.open(path, writes=writes) as store:
+            store.get([KEY]), list(store.measurements()), store.systems()
+            store.calibration(FITTED), store.info()
+            if writes:
+                store.record_failure(KEY, "again")
+    except StoreError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_truncated_or_overwritten_store_is_an_error_or_a_store(path):
+    whole = path.read_bytes()
+    damaged = [whole[:size] for size in (1, 50, 100, 511, 4096, 5000, len(whole) // 2)]
+    damaged += [whole[:at] + b"\xff" * 64 + whole[at + 64 :] for at in range(0, len(whole), 997)]
+    for content in damaged:
+        for writes in (True, False):
+            path.write_bytes(content)
+            assert "\n" not in refusal(path, writes)
+            for log in ("-wal", "-shm"):
+                path.with_name(path.name + log).unlink(missing_ok=True)
+
+
+def test_a_store_that_is_locked_for_ever_is_refused(path, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.store.database.BUSY_SECONDS", 0.1)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("DELETE FROM systems")
+    for writes in (True, False):
+        with pytest.raises(StoreError, match="locked"), ResultStore.open(path, writes=writes) as s:
+            s.record_failure(KEY, "x")
+    holder.close()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "folder"])
+def test_a_store_that_disappears_ends_the_run(path, how):
+    def lose():
+        if how == "folder":
+            path.parent.rename(path.parent.with_name("gone"))
+        else:
+            path.unlink()
+            if how == "replaced":
+                ResultStore.open(path).close()
+
+    with pytest.raises(StoreError, match="deleted or replaced"), ResultStore.open(path):
+        lose()
+    if how == "folder":
+        path.parent.with_name("gone").rename(path.parent)
+    with ResultStore.open(path) as store:
+        lose()
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            store.add_samples(KEY, SampleSet("s", 1, (1.0,)))
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            store.get([KEY])
+        store._file = None  # closing it would tell once more
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/zero", "/dev/null"):
+        for writes in (True, False):
+            with pytest.raises(StoreError, match="no regular file"):
+                ResultStore.open(place, writes=writes)
+
+
+def test_a_home_folder_that_is_not_known(monkeypatch):
+    with pytest.raises(StoreError, match="no home folder"):
+        ResultStore.open("~nobody-of-this-name/results.db")
+
+
+def test_names_that_are_not_utf8_can_be_kept(tmp_path):
+    path = tmp_path / "caf\udce9[/x].db"
+    with ResultStore.open(path) as store:
+        store.record_failure(KEY, "caf\udce9.onnx cannot be read", layers=["\udce9"])
+    for store in both_ways(path):
+        found = store.get([KEY])[KEY]
+        assert found.failure == "caf\\udce9.onnx cannot be read"
+        assert found.layers == ("\udce9",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threads": "2"}, {"threads": 10**30}, {"signature": 3}, {"layers": "Relu"},
+        {"failure": 5}, {"samples_ms": "12"}, {"samples_ms": [10**400]}, {"round": 10**30},
+        {"session": "\udce9"}, {"taken_at": "2026-01-01T00:00:00"},
+    ],
+)  # fmt: skip
+def test_damaged_exports_are_refused_whole(path, tmp_path, change):
+    exported = tmp_path / "out.json"
+    with ResultStore.open(path) as store:
+        export_measurements(store, exported)
+    content = json.loads(exported.read_text())
+    last = content["measurements"][-1]
+    for part in (last, last["key"], last["samples"][0]):
+        part |= {name: value for name, value in change.items() if name in part}
+    exported.write_text(json.dumps(content))
+    with ResultStore.open(tmp_path / "other.db") as other:
+        with pytest.raises(StoreError):
+            import_measurements(other, exported)
+        assert other.info().measurements == 0
