@@ -10,8 +10,8 @@ from typing import Any, Literal, Self, TypeVar
 
 KindT = TypeVar("KindT")
 
-LONGEST = 1e15
-"""What no latency reaches, in milliseconds: whatever does is damage."""
+SHORTEST, LONGEST = 1e-9, 1e15
+"""Limits of latencies in milliseconds; what was stored and lies outside is damage."""
 
 Kind = Literal["brick", "model", "native"]
 """A brick, a whole model as the backend lowers it, or as its own framework runs it."""
@@ -79,9 +79,11 @@ class SampleSet:
 
     def __post_init__(self) -> None:
         if not self.samples_ms or not all(0 <= ms <= LONGEST for ms in self.samples_ms):
-            raise ValueError(f"latencies must be finite and not negative: {self.samples_ms}")
+            raise ValueError(f"latencies must be finite and not negative: {self.samples_ms!s:.60}")
         if self.taken_at.tzinfo is None:
             raise ValueError("taken_at needs a time zone")
+        if self.round < 0:
+            raise ValueError(f"round is {self.round}")
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data for JSON."""
@@ -94,7 +96,9 @@ class SampleSet:
         return cls(
             session=checked(data["session"], str, "session"),
             round=checked(data["round"], int, "round"),
-            samples_ms=tuple(number(ms, "latency") for ms in checked(data["samples_ms"], list)),
+            samples_ms=tuple(
+                number(ms, "latency", least=SHORTEST) for ms in checked(data["samples_ms"], list)
+            ),
             call_ms=_known(data["call_ms"], "call_ms"),
             warnings=tuple(checked(text, str) for text in checked(data["warnings"], list)),
             taken_at=moment(data["taken_at"]),

@@ -56,7 +56,8 @@ def both_ways(path):
     ("column", "value"),
     [
         ("samples_ms", "nonsense"), ("samples_ms", ""), ("samples_ms", "[]"), ("samples_ms", "{}"),
-        ("samples_ms", '"123"'), ("samples_ms", "[-1.0]"), ("samples_ms", "[NaN]"),
+        ("samples_ms", '"123"'), ("samples_ms", "[-1.0]"), ("samples_ms", "[0.0]"), ("round", -1),
+        ("samples_ms", "[NaN]"),
         ("samples_ms", "[Infinity]"), ("samples_ms", "[1e300]"), ("samples_ms", '["1"]'),
         ("samples_ms", "[true]"), ("samples_ms", "[[1]]"), ("samples_ms", "null"),
         ("samples_ms", 17), ("samples_ms", b"\xff\x00"), ("samples_ms", DEEP),

@@ -27,15 +27,15 @@ HAMMER = """
 with ResultStore.open(path) as store:
     for i in range(150):
         shared = dataclasses.replace(key, signature=f"brick{i}")
-        store.add_samples(shared, SampleSet(name, 0, (float(i),)), ["Conv"])
-        store.add_samples(shared, SampleSet(name, 1, (float(i),)), ["Conv"])
+        store.add_samples(shared, SampleSet(name, 0, (i + 1.0,)), ["Conv"])
+        store.add_samples(shared, SampleSet(name, 1, (i + 1.0,)), ["Conv"])
 """
 
 FOREVER = """
 store = ResultStore.open(path)
 round = 0
 while True:
-    store.add_samples(key, SampleSet(name, round, (float(round),)))
+    store.add_samples(key, SampleSet(name, round, (round + 1.0,)))
     print(round, flush=True)
     round += 1
 """
@@ -67,7 +67,7 @@ def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
     for i, key in enumerate(keys):
         taken = {(samples.session, samples.round) for samples in found[key].samples}
         assert taken == {(f"session{s}", r) for s in range(2) for r in range(2)}
-        assert found[key].samples_ms == (float(i),) * 4
+        assert found[key].samples_ms == (i + 1.0,) * 4
 
 
 def test_processes_that_open_a_new_store_together_do_not_collide(tmp_path):

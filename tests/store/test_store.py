@@ -71,7 +71,7 @@ def test_many_keys_are_found_in_few_queries(store):
     count = 1200
     store.merge([])
     for number in range(0, count, 2):
-        store.add_samples(numbered(number), SampleSet("s", 0, (float(number),)))
+        store.add_samples(numbered(number), SampleSet("s", 0, (number + 1.0,)))
     statements = []
     from sqlalchemy import event
 
@@ -79,7 +79,7 @@ def test_many_keys_are_found_in_few_queries(store):
     keys = [numbered(number) for number in range(count)]
     found = store.get(keys + keys)
     assert sorted(found) == sorted(keys[::2])
-    assert all(found[numbered(n)].samples_ms == (float(n),) for n in range(0, count, 2))
+    assert all(found[numbered(n)].samples_ms == (n + 1.0,) for n in range(0, count, 2))
     assert len(statements) < 12
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_added_replaces_nothing(store):
 def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
     monkeypatch.setattr("dlbricks_core.store.store.BATCH", 4)
     for number in range(10):
-        store.add_samples(numbered(number), SampleSet("s", 0, (float(number),)))
+        store.add_samples(numbered(number), SampleSet("s", 0, (number + 1.0,)))
     store.add_all([(numbered(10), SampleSet("s", 0, (10.0,)), ())], instead_of=[numbered(5)])
     listed = list(store.measurements())
     assert [found.key for found in listed] == [numbered(n) for n in range(11) if n != 5]
