@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import ModelError, located, shown
 from dlbricks_core.ir.model import Attribute, Subgraph, TensorValue
-from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS, dtype_name
-
-# ONNX packs several elements of these types into a byte, numpy does not.
-_PACKED = frozenset({"int4", "uint4", "int2", "uint2", "float4e2m1"})
+from dlbricks_core.ir.tensor_data import array_of, check_tensor
+from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS, PACKED_BITS, dtype_name
 
 _READERS: dict[int, Callable[[AttributeProto], Attribute]] = {
     AttributeProto.INT: lambda a: int(a.i),
@@ -43,10 +41,11 @@ def read_attributes(node: NodeProto) -> dict[str, Attribute]:
         reader = _READERS.get(attribute.type)
         if reader is None:
             raise ModelError(
-                f"attribute {attribute.name!r} of {node.op_type} {node.name!r} has no valid type",
+                f"attribute {shown(attribute.name)} has no valid type",
                 hint="The file is damaged or not a valid ONNX model; try onnx.checker on it.",
             )
-        values[attribute.name] = reader(attribute)
+        with located(f"attribute {shown(attribute.name)}: "):
+            values[attribute.name] = reader(attribute)
     return values
 
 
@@ -82,8 +81,8 @@ def tensor_value(array: np.ndarray[Any, Any]) -> TensorValue:
     dtype = dtype_name(array.dtype)
     if dtype == "string":
         items = [item.encode() if isinstance(item, str) else bytes(item) for item in array.flat]
-        return TensorValue(dtype, array.shape, b"\0".join(items))
-    if dtype in _PACKED:
+        return TensorValue(dtype, array.shape, _joined(items))
+    if dtype in PACKED_BITS:
         return TensorValue(dtype, array.shape, numpy_helper.from_array(array).raw_data)
     return TensorValue(dtype, array.shape, array.tobytes())
 
@@ -94,14 +93,23 @@ def tensor_array(value: TensorValue) -> np.ndarray[Any, Any]:
 
 
 def _tensor(proto: TensorProto) -> TensorValue:
-    dtype = DTYPE_NAMES.get(proto.data_type, "undefined")
+    check_tensor(proto)
+    dtype = DTYPE_NAMES[proto.data_type]
     if dtype == "string":
-        data = b"\0".join(proto.string_data)
+        data = _joined(proto.string_data)
     elif proto.HasField("raw_data"):
         data = proto.raw_data
     else:
-        data = numpy_helper.from_array(numpy_helper.to_array(proto)).raw_data
+        data = numpy_helper.from_array(array_of(proto)).raw_data
     return TensorValue(dtype, tuple(proto.dims), data)
+
+
+def _joined(texts: Iterable[bytes]) -> bytes:
+    items = list(texts)
+    if any(b"\0" in item for item in items):
+        raise ModelError("a text in a tensor holds a NUL character",
+                         hint="Such texts cannot be read; export the model without.")  # fmt: skip
+    return b"\0".join(items)
 
 
 def _text(raw: bytes) -> str | bytes:

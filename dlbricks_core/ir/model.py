@@ -46,6 +46,8 @@ class Layer:
             shape); empty for an ordinary layer. Opaque layers are never timed and
             are reported by name.
         captures: Tensors of the enclosing graph that the layer's subgraphs read.
+        opset: Version of its domain's operators that the layer follows; 0 for the model's own,
+            as all layers in canonical form do.
     """
 
     op: str
@@ -56,6 +58,7 @@ class Layer:
     name: str = ""
     opaque: str = ""
     captures: tuple[str, ...] = ()
+    opset: int = 0
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -6,15 +6,13 @@ passes turn it into the canonical form that the engine works on.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import onnx
-import onnx.inliner
 from onnx import (
     GraphProto,
     ModelProto,
@@ -24,18 +22,19 @@ from onnx import (
     ValueInfoProto,
     numpy_helper,
 )
-from onnx.external_data_helper import ExternalDataInfo
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import ModelError, located, shown
 from dlbricks_core.ir.attributes import read_attributes
+from dlbricks_core.ir.functions import domain_of, inlined, opset_of, subgraphs
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, MAX_LAYERS, check_shape
 from dlbricks_core.ir.model import Layer, Model
+from dlbricks_core.ir.names import make_readable
+from dlbricks_core.ir.tensor_data import array_of, check_tensor, is_external, read_external_data
 from dlbricks_core.ir.tensors import DTYPE_NAMES, Dim, TensorSpec
 
-#: Values of initializers up to this many elements are kept: shapes, axes, pads and what
-#: they are computed from are smaller, weights that take memory are larger.
-MAX_CONSTANT_ELEMENTS = 4096
-
 _OLDEST_OPSET = 7
+
+_INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
 
 #: What exporters write for "any size": dimensions of that name are not the same for it.
 _NO_NAMES = frozenset({"", "?", "*", "-1", "None"})
@@ -47,51 +46,67 @@ def read_model(
     """Lowers an ONNX model into a raw IR model.
 
     Args:
-        proto: Loaded with ``load_external_data=False`` where it has external data.
+        proto: Loaded with ``load_external_data=False`` where it has external data. Small
+            external tensors get their values in place, and names that are no text are mended.
         name: What to call the model.
         source: Where it came from, for people.
-        base_dir: Folder that external data is relative to.
+        base_dir: Folder that external data is relative to; without it, no file is read.
 
     Raises:
-        ModelError: If the model is not valid or its opset is out of range.
+        ModelError: If the model is not valid, asks for what it may not have, or its opset is
+            out of range.
     """
-    opsets = {opset.domain if opset.domain != "ai.onnx" else "": opset.version
-              for opset in proto.opset_import}  # fmt: skip
-    _check_opset(opsets, name)
-    if proto.functions:
-        proto = onnx.inliner.inline_local_functions(proto)
+    with located(f"{source or name}: "):
+        make_readable(proto)
+        read_external_data(proto, base_dir)
+        return _read(proto, name, source)
+
+
+def _read(proto: ModelProto, name: str, source: str) -> Model:
+    opsets = {domain_of(opset.domain): opset.version for opset in proto.opset_import}
+    for function in proto.functions:
+        _check_opset({domain_of(o.domain): o.version for o in function.opset_import},
+                     f"the function {shown(function.name)} follows ")  # fmt: skip
+    nodes = inlined(proto, opsets)
+    _check_opset(opsets, "")
+    if len(nodes) > MAX_LAYERS:
+        raise ModelError(f"it has {len(nodes)} layers, more than {MAX_LAYERS}",
+                         hint="No model has so many; the file may be damaged.")  # fmt: skip
     graph = proto.graph
     tensors: dict[str, TensorSpec] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
-        tensors[value.name] = _spec(value)
+        with located("", f" (tensor {shown(value.name)})"):
+            tensors[value.name] = _spec(value)
     weights = {tensor.name: tensor for tensor in graph.initializer}
     sparse_weights = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
-    nodes = []
-    for node in graph.node:
-        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
-            _read_constant(node, weights, sparse_weights)
-        else:
-            nodes.append(node)
+    layers = []
+    for node in nodes:
+        with located("", f" ({_shown_node(node)})"):
+            if node.op_type == "Constant" and not domain_of(node.domain):
+                _read_constant(node, weights, sparse_weights)
+            else:
+                layers.append(_layer(node))
     for weight_name, tensor in weights.items():
-        tensors[weight_name] = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
-        value = _small_value(tensor, base_dir, name)
-        if value is not None:
-            constants[weight_name] = value
+        with located(f"tensor {shown(weight_name)}: "):
+            check_tensor(tensor)
+            tensors[weight_name] = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
+            if tensors[weight_name].elements <= MAX_CONSTANT_ELEMENTS and not is_external(tensor):
+                constants[weight_name] = array_of(tensor)
     for weight_name, sparse in sparse_weights.items():
-        tensors[weight_name] = TensorSpec(DTYPE_NAMES[sparse.values.data_type], tuple(sparse.dims))
+        with located(f"tensor {shown(weight_name)}: "):
+            tensors[weight_name] = _sparse_spec(sparse)
     weight_names = frozenset((*weights, *sparse_weights))
-    layers = [_layer(node) for node in nodes]
     inputs = tuple(value.name for value in graph.input if value.name not in weight_names)
-    layers = _sorted(layers, {*inputs, *weight_names}, name)
-    for layer in layers:
-        for out in layer.outputs:
-            if out:
-                tensors.setdefault(out, TensorSpec("undefined", None))
     outputs = tuple(value.name for value in graph.output)
-    missing = [out for out in outputs if out not in tensors]
-    if missing:
-        raise ModelError(f"{name}: output {missing[0]!r} is produced by no layer")
+    _check_names(inputs, weight_names, outputs)
+    layers = _sorted(layers, {*inputs, *weight_names})
+    made = {out for layer in layers for out in layer.outputs if out}
+    for out in made:
+        tensors.setdefault(out, TensorSpec("undefined", None))
+    for out in outputs:
+        if out not in made and out not in weight_names and out not in inputs:
+            raise ModelError(f"nothing produces the output {shown(out)}", hint=_INVALID)
     return Model(
         name=name,
         layers=tuple(layers),
@@ -105,41 +120,52 @@ def read_model(
     )
 
 
-def _check_opset(opsets: Mapping[str, int], name: str) -> None:
+def _check_opset(opsets: Mapping[str, int], who: str) -> None:
     newest = onnx.defs.onnx_opset_version()
     version = opsets.get("")
     if version is None and opsets:
         return  # only custom operators; the passes report each of them by name
     if version is None or not _OLDEST_OPSET <= version <= newest:
         raise ModelError(
-            f"{name}: opset {version} is outside of the supported range "
-            f"{_OLDEST_OPSET} to {newest}",
+            f"{who}opset {version} is outside of the supported range {_OLDEST_OPSET} to {newest}",
             hint="Export the model again with a newer opset, or convert it with "
             "onnx.version_converter.",
         )
 
 
+def _check_names(inputs: Sequence[str], weights: frozenset[str], outputs: Sequence[str]) -> None:
+    if "" in inputs or "" in weights or "" in outputs:
+        raise ModelError("an input, output or initializer has no name", hint=_INVALID)
+    if len(set(inputs)) < len(inputs):
+        twice = next(name for name in inputs if inputs.count(name) > 1)
+        raise ModelError(f"the input {shown(twice)} is there twice", hint=_INVALID)
+
+
+def _shown_node(node: NodeProto) -> str:
+    return f"{node.op_type} {shown(node.name or next(iter(node.output), ''))}"
+
+
 def _layer(node: NodeProto) -> Layer:
-    attributes = read_attributes(node)
     return Layer(
         op=node.op_type,
         inputs=tuple(node.input),
         outputs=tuple(node.output),
-        attributes=attributes,
-        domain="" if node.domain == "ai.onnx" else node.domain,
+        attributes=read_attributes(node),
+        domain=domain_of(node.domain),
         name=node.name,
         captures=tuple(dict.fromkeys(_captures(node))),
+        opset=opset_of(node),
     )
 
 
-def _captures(node: NodeProto) -> Iterable[str]:
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from _free_names(graph)
+def _captures(node: NodeProto) -> Iterator[str]:
+    for graph in subgraphs(node):
+        yield from _free_names(graph)
 
 
-def _free_names(graph: GraphProto) -> Iterable[str]:
-    defined = {value.name for value in (*graph.input, *graph.initializer)}
+def _free_names(graph: GraphProto) -> Iterator[str]:
+    sparse = (each.values for each in graph.sparse_initializer)
+    defined = {value.name for value in (*graph.input, *graph.initializer, *sparse)}
     for node in graph.node:
         for name in (*node.input, *_captures(node)):
             if name and name not in defined:
@@ -156,6 +182,7 @@ def _spec(value: ValueInfoProto) -> TensorSpec:
         return TensorSpec("undefined", None)
     tensor = value.type.tensor_type
     shape = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    check_shape(shape or ())
     return TensorSpec(DTYPE_NAMES.get(tensor.elem_type, "undefined"), shape)
 
 
@@ -167,53 +194,39 @@ def _dim(dim: Any) -> Dim:
     return dim.dim_param if kind == "dim_param" and dim.dim_param not in _NO_NAMES else None
 
 
+def _sparse_spec(sparse: SparseTensorProto) -> TensorSpec:
+    dtype = DTYPE_NAMES.get(sparse.values.data_type, "undefined")
+    check_shape(sparse.dims)
+    return TensorSpec(dtype, tuple(sparse.dims))
+
+
 def _read_constant(
     node: NodeProto,
     weights: dict[str, TensorProto],
     sparse: dict[str, SparseTensorProto],
 ) -> None:
     """Takes a ``Constant`` node for the initializer that it is."""
+    if len(node.attribute) != 1 or len(node.output) != 1 or not node.output[0]:
+        raise ModelError("a Constant must have one value and one output", hint=_INVALID)
     attribute = node.attribute[0]
     out = node.output[0]
-    if attribute.name == "value":
+    if out in weights or out in sparse:
+        raise ModelError(f"the tensor {shown(out)} is defined twice", hint=_INVALID)
+    if attribute.name == "value" and attribute.HasField("t"):
         weights[out] = attribute.t
         return
-    if attribute.name == "sparse_value":
+    if attribute.name == "sparse_value" and attribute.HasField("sparse_tensor"):
         sparse[out] = attribute.sparse_tensor
         return
-    value = onnx.helper.get_attribute_value(attribute)
     kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
              "value_ints": np.int64, "value_string": object, "value_strings": object}  # fmt: skip
+    if attribute.name not in kinds:
+        raise ModelError(f"a Constant has no value in {shown(attribute.name)}", hint=_INVALID)
+    value = onnx.helper.get_attribute_value(attribute)
     weights[out] = numpy_helper.from_array(np.array(value, dtype=kinds[attribute.name]))
 
 
-def _small_value(
-    tensor: TensorProto, base_dir: Path | None, model: str
-) -> np.ndarray[Any, Any] | None:
-    if math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS:
-        return None
-    if tensor.data_location != TensorProto.EXTERNAL:
-        return numpy_helper.to_array(tensor)
-    info = ExternalDataInfo(tensor)
-    path = (base_dir or Path()) / info.location
-    try:
-        with path.open("rb") as file:
-            file.seek(info.offset or 0)
-            raw = file.read(info.length) if info.length else file.read()
-    except OSError:
-        # Weights that nobody needs may be absent; a needed value is asked for by the passes.
-        return None
-    inline = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=raw)
-    try:
-        return numpy_helper.to_array(inline)
-    except ValueError as error:
-        raise ModelError(
-            f"{model}: external data of {tensor.name!r} is shorter than its shape says",
-            hint=f"Check that {info.location} was copied completely.",
-        ) from error
-
-
-def _sorted(layers: list[Layer], known: set[str], name: str) -> list[Layer]:
+def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
     """The layers in the file's order, or the nearest topological order."""
     defined = set(known)
     in_order = True
@@ -221,17 +234,15 @@ def _sorted(layers: list[Layer], known: set[str], name: str) -> list[Layer]:
         in_order = in_order and all(read in defined for read in layer.reads)
         for out in layer.outputs:
             if out in defined and out:
-                raise ModelError(
-                    f"{name}: tensor {out!r} is defined twice",
-                    hint="The file is not a valid ONNX model; try onnx.checker on it.",
-                )
-        defined.update(out for out in layer.outputs if out)
+                raise ModelError(f"the tensor {shown(out)} is defined twice", hint=_INVALID)
+            if out:
+                defined.add(out)
     for layer in layers:
         for read in layer.reads:
             if read not in defined:
                 raise ModelError(
-                    f"{name}: {layer.op} {layer.name!r} reads {read!r}, which nothing produces",
-                    hint="The file is not a valid ONNX model; try onnx.checker on it.",
+                    f"{layer.op} {shown(layer.name)} reads {shown(read)}, which nothing produces",
+                    hint=_INVALID,
                 )
     if in_order:
         return layers
@@ -243,5 +254,5 @@ def _sorted(layers: list[Layer], known: set[str], name: str) -> list[Layer]:
     try:
         order = list(nx.lexicographical_topological_sort(graph))
     except nx.NetworkXUnfeasible as error:
-        raise ModelError(f"{name}: the graph has a cycle") from error
+        raise ModelError("the graph has a cycle", hint=_INVALID) from error
     return [layers[i] for i in order]

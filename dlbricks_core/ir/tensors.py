@@ -71,6 +71,16 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+#: ONNX packs several elements of these types into a byte, numpy does not.
+PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4}
+
+
+def data_bytes(dtype: str, elements: int) -> int:
+    """What so many elements of an IR type take in an ONNX file; of a type that is no text."""
+    bits = PACKED_BITS.get(dtype) or 8 * numpy_dtype(dtype).itemsize
+    return -(-elements * bits // 8)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Element type and shape of one tensor; no values.
