@@ -31,7 +31,12 @@ def layer_flops(model: Model, layer: Layer) -> int | None:
     rule = FLOPS.get(layer.qualified_op)
     inputs, outputs = model.specs(layer.inputs), model.specs(layer.outputs)
     known = all(spec is None or spec.is_static for spec in (*inputs, *outputs))
-    return rule(layer, inputs, outputs) if rule and known and not layer.opaque else None
+    if rule is None or not known or layer.opaque:
+        return None
+    try:
+        return rule(layer, inputs, outputs)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # a layer that no runtime would run; it is listed among those without a rule
 
 
 def _size(specs: Specs, position: int = 0) -> int:

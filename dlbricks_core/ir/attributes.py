@@ -80,7 +80,7 @@ def tensor_value(array: np.ndarray[Any, Any]) -> TensorValue:
     """The elements of a tensor as an attribute value; the inverse of :func:`tensor_array`."""
     dtype = dtype_name(array.dtype)
     if dtype == "string":
-        items = [item.encode() if isinstance(item, str) else bytes(item) for item in array.flat]
+        items = [item if isinstance(item, bytes) else str(item).encode() for item in array.flat]
         return TensorValue(dtype, array.shape, _joined(items))
     if dtype in PACKED_BITS:
         return TensorValue(dtype, array.shape, numpy_helper.from_array(array).raw_data)

@@ -60,7 +60,7 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
             layers than any model.
     """
     if not proto.functions:
-        return proto.graph.node
+        return tuple(proto.graph.node)
     functions: dict[_Key, FunctionProto] = {}
     for function in proto.functions:
         key = (domain_of(function.domain), function.name, function.overload)

@@ -36,7 +36,7 @@ MAX_CONSTANT_BYTES = 2**20
 MAX_ATTRIBUTE_BYTES = 2**26
 """Of a tensor in an attribute that lies in an external file: it is part of the layer."""
 
-MAX_RUN_ELEMENTS = 2**20
+MAX_RUN_ELEMENTS = 2**16
 """That one layer reads where it is run to tell its results' shapes."""
 
 MAX_RUN_NUMBER = 2**12

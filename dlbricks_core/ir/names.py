@@ -11,7 +11,7 @@ from dlbricks_core.ir.functions import graphs_in
 
 
 def text_of(raw: bytes) -> str:
-    """Text whatever the bytes are: those that are not UTF-8 are written as ``\\xb5``."""
+    """Text whatever the bytes are: those that are not UTF-8 are written as numbers."""
     return raw.decode("utf-8", "backslashreplace")
 
 

@@ -125,9 +125,9 @@ def _read_nodes(nodes: Iterable[NodeProto], files: ExternalFiles) -> None:
         for attribute in node.attribute:
             kind = attribute.type
             if kind in _WITH_TENSORS:
-                named = node.name or next(iter(node.output), "")
-                _read_attribute(attribute, f"of {node.op_type} {shown(named)}", files,
-                                weight=node.op_type == "Constant" and not domain_of(node.domain))  # fmt: skip
+                where = f"of {node.op_type} {shown(node.name or next(iter(node.output), ''))}"
+                weight = node.op_type == "Constant" and not domain_of(node.domain)
+                _read_attribute(attribute, where, files, weight=weight)
             for graph in graphs_in(attribute):
                 _read_graph(graph, files)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.ir import Dim, Model, TensorSpec, numpy_dtype
-from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 
 
 def bind(

@@ -23,22 +23,27 @@ def chosen_branch(
     Its layers read tensors of the enclosing model and produce the layer's outputs.
 
     Returns:
-        ``None`` if the layer is no ``If``, its condition is not known, or the branch cannot be
-        read.
+        ``None`` if the layer is no ``If``, or its condition is not known.
+
+    Raises:
+        ModelError: If the branch cannot be read.
     """
     condition = values.get(layer.inputs[0]) if layer.op == "If" else None
     if condition is None:
         return None
-    graph = layer.attributes["then_branch" if condition.any() else "else_branch"]
-    assert isinstance(graph, Subgraph)
+    key = "then_branch" if condition.any() else "else_branch"
+    graph = layer.attributes.get(key)
+    if not isinstance(graph, Subgraph):
+        raise ModelError(f"If has no {key}", hint="The file is not a valid ONNX model.")
     outside = [name for name in layer.captures if name in tensors]
     proto = ModelProto(graph=GraphProto.FromString(graph.proto))
-    proto.opset_import.extend(helper.make_opsetid(*item) for item in opsets.items())
+    known = {**opsets, "": layer.opset} if layer.opset else opsets
+    proto.opset_import.extend(helper.make_opsetid(*item) for item in known.items())
     proto.graph.input.extend(helper.make_empty_tensor_value_info(name) for name in outside)
-    try:
-        branch = read_model(proto, name=layer.name)
-    except ModelError:
-        return None
+    branch = read_model(proto, name=key)
+    if len(branch.outputs) != len(layer.outputs):
+        raise ModelError(f"If has {len(layer.outputs)} results, its {key} {len(branch.outputs)}",
+                         hint="The file is not a valid ONNX model.")  # fmt: skip
     return _renamed(branch, layer, set(outside))
 
 
@@ -59,6 +64,7 @@ def _renamed(branch: Model, layer: Layer, outside: set[str]) -> Model:
             outputs=tuple(names[name] for name in inner.outputs),
             captures=tuple(names[name] for name in inner.captures),
             attributes={key: _inside(value, names) for key, value in inner.attributes.items()},
+            opset=inner.opset or layer.opset,
         )
         for inner in branch.layers
     )

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
-from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.passes import arguments, windows
 from dlbricks_core.passes.draft import Array, Draft
@@ -60,7 +60,7 @@ def _dropout(draft: Draft) -> None:
     if draft.is_open(2) or draft.value(2):
         raise UnsupportedError("Dropout in training mode")
     if len(draft.outputs) > 1 and draft.outputs[1]:
-        _result(draft, draft.outputs[1], np.ones(draft.sizes(), dtype=bool))
+        _filled(draft, draft.outputs[1], TensorSpec("bool", draft.sizes()), np.ones)
     draft.outputs[1:] = []
     draft.become("Identity", draft.inputs[0])
 
@@ -84,6 +84,17 @@ def _result(draft: Draft, output: str, value: Array) -> None:
     draft.results[output] = value
 
 
+def _filled(
+    draft: Draft, output: str, spec: TensorSpec, fill: Callable[[tuple[int, ...]], Array]
+) -> None:
+    """A result that is known by its shape; its value is made only where it is small."""
+    if spec.elements <= MAX_CONSTANT_ELEMENTS:
+        _result(draft, output, fill(spec.sizes).astype(numpy_dtype(spec.dtype)))
+        return
+    draft.specs[output] = spec
+    draft.results[output] = None
+
+
 def _shape(draft: Draft) -> None:
     start, end = draft.attributes["start"], draft.attributes.get("end")
     assert isinstance(start, int)
@@ -102,12 +113,8 @@ def _eye_like(draft: Draft) -> None:
     diagonal = draft.attributes["k"]
     assert isinstance(diagonal, int)
     rows, columns = draft.sizes()
-    if rows * columns <= MAX_CONSTANT_ELEMENTS:
-        eye = np.eye(rows, columns, diagonal)
-        _result(draft, draft.outputs[0], eye.astype(numpy_dtype(dtype)))
-        return
-    draft.specs[draft.outputs[0]] = TensorSpec(dtype, (rows, columns))
-    draft.results[draft.outputs[0]] = None
+    spec = TensorSpec(dtype, (rows, columns))
+    _filled(draft, draft.outputs[0], spec, lambda sizes: np.eye(sizes[0], sizes[1], diagonal))
 
 
 def _transpose(draft: Draft) -> None:
@@ -143,6 +150,8 @@ _ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"),
 
 def _recurrent(draft: Draft) -> None:
     directions, _, hidden = draft.sizes(2)
+    if directions not in (1, 2):
+        raise ModelError(f"{draft.op} has weights for {directions} directions")
     attributes = draft.attributes
     attributes["hidden_size"] = hidden
     given = attributes.get("activations")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
+from dlbricks_core.ir.limits import MAX_CONSTANT_BYTES, MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.opsets import required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES
 from dlbricks_core.passes.draft import Array
@@ -58,7 +60,10 @@ def _evaluate(
     function = _FUNCTIONS.get(op)
     if function is not None:
         with np.errstate(all="ignore"):
-            results = [np.asarray(function(dict(attributes), *inputs))]
+            result = function(dict(attributes), *inputs)
+        if result is None:
+            return None
+        results = [np.asarray(result)]
     else:
         layer = Layer(
             op,
@@ -71,9 +76,20 @@ def _evaluate(
         if found is None:
             return None
         results = list(found.values())
+    if any(_text_bytes(result) > MAX_CONSTANT_BYTES for result in results):
+        return None
     for result in results:
         result.setflags(write=False)
     return tuple(results)
+
+
+def _text_bytes(value: Array) -> int:
+    return sum(len(text) for text in value.flat) if value.dtype.kind == "O" else 0
+
+
+def _is_small(sizes: Iterable[Any]) -> bool:
+    """Whether a value of that shape is kept; the caller checks before it makes one."""
+    return math.prod(int(size) for size in sizes) <= MAX_CONSTANT_ELEMENTS
 
 
 Attributes = Mapping[str, Any]
@@ -95,7 +111,28 @@ def _slice(attributes: Attributes, data: Array, *cut: Array) -> Array:
     return data[tuple(index)]
 
 
-def _range(attributes: Attributes, start: Array, limit: Array, delta: Array) -> Array:
+def _cast(attributes: Attributes, data: Array) -> Array:
+    dtype = DTYPE_NAMES[attributes["to"]]
+    if dtype == "string":
+        return data.astype(np.str_).astype(object)
+    return data.astype(numpy_dtype(dtype))
+
+
+def _expand(attributes: Attributes, data: Array, shape: Array) -> Array | None:
+    return np.array(np.broadcast_to(data, tuple(shape))) if _is_small(shape) else None
+
+
+def _tile(attributes: Attributes, data: Array, repeats: Array) -> Array | None:
+    return np.tile(data, tuple(repeats)) if _is_small((data.size, *repeats)) else None
+
+
+def _filled(attributes: Attributes, shape: Array) -> Array | None:
+    return np.array(constant_of_shape(attributes, shape.tolist())) if _is_small(shape) else None
+
+
+def _range(attributes: Attributes, start: Array, limit: Array, delta: Array) -> Array | None:
+    if not _is_small([np.ceil((float(limit) - float(start)) / float(delta))]):
+        return None
     return np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
 
 
@@ -120,13 +157,13 @@ def _reduce(function: Callable[..., Any]) -> Callable[..., Any]:
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Add": lambda attributes, a, b: a + b,
     "And": lambda attributes, a, b: a & b,
-    "Cast": lambda attributes, a: a.astype(numpy_dtype(DTYPE_NAMES[attributes["to"]])),
+    "Cast": _cast,
     "Ceil": lambda attributes, a: np.ceil(a),
     "Concat": lambda attributes, *parts: np.concatenate(parts, axis=attributes["axis"]),
-    "ConstantOfShape": lambda attributes, shape: np.array(constant_of_shape(attributes, shape)),
+    "ConstantOfShape": _filled,
     "Div": _divide,
     "Equal": lambda attributes, a, b: a == b,
-    "Expand": lambda attributes, a, shape: np.array(np.broadcast_to(a, tuple(shape))),
+    "Expand": _expand,
     "Floor": lambda attributes, a: np.floor(a),
     "Gather": lambda attributes, a, index: np.take(a, index, axis=attributes["axis"]),
     "Greater": lambda attributes, a, b: a > b,
@@ -145,7 +182,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Slice": _slice,
     "Squeeze": lambda attributes, a, axes: np.squeeze(a, axis=tuple(axes)),
     "Sub": lambda attributes, a, b: a - b,
-    "Tile": lambda attributes, a, repeats: np.tile(a, tuple(repeats)),
+    "Tile": _tile,
     "Transpose": lambda attributes, a: a.transpose(attributes["perm"]),
     "Unsqueeze": lambda attributes, a, axes: np.expand_dims(a, tuple(axes)),
     "Where": lambda attributes, condition, a, b: np.where(condition, a, b),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dlbricks_core.errors import ModelError, UnsupportedError
+from dlbricks_core.errors import DLBricksError, ModelError, UnsupportedError, reason
 from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue
 from dlbricks_core.ir.attributes import tensor_array
 from dlbricks_core.passes.canonical import canonicalize
@@ -18,9 +18,7 @@ from dlbricks_core.passes.draft import Array, Draft
 from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.passes.upgrade import upgrade
-
-#: What the steps of canonicalization run into where a layer breaks its own definition.
-_INVALID = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+from dlbricks_core.passes.validity import check_definition
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,9 @@ def form_of(raw: RawLayer) -> Form:
     Raises:
         ModelError: If the layer cannot work on its inputs.
     """
+    schema = definition(raw.op, raw.domain, raw.opset)
+    assert schema is not None
+    check_definition(schema, dict(raw.attributes), raw.inputs, raw.outputs)
     specs = {f"<{i}": spec for i, spec in enumerate(raw.inputs) if spec is not None}
     values = {f"<{i}": tensor_array(value) for i, value in raw.values}
     layer = Layer(
@@ -87,20 +88,21 @@ def form_of(raw: RawLayer) -> Form:
         return Form((layer,), infer(layer, specs, values, raw.opset))
     draft = Draft(layer.op, dict(layer.attributes), list(layer.inputs), list(layer.outputs),
                   dict(specs), dict(values))  # fmt: skip
-    schema = definition(raw.op, "", raw.opset)
-    assert schema is not None
     try:
         upgrade(draft, schema.since_version)
         canonicalize(draft)
+        return _finished(draft)
     except UnsupportedError as error:
         found = infer(layer, specs, values, raw.opset)
         return Form((layer,), found, unsupported=error.message)
-    except _INVALID as error:
+    except (DLBricksError, MemoryError):
+        raise
+    except Exception as error:
+        # The steps rely on the definition, and run into anything where a layer breaks it.
         raise ModelError(
-            f"{raw.op} has attributes or inputs that do not fit its definition: {error!r}",
+            f"{raw.op} has attributes or inputs that do not fit its definition: {reason(error)}",
             hint="The file may not be a valid ONNX model; try onnx.checker on it.",
         ) from error
-    return _finished(draft)
 
 
 def _finished(draft: Draft) -> Form:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import located, shown
 from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, Subgraph, TensorSpec
 from dlbricks_core.ir.attributes import tensor_value
-from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.passes.batchnorm import fold_batch_normalization
 from dlbricks_core.passes.bind import bind
@@ -60,8 +60,16 @@ def normalize(
         ...                   batch=1, dims={"sequence": 128})
     """
     model = bind(model, batch=batch, dims=dims, values=values)
-    normal = _swept(model)
-    return fold_batch_normalization(normal) if fold_batchnorm else normal
+    with located(f"{model.source or model.name}: "):
+        _check_inputs(model)
+        normal = _swept(model)
+        return fold_batch_normalization(normal) if fold_batchnorm else normal
+
+
+def _check_inputs(model: Model) -> None:
+    for name in model.inputs:
+        with located("", f" (input {shown(name)})"):
+            check_shape(model.tensors[name].shape or ())
 
 
 def _swept(model: Model) -> Model:
@@ -110,7 +118,16 @@ class _Sweep:
         return rename(normal, self.renamed)
 
     def take(self, layer: Layer) -> None:
-        """Adds what becomes of the next layer."""
+        """Adds what becomes of the next layer.
+
+        Raises:
+            ModelError: If it does not fit its inputs or its definition; names it.
+        """
+        name = layer.name or next(filter(None, layer.outputs), "")
+        with located("", f" (layer {shown(name)})"):
+            self._take(layer)
+
+    def _take(self, layer: Layer) -> None:
         aliases = self.aliases
         inputs = tuple([aliases.get(name, name) for name in layer.inputs])
         if layer.opaque:
@@ -133,9 +150,16 @@ class _Sweep:
                 )
                 return
             specs.append(spec)
-        opset = self.model.opsets.get(layer.domain, 1)
-        if definition(layer.op, layer.domain, opset) is None:
+        opset = layer.opset or self.model.opsets.get(layer.domain, 1)
+        schema = definition(layer.op, layer.domain, opset)
+        if schema is None:
             self._take_unknown(replace(layer, inputs=inputs))
+            return
+        own = self.model.opsets.get(layer.domain, opset)
+        other = definition(layer.op, layer.domain, own)
+        if layer.domain and (other is None or other.since_version != schema.since_version):
+            reason = f"function of opset {opset} of {layer.domain} in a model of opset {own}"
+            self._add_opaque(replace(layer, inputs=inputs), reason)
             return
         parameters = _PARAMETERS.get(layer.op, _NOTHING)
         raw = RawLayer(
@@ -151,14 +175,7 @@ class _Sweep:
             ),
             outputs=tuple([bool(name) for name in layer.outputs]),
         )  # fmt: skip
-        try:
-            form = form_of(raw)
-        except ModelError as error:
-            raise ModelError(
-                f"{self.model.name}: {error.message} (layer {layer.name or layer.outputs[0]!r})",
-                hint=error.hint,
-            ) from error
-        self._add_form(form, layer, inputs)
+        self._add_form(form_of(raw), layer, inputs)
 
     def _add_form(self, form: Form, layer: Layer, inputs: tuple[str, ...]) -> None:
         names = {"": ""}

@@ -8,9 +8,10 @@ import numpy as np
 import onnx.checker
 from onnx import TypeProto, helper, shape_inference
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_proto, tensor_value
+from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
 from dlbricks_core.ir.onnx_writer import node_proto
 from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
@@ -20,14 +21,14 @@ from dlbricks_core.passes.draft import Array
 from dlbricks_core.passes.reference import run_layer
 from dlbricks_core.passes.schemas import definition
 
+_MAX_LETTERS = 200
+
 UNKNOWN = TensorSpec("undefined", None)
 
 #: Operators whose result's shape depends on values that are only known at run time.
 DATA_DEPENDENT = frozenset(
     {"ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"}
 )
-
-_MAX_STAND_IN_ELEMENTS = 1 << 20
 
 
 def infer(
@@ -47,6 +48,18 @@ def infer(
     Raises:
         ModelError: If the layer cannot work on these inputs.
     """
+    found = _found(layer, specs, values, opset)
+    for spec in found.values():
+        check_shape(spec.shape or ())
+    return found
+
+
+def _found(
+    layer: Layer,
+    specs: Mapping[str, TensorSpec],
+    values: Mapping[str, Array],
+    opset: int | None,
+) -> dict[str, TensorSpec]:
     outputs = [name for name in layer.outputs if name]
     if opset is None:
         common = _common(layer, specs, values)
@@ -60,8 +73,11 @@ def infer(
             # The type of a result that an attribute names may ask for a later definition.
             opset = NEWEST_OPSET
             types = _inferred(layer, specs, values, opset)
-    except shape_inference.InferenceError as error:
-        # Inference is stricter than runtimes in places: what can be run is right.
+    except (DLBricksError, MemoryError):
+        raise
+    except Exception as error:
+        # Inference raises many things, and is stricter than runtimes in places: what can be run
+        # is right.
         run = _stand_in(layer, specs, values, opset)
         if run is not None:
             return run
@@ -114,7 +130,7 @@ def _stand_in(
     layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array], opset: int
 ) -> dict[str, TensorSpec] | None:
     """What the layer gives for inputs of ones; ``None`` if it cannot be run like this."""
-    if sum(specs[name].elements for name in layer.reads) > _MAX_STAND_IN_ELEMENTS:
+    if sum(specs[name].elements for name in layer.reads) > MAX_RUN_ELEMENTS:
         return None
     inputs = {
         name: values[name]
@@ -147,4 +163,4 @@ def _spec(proto: TypeProto) -> TensorSpec:
 
 def _last_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "shape inference failed"
+    return lines[-1].strip()[:_MAX_LETTERS] if lines else "shape inference failed"

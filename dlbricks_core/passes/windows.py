@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir.limits import MAX_AXES
 from dlbricks_core.passes.draft import Draft
 
 
@@ -96,6 +98,8 @@ def unpooling(draft: Draft) -> None:
 def block_columns(draft: Draft) -> None:
     """Col2Im."""
     axes = draft.sizes(1)[0]
+    if axes > MAX_AXES:
+        raise ModelError(f"Col2Im has sizes for {axes} axes, more than {MAX_AXES}")
     _written(draft, "strides", [1] * axes)
     _written(draft, "dilations", [1] * axes)
     _written(draft, "pads", [0] * (2 * axes))

@@ -1,0 +1,99 @@
+"""Whether a raw layer fits its operator's definition, before anything relies on it.
+
+ONNX shape inference reads some attributes without a look at them, and takes the process down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx.defs
+
+from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.ir import Attribute, Subgraph, TensorSpec, TensorValue
+
+_Kind = onnx.defs.OpSchema.AttrType
+_INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
+
+
+def _all(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple) and all(isinstance(v, kinds) for v in value)
+
+
+def _one(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+#: Type of an attribute -> whether a value has it.
+_FITS: Mapping[Any, Callable[[Any], bool]] = {
+    _Kind.INT: _one(int),
+    _Kind.FLOAT: _one(float),
+    _Kind.STRING: _one(str, bytes),
+    _Kind.TENSOR: _one(TensorValue),
+    _Kind.GRAPH: _one(Subgraph),
+    _Kind.INTS: _all(int),
+    _Kind.FLOATS: _all(float),
+    _Kind.STRINGS: _all(str, bytes),
+    _Kind.TENSORS: _all(TensorValue),
+    _Kind.GRAPHS: _all(Subgraph),
+}
+
+#: Attributes that name axes of the first input, or a number of its first axes.
+_AXES = ("axis", "axes", "batch_axis", "time_axis", "batch_dims")
+
+
+def check_definition(
+    schema: onnx.defs.OpSchema,
+    attributes: Mapping[str, Attribute],
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[bool],
+) -> None:
+    """Checks a layer against the definition of its operator.
+
+    Args:
+        schema: The definition that the layer follows.
+        attributes: By name; those that the definition does not know are let pass.
+        inputs: Specification of each input, ``None`` where one is left out.
+        outputs: Whether each output is wanted.
+
+    Raises:
+        ModelError: If the number of inputs or outputs, an attribute's type, or an axis is
+            none that the definition allows.
+    """
+    _check_count(schema.name, "inputs", inputs, schema.min_input, schema.max_input)
+    _check_count(schema.name, "outputs", outputs, schema.min_output, schema.max_output)
+    for name, formal in schema.attributes.items():
+        value = attributes.get(name)
+        if value is None:
+            if formal.required:
+                raise ModelError(f"{schema.name} lacks its attribute {name}", hint=_INVALID)
+        elif formal.type in _FITS and not _FITS[formal.type](value):
+            raise ModelError(
+                f"the attribute {name} of {schema.name} is no {str(formal.type).rpartition('.')[2]}",
+                hint=_INVALID,
+            )
+    _check_axes(schema.name, attributes, inputs[0] if inputs else None)
+
+
+def _check_count(op: str, what: str, given: Sequence[object], least: int, most: int) -> None:
+    if not least <= len(given) <= most:
+        allowed = f"{least}" if least == most else f"{least} to {most}"
+        raise ModelError(f"{op} has {len(given)} {what}, its definition allows {allowed}",
+                         hint=_INVALID)  # fmt: skip
+
+
+def _check_axes(op: str, attributes: Mapping[str, Attribute], first: TensorSpec | None) -> None:
+    if first is None or first.shape is None:
+        return
+    # The new axis of OneHot and the like counts in the result.
+    limit = len(first.shape) + 1
+    for name in _AXES:
+        value = attributes.get(name)
+        for axis in value if isinstance(value, tuple) else (value,):
+            if isinstance(axis, int) and not -limit <= axis <= limit:
+                raise ModelError(
+                    f"{op} has the {name} {axis}, its input {len(first.shape)} axes", hint=_INVALID
+                )
+    if isinstance(skipped := attributes.get("batch_dims", 0), int) and skipped < 0:
+        raise ModelError(f"{op} has the batch_dims {shown(str(skipped))}", hint=_INVALID)
