@@ -12,6 +12,8 @@ import onnx.defs
 
 from dlbricks_core.errors import ModelError, shown
 from dlbricks_core.ir import Attribute, Subgraph, TensorSpec, TensorValue
+from dlbricks_core.ir.opsets import NEWEST_OPSET
+from dlbricks_core.passes.schemas import definition
 
 _Kind = onnx.defs.OpSchema.AttrType
 _INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
@@ -61,18 +63,19 @@ def check_definition(
         ModelError: If the number of inputs or outputs, an attribute's type, or an axis is
             none that the definition allows.
     """
-    _check_count(schema.name, "inputs", inputs, schema.min_input, schema.max_input)
-    _check_count(schema.name, "outputs", outputs, schema.min_output, schema.max_output)
+    # Some producers use inputs before the opset that they name has them.
+    newest = definition(schema.name, schema.domain, NEWEST_OPSET) or schema
+    most = (max(schema.max_input, newest.max_input), max(schema.max_output, newest.max_output))
+    _check_count(schema.name, "inputs", inputs, schema.min_input, most[0])
+    _check_count(schema.name, "outputs", outputs, schema.min_output, most[1])
     for name, formal in schema.attributes.items():
         value = attributes.get(name)
         if value is None:
             if formal.required:
                 raise ModelError(f"{schema.name} lacks its attribute {name}", hint=_INVALID)
         elif formal.type in _FITS and not _FITS[formal.type](value):
-            raise ModelError(
-                f"the attribute {name} of {schema.name} is no {str(formal.type).rpartition('.')[2]}",
-                hint=_INVALID,
-            )
+            kind = str(formal.type).rpartition(".")[2]
+            raise ModelError(f"the attribute {name} of {schema.name} is no {kind}", hint=_INVALID)
     _check_axes(schema.name, attributes, inputs[0] if inputs else None)
 
 
