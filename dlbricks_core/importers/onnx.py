@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import onnx
@@ -9,9 +11,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
 from dlbricks_core.ir import Model, read_model
-
-_LFS_POINTER = b"version https://git-lfs"
+from dlbricks_core.ir.limits import MAX_FILE_BYTES
 
 
 class OnnxImporter(Importer):
@@ -33,24 +35,20 @@ def read_proto(path: Path) -> onnx.ModelProto:
     """The protobuf in a file, without its external data.
 
     Raises:
-        ModelError: If it is missing, unreadable, or no ONNX model.
+        ModelError: If it is missing, unreadable, too large, or no ONNX model.
     """
     if path.is_dir():
         raise ModelError(
             f"{path} is a folder, not an ONNX file", hint=f"Name a file in it: {path}/*.onnx"
         )
     try:
-        raw = path.read_bytes()
+        raw = _content(path)
     except FileNotFoundError as error:
         raise ModelError(f"{path} does not exist", hint="Check the path's spelling.") from error
     except OSError as error:
         raise ModelError(
             f"{path} cannot be read: {error.strerror}", hint="Check its permissions."
         ) from error
-    if raw.startswith(_LFS_POINTER):
-        raise ModelError(
-            f"{path} is a Git LFS pointer, not the model itself", hint="Fetch it: git lfs pull"
-        )
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(raw)
@@ -66,3 +64,29 @@ def read_proto(path: Path) -> onnx.ModelProto:
             hint="It holds something else, perhaps a tensor or another framework's model.",
         )
     return proto
+
+
+def _content(path: Path) -> bytes:
+    """All of a file that may be a model.
+
+    Raises:
+        ModelError: If it is something else, or too large.
+        OSError: If it cannot be read.
+    """
+    # Opening a pipe would wait for its other end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{path} is no regular file", hint="Name a file; copy it to one.")
+        kind = kind_of(file.read(HEAD_BYTES))
+        if kind is not None:
+            raise ModelError(f"{path} is not an ONNX model, but {kind.name}", hint=kind.hint)
+        if status.st_size > MAX_FILE_BYTES:
+            raise ModelError(
+                f"{path} has {status.st_size / 1e9:.1f} GB; protobuf reads files of up to 2 GB",
+                hint="Save it with the weights in a file of their own: "
+                "onnx.save(model, path, save_as_external_data=True)",
+            )
+        file.seek(0)
+        return file.read(MAX_FILE_BYTES)

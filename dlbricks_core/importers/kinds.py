@@ -1,0 +1,90 @@
+"""What a file is that is not what its name says, by its first bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAD_BYTES = 512
+"""Of a file, by which its kind can be told."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file that is often taken for a model.
+
+    Attributes:
+        name: With its article.
+        hint: What to do with one.
+    """
+
+    name: str
+    hint: str
+
+
+_UNPACK = "Unpack it and name the model file in it."
+_EXPORT = "Export the model to ONNX with the framework that wrote it, and name that file."
+_DOWNLOAD = "Fetch the file again; what came is another one. Look at its first lines."
+
+#: Where it stands, the bytes, and what they mean. None of them begins an ONNX model.
+_SIGNATURES = (
+    (0, b"version https://git-lfs", Kind("a Git LFS pointer",
+                                         "Fetch it: git lfs pull")),
+    (0, b"PK\x03\x04", Kind("a zip archive (PyTorch's .pt, .pth and .pt2 files are, too)",
+                            f"{_UNPACK} A PyTorch program has the suffix .pt2.")),
+    (0, b"PK\x05\x06", Kind("an empty zip archive", _DOWNLOAD)),
+    (0, b"\x1f\x8b", Kind("a gzip archive", _UNPACK)),
+    (0, b"BZh", Kind("a bzip2 archive", _UNPACK)),
+    (0, b"\xfd7zXZ\x00", Kind("an xz archive", _UNPACK)),
+    (0, b"\x28\xb5\x2f\xfd", Kind("a zstd archive", _UNPACK)),
+    (0, b"\x04\x22\x4d\x18", Kind("an lz4 archive", _UNPACK)),
+    (0, b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", _UNPACK)),
+    (0, b"Rar!\x1a\x07", Kind("a rar archive", _UNPACK)),
+    (257, b"ustar", Kind("a tar archive", _UNPACK)),
+    (0, b"\x89HDF\r\n\x1a\n", Kind("an HDF5 file (Keras writes them)", _EXPORT)),
+    (0, b"\x93NUMPY", Kind("a numpy array", _EXPORT)),
+    (4, b"TFL3", Kind("a TensorFlow Lite model", _EXPORT)),
+    (4, b"ORTM", Kind("a model in ONNX Runtime's own format",
+                      "Name the .onnx file that it was made of.")),
+    (0, b"GGUF", Kind("a GGUF model", _EXPORT)),
+    (0, b"SQLite format 3\x00", Kind("an SQLite database", _DOWNLOAD)),
+    (0, b"\x7fELF", Kind("a program", _DOWNLOAD)),
+    (0, b"MZ", Kind("a program", _DOWNLOAD)),
+    (0, b"%PDF", Kind("a PDF document", _DOWNLOAD)),
+    (0, b"\x89PNG", Kind("a picture", _DOWNLOAD)),
+    (0, b"\xff\xd8\xff", Kind("a picture", _DOWNLOAD)),
+    (0, b"GIF8", Kind("a picture", _DOWNLOAD)),
+    (0, b"RIFF", Kind("a picture or a sound", _DOWNLOAD)),
+    (0, b"\x12\x01\x00\x00\x00\x00\x00\x00",
+     Kind("a file of MXNet's parameters", "Name the -symbol.json file beside it.")),
+    *((0, bytes((0x80, version)), Kind("a pickle, which would run code when it is read", _EXPORT))
+      for version in range(2, 6)),
+)  # fmt: skip
+
+_SAFETENSORS = Kind("a file of weights (safetensors), without a model's layers", _EXPORT)
+_HTML = Kind("an HTML page", "The download gave an error or a login page; fetch the file again.")
+_JSON = Kind("a JSON file", "MXNet's models end in -symbol.json; other JSON is no model.")
+_TEXT = Kind("a text file", _DOWNLOAD)
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """The kind of a file that is certainly no serialized model; ``None`` for all others.
+
+    Args:
+        head: The first :data:`HEAD_BYTES` of the file, or all of a shorter one.
+    """
+    for offset, magic, kind in _SIGNATURES:
+        if head[offset : offset + len(magic)] == magic:
+            return kind
+    if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 2**31:
+        return _SAFETENSORS
+    return _kind_of_text(head)
+
+
+def _kind_of_text(head: bytes) -> Kind | None:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return _HTML
+    # Serialized messages begin with control characters.
+    if not head.strip() or not all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
+        return None
+    return _JSON if start.startswith((b"{", b"[")) else _TEXT
