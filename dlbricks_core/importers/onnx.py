@@ -89,4 +89,4 @@ def _content(path: Path) -> bytes:
                 "onnx.save(model, path, save_as_external_data=True)",
             )
         file.seek(0)
-        return file.read(MAX_FILE_BYTES)
+        return file.read(status.st_size)

@@ -66,7 +66,7 @@ def _read(proto: ModelProto, name: str, source: str) -> Model:
     opsets = {domain_of(opset.domain): opset.version for opset in proto.opset_import}
     for function in proto.functions:
         _check_opset({domain_of(o.domain): o.version for o in function.opset_import},
-                     f"the function {shown(function.name)} follows ")  # fmt: skip
+                     f"the function {shown(function.name)}: ")  # fmt: skip
     nodes = inlined(proto, opsets)
     _check_opset(opsets, "")
     if len(nodes) > MAX_LAYERS:
@@ -241,7 +241,8 @@ def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
         for read in layer.reads:
             if read not in defined:
                 raise ModelError(
-                    f"{layer.op} {shown(layer.name)} reads {shown(read)}, which nothing produces",
+                    f"{layer.op} {shown(layer.name or next(iter(layer.outputs), ''))} reads "
+                    f"{shown(read)}, which nothing produces",
                     hint=_INVALID,
                 )
     if in_order:
