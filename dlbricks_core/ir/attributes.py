@@ -93,7 +93,7 @@ def tensor_array(value: TensorValue) -> np.ndarray[Any, Any]:
 
 
 def _tensor(proto: TensorProto) -> TensorValue:
-    check_tensor(proto)
+    check_tensor(proto, complete=True)
     dtype = DTYPE_NAMES[proto.data_type]
     if dtype == "string":
         data = _joined(proto.string_data)

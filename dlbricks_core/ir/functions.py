@@ -56,11 +56,9 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
         opsets: Of the model, by domain; versions of domains that only functions name are added.
 
     Raises:
-        ModelError: If a function is there twice, calls itself, or all of them together have more
+        ModelError: If a function is there twice, calls itself, or everything together has more
             layers than any model.
     """
-    if not proto.functions:
-        return tuple(proto.graph.node)
     functions: dict[_Key, FunctionProto] = {}
     for function in proto.functions:
         key = (domain_of(function.domain), function.name, function.overload)
@@ -71,7 +69,22 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
         for entry in function.opset_import:
             opsets.setdefault(domain_of(entry.domain), entry.version)
     _Sizes(functions).check(proto.graph)
+    if not functions:
+        return tuple(proto.graph.node)
     return list(_Inliner(functions, opsets, _unused_stem(proto)).nodes(proto.graph.node))
+
+
+def check_layers(count: int) -> None:
+    """Checks a number of layers.
+
+    Raises:
+        ModelError: If no model has so many.
+    """
+    if count > MAX_LAYERS:
+        raise ModelError(
+            f"it has {count:.3g} layers, functions included; {MAX_LAYERS} are the most",
+            hint="No model has so many; the file is damaged, or made to do harm.",
+        )
 
 
 def _key(node: NodeProto) -> _Key:
@@ -87,13 +100,7 @@ class _Sizes:
 
     def check(self, graph: GraphProto) -> None:
         """Checks what the graph comes to."""
-        count = self._of(graph.node, ())
-        if count > MAX_LAYERS:
-            raise ModelError(
-                f"its functions come to {count if count < 10**15 else 'more than 10^15'} layers, "
-                f"more than {MAX_LAYERS}",
-                hint="The functions call each other many times; no model has so many layers.",
-            )
+        check_layers(self._of(graph.node, ()))
 
     def _of(self, nodes: Iterable[NodeProto], path: tuple[_Key, ...]) -> int:
         return sum(

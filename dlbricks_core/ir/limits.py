@@ -52,18 +52,20 @@ def check_shape(shape: Iterable[object]) -> None:
     Raises:
         ModelError: If no machine could hold such a tensor, or a size is negative.
     """
-    sizes = [size for size in shape if isinstance(size, int)]
+    every = list(shape)
+    sizes = [size for size in every if isinstance(size, int)]
+    problem = ""
     if any(size < 0 for size in sizes):
-        raise ModelError(
-            f"its shape {_written(sizes)} has a negative size",
-            hint="The file is damaged, or sizes given for dynamic dimensions do not fit.",
-        )
+        problem = "a negative size"
+    elif len(every) > MAX_AXES:
+        problem = f"{len(every)} axes, more than {MAX_AXES}"
     # Zero elements are no excuse: what is computed on the way to them has the other sizes.
-    if len(sizes) > MAX_AXES or math.prod(size for size in sizes if size) > MAX_ELEMENTS:
+    elif math.prod(size for size in sizes if size) > MAX_ELEMENTS:
+        problem = f"more than {MAX_ELEMENTS} elements"
+    if problem:
         raise ModelError(
-            f"its shape {_written(sizes)} has more than {MAX_ELEMENTS} elements "
-            f"or more than {MAX_AXES} axes",
-            hint="The file is damaged, or sizes given for dynamic dimensions are too large.",
+            f"the shape {_written(sizes)} has {problem}",
+            hint="The file is damaged, or sizes given for dynamic dimensions do not fit.",
         )
 
 

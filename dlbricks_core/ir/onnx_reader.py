@@ -25,8 +25,8 @@ from onnx import (
 
 from dlbricks_core.errors import ModelError, located, shown
 from dlbricks_core.ir.attributes import read_attributes
-from dlbricks_core.ir.functions import domain_of, inlined, opset_of, subgraphs
-from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, MAX_LAYERS, check_shape
+from dlbricks_core.ir.functions import check_layers, domain_of, inlined, opset_of, subgraphs
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.model import Layer, Model
 from dlbricks_core.ir.names import make_readable
 from dlbricks_core.ir.tensor_data import array_of, check_tensor, is_external, read_external_data
@@ -57,6 +57,7 @@ def read_model(
             out of range.
     """
     with located(f"{source or name}: "):
+        check_layers(len(proto.graph.node))
         make_readable(proto)
         read_external_data(proto, base_dir)
         return _read(proto, name, source)
@@ -69,9 +70,6 @@ def _read(proto: ModelProto, name: str, source: str) -> Model:
                      f"the function {shown(function.name)}: ")  # fmt: skip
     nodes = inlined(proto, opsets)
     _check_opset(opsets, "")
-    if len(nodes) > MAX_LAYERS:
-        raise ModelError(f"it has {len(nodes)} layers, more than {MAX_LAYERS}",
-                         hint="No model has so many; the file may be damaged.")  # fmt: skip
     graph = proto.graph
     tensors: dict[str, TensorSpec] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}

@@ -32,10 +32,12 @@ def is_external(tensor: TensorProto) -> bool:
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
-def check_tensor(tensor: TensorProto) -> None:
+def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
     """Checks the type and shape of a tensor, and that its data fit them.
 
-    Large tensors may lack their data: nobody reads weights.
+    Args:
+        tensor: As it lies in the file.
+        complete: Whether a large one must have its data, too; nobody reads those of weights.
 
     Raises:
         ModelError: If anything does not fit.
@@ -52,7 +54,7 @@ def check_tensor(tensor: TensorProto) -> None:
                              hint=_INVALID)  # fmt: skip
         return
     found, needed, unit = _amount(tensor, dtype, elements)
-    if found != needed and (found or elements <= MAX_CONSTANT_ELEMENTS):
+    if found != needed and (found or complete or elements <= MAX_CONSTANT_ELEMENTS):
         shape = "x".join(str(size) for size in tensor.dims)
         raise ModelError(
             f"its data have {found} {unit}, its type and shape {dtype}[{shape}] need {needed}",
@@ -79,9 +81,12 @@ def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
     Raises:
         ModelError: If they do not fit the tensor's type and shape.
     """
-    check_tensor(tensor)
+    check_tensor(tensor, complete=True)
     if is_external(tensor):
-        raise ModelError("its values lie in an external file that was not read")
+        raise ModelError(
+            "its values lie in an external file that was not read",
+            hint="Name the model's file, so that files beside it are found.",
+        )
     if tensor.data_type == TensorProto.STRING:
         texts = [text.decode("utf-8", "backslashreplace") for text in tensor.string_data]
         return np.array(texts, dtype=object).reshape(tuple(tensor.dims))

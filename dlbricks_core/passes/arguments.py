@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import numpy_dtype
+from dlbricks_core.ir.limits import MAX_ELEMENTS
 from dlbricks_core.passes.draft import Array, Draft
 
 
@@ -24,6 +25,20 @@ def scalars(draft: Draft) -> None:
     """Every known input gets rank 0."""
     for position in range(len(draft.inputs)):
         scalar(draft, position)
+
+
+def range_(draft: Draft) -> None:
+    """Known numbers get rank 0; they must come to an end."""
+    scalars(draft)
+    start, limit, delta = (draft.value(position) for position in range(3))
+    if start is None or limit is None or delta is None:
+        return
+    steps = (float(limit) - float(start)) / float(delta) if delta else math.inf
+    if not steps <= MAX_ELEMENTS:
+        raise ModelError(
+            f"Range from {start} to {limit} by {delta} has more than {MAX_ELEMENTS} elements",
+            hint="The file is damaged, or sizes given for dynamic dimensions do not fit.",
+        )
 
 
 def axis_scalar(draft: Draft, position: int) -> None:
@@ -128,7 +143,12 @@ def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
 
 def split(draft: Draft) -> None:
     """Sizes, never a number of outputs."""
-    draft.take("num_outputs")
+    parts = draft.take("num_outputs")
+    if parts not in (None, len(draft.outputs)):
+        raise ModelError(
+            f"Split has {len(draft.outputs)} outputs, its num_outputs says {parts}",
+            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+        )
     if draft.has(1):
         sizes = draft.integers(1)
         if sizes is not None:

@@ -151,7 +151,10 @@ _ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"),
 def _recurrent(draft: Draft) -> None:
     directions, _, hidden = draft.sizes(2)
     if directions not in (1, 2):
-        raise ModelError(f"{draft.op} has weights for {directions} directions")
+        raise ModelError(
+            f"{draft.op} has weights for {directions} directions, not for one or two",
+            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+        )
     attributes = draft.attributes
     attributes["hidden_size"] = hidden
     given = attributes.get("activations")
@@ -203,7 +206,7 @@ CANONICAL: Mapping[str, Callable[[Draft], None]] = {
     "QLinearConv": partial(windows.convolution, weight=3),
     "QuantizeLinear": _quantization,
     "RNN": _recurrent,
-    "Range": arguments.scalars,
+    "Range": arguments.range_,
     **{f"Reduce{kind}": arguments.reduction for kind in _REDUCTIONS},
     "Reshape": arguments.reshape,
     "Resize": arguments.resize,

@@ -99,7 +99,10 @@ def block_columns(draft: Draft) -> None:
     """Col2Im."""
     axes = draft.sizes(1)[0]
     if axes > MAX_AXES:
-        raise ModelError(f"Col2Im has sizes for {axes} axes, more than {MAX_AXES}")
+        raise ModelError(
+            f"Col2Im has sizes for {axes} axes, more than {MAX_AXES}",
+            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+        )
     _written(draft, "strides", [1] * axes)
     _written(draft, "dilations", [1] * axes)
     _written(draft, "pads", [0] * (2 * axes))

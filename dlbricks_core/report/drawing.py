@@ -278,14 +278,20 @@ def describe(layer: Layer) -> str:
 
 
 def _kernel(attributes: Any) -> str:
-    return "×".join(map(str, attributes.get("kernel_shape", ())))
+    return "×".join(map(str, _numbers(attributes, "kernel_shape")))
 
 
 def _strides(attributes: Any) -> str:
-    strides = attributes.get("strides", ())
+    strides = _numbers(attributes, "strides")
     if all(stride == 1 for stride in strides):
         return ""
     return f"/{'×'.join(map(str, strides if len(set(strides)) > 1 else strides[:1]))}"
+
+
+def _numbers(attributes: Any, name: str) -> tuple[Any, ...]:
+    """An attribute; nothing where it is something else, as it may be in an opaque layer."""
+    value = attributes.get(name)
+    return value if isinstance(value, tuple) else ()
 
 
 _FEATURES: tuple[Callable[[Any], str], ...] = (_kernel, _strides)

@@ -35,7 +35,8 @@ g (int64[batch,sequence] ids, float[batch,sequence] mask) => (float[batch,sequen
   b = Transpose<perm=[0,2,1,3]>(o)  c = Concat<axis=0>(sh, minus)  y = Reshape(b, c) }"""
 
 _CONTROL = """
-g (float[1,4] x, bool open, int64 trips) => (float[r] z, float[1,4] v, float[1,4] free, float[3,1,4] o)
+g (float[1,4] x, bool open, int64 trips) => (float[r] z, float[1,4] v, float[1,4] free,
+   float[3,1,4] o)
 <bool yes = {1}, bool no = {0}, int64 three = {3}, float[3,4] rows>
 { y = If(yes) < then_branch = a () => (float[4] i)
        { j = If(no) < then_branch = b () => (float[1,4] c) { c = Identity(x) },
@@ -45,7 +46,8 @@ g (float[1,4] x, bool open, int64 trips) => (float[r] z, float[1,4] v, float[1,4
   z = Relu(y)
   free = If(open) < then_branch = s () => (float[1,4] t) { t = Neg(x) },
                     else_branch = q () => (float[1,4] w) { w = Identity(x) } >
-  v, o = Loop(three, yes, x) < body = l (int64 n, bool c1, float[1,4] k) => (bool c2, float[1,4] kk, float[1,4] oo)
+  v, o = Loop(three, yes, x) <
+       body = l (int64 n, bool c1, float[1,4] k) => (bool c2, float[1,4] kk, float[1,4] oo)
        { c2 = Identity(c1)  kk = Add(k, x)  oo = Relu(kk) } > }"""
 
 _FOLDING = """
@@ -63,12 +65,15 @@ g (float[2,3,4,4] x) => (float[a,b,c,d] y, float[q] z, int64[e] nz, string[f] te
   v, vi = TopK<axis=3>(s2, top)  h0 = OneHot<axis=-1>(r, d7, onoff)  hot = ReduceMax<keepdims=0>(h0)
   p1, p2 = Split<axis=3, num_outputs=2>(s2)  cc = Concat<axis=3>(p1, p1)
   tr = Trilu<upper=1>(cc)  cu = CumSum(tr, start)  m = Mean(cu, cu)
-  w = Where(cond, m, m)  y = Clip(w, lo, hi)  cz = MatMul(cf, ct)  z = ReduceSum<keepdims=0>(cz) }"""
+  w = Where(cond, m, m)  y = Clip(w, lo, hi)  cz = MatMul(cf, ct)
+  z = ReduceSum<keepdims=0>(cz) }"""
 
 _INDICES = """
-g (float[2,3,8,8] x, int64[2,2] i, float[5,4] boxes) => (float[a] y, float[b] z, float[c] w, int64[d,3] n, float[e] f)
-<int64[2,1] nd = {0,1}, int64[5] bi = {0,0,1,1,0}, float[1,5,4] nb, float[1,2,5] ns, int64[1] most = {3},
- float[1] iou = {0.5}, int64[2] imsize = {5,5}, int64[2] block = {1,5}, int64 frame = {4}, int64 flen = {8}>
+g (float[2,3,8,8] x, int64[2,2] i, float[5,4] boxes) => (float[a] y, float[b] z, float[c] w,
+   int64[d,3] n, float[e] f)
+<int64[2,1] nd = {0,1}, int64[5] bi = {0,0,1,1,0}, float[1,5,4] nb, float[1,2,5] ns,
+ int64[1] most = {3}, float[1] iou = {0.5}, int64[2] imsize = {5,5}, int64[2] block = {1,5},
+ int64 frame = {4}, int64 flen = {8}>
 { gn = GatherND<batch_dims=1>(x, nd)  ge = GatherElements<axis=1>(i, i)
   sn = ScatterND(x, nd, gx)  se = ScatterElements<axis=0>(i, i, i)
   ra = RoiAlign<output_height=2, output_width=2, sampling_ratio=2>(x, boxes, bi)
@@ -91,13 +96,16 @@ g (float[2,3,4,4] x) => (float[a,b,c,d] y, float[e,f] z)
 
 _RECURRENT = """
 g (float[5,2,3] x, int32[2] n) => (float[5,1,2,4] a, float[5,1,2,4] b, float[5,2,2,4] c)
-<float[1,16,3] w4, float[1,16,4] r4, float[1,12,3] w3, float[1,12,4] r3, float[2,4,3] w1, float[2,4,4] r1>
-{ a, ah, ac = LSTM<hidden_size=4>(x, w4, r4, , n)  b = GRU<hidden_size=4, linear_before_reset=1>(x, w3, r3)
+<float[1,16,3] w4, float[1,16,4] r4, float[1,12,3] w3, float[1,12,4] r3, float[2,4,3] w1,
+ float[2,4,4] r1>
+{ a, ah, ac = LSTM<hidden_size=4>(x, w4, r4, , n)
+  b = GRU<hidden_size=4, linear_before_reset=1>(x, w3, r3)
   c = RNN<hidden_size=4, direction="bidirectional", activations=["Tanh","Relu"]>(x, w1, r1) }"""
 
 _QUANTIZED = """
 g (float[1,2,6,6] x) => (float[1,3,6,6] y, int32[1,2,6,6] i)
-<float s = {0.1}, uint8 z = {3}, int8 zi = {0}, uint8[3,2,3,3] w, float[3] sc, int8[3] zc, uint8[6,6] m>
+<float s = {0.1}, uint8 z = {3}, int8 zi = {0}, uint8[3,2,3,3] w, float[3] sc, int8[3] zc,
+ uint8[6,6] m>
 { q = QuantizeLinear(x, s, z)  c = QLinearConv<pads=[1,1,1,1]>(q, s, z, w, s, z, s, z)
   y = DequantizeLinear(c, s, z)  d = DynamicQuantizeLinear(x)
   i = MatMulInteger(q, m, z, z)  ci = ConvInteger<pads=[1,1,1,1]>(q, w, z)
@@ -113,10 +121,12 @@ g (float[4,6] x, optional(float[4,6]) o) => (float[a,b] y, seq(float[c,d]) s)
 _CLASSIFIER = """
 g (float[N,3] x, string[N] city) => (string[N] label, float[N,2] p, float[N,4] y)
 <float[5,4] table>
-{ label, p = ai.onnx.ml.LinearClassifier<coefficients=[0.1,0.2,0.3,0.4,0.5,0.6], intercepts=[0.1,0.2],
-    classlabels_strings=["ham","spam"], post_transform="SOFTMAX">(x)
-  i = ai.onnx.ml.LabelEncoder<keys_strings=["rome","oslo"], values_int64s=[1,2], default_int64=0>(city)
-  y = Gather(table, i)  n = ai.onnx.ml.Normalizer<norm="L2">(x)  q = com.example.Strange<level=3>(n) }"""
+{ label, p = ai.onnx.ml.LinearClassifier<coefficients=[0.1,0.2,0.3,0.4,0.5,0.6],
+    intercepts=[0.1,0.2], classlabels_strings=["ham","spam"], post_transform="SOFTMAX">(x)
+  i = ai.onnx.ml.LabelEncoder<keys_strings=["rome","oslo"], values_int64s=[1,2],
+    default_int64=0>(city)
+  y = Gather(table, i)  n = ai.onnx.ml.Normalizer<norm="L2">(x)
+  q = com.example.Strange<level=3>(n) }"""
 
 _FUNCTIONS = """
 <ir_version: 8, opset_import: ["" : 17, "local" : 1]>
