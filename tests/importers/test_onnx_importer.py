@@ -1,5 +1,11 @@
 """The ONNX importer: what it reads, and how it says no."""
 
+import gzip
+import json
+import pickle
+import tarfile
+import zipfile
+
 import numpy as np
 import onnx
 import pytest
@@ -66,6 +72,51 @@ def _text(path):
     return path, "not an ONNX model"
 
 
+def _html(path):
+    path.write_text("\n<!DOCTYPE html><html><body>404</body></html>")
+    return path, "but an HTML page"
+
+
+def _zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net.onnx", b"")
+    return path, "but a zip archive"
+
+
+def _gzip(path):
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    return path, "but a gzip archive"
+
+
+def _tar(path):
+    inner = path.with_name("inner.onnx")
+    path.rename(inner)
+    with tarfile.open(path, "w") as archive:
+        archive.add(inner, "inner.onnx")
+    return path, "but a tar archive"
+
+
+def _pickle(path):
+    path.write_bytes(pickle.dumps({"weight": 1}))
+    return path, "but a pickle"
+
+
+def _safetensors(path):
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    return path, "weights .safetensors."
+
+
+def _lite(path):
+    path.write_bytes(b"\x1c\0\0\0TFL3" + bytes(64))
+    return path, "TensorFlow Lite"
+
+
+def _json(path):
+    path.write_text('{"nodes": []}')
+    return path, "but a JSON file"
+
+
 def _tensor(path):
     path.write_bytes(onnx.numpy_helper.from_array(np.ones(5, np.float32), "t").SerializeToString())
     return path, "not an ONNX model"
@@ -76,7 +127,11 @@ def _pointer(path):
     return path, "Git LFS pointer"
 
 
-@pytest.mark.parametrize("spoil", [_missing, _folder, _truncated, _empty, _text, _tensor, _pointer])
+SPOILED = [_missing, _folder, _truncated, _empty, _text, _tensor, _pointer, _html, _zip, _gzip,
+           _tar, _pickle, _safetensors, _lite, _json]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
 def test_bad_files_give_one_line_and_a_hint(model_file, spoil):
     path, reason = spoil(model_file)
     with pytest.raises(ModelError, match=reason) as caught:

@@ -179,7 +179,7 @@ PLACES = [inside_a_branch, inside_a_function, inside_a_constant, inside_an_attri
 
 @pytest.mark.parametrize("place", [*PLACES, inside_a_sparse_tensor])
 def test_everything_that_a_model_holds_is_checked(load, place):
-    with pytest.raises(ModelError, match="'part'.*outside of the model's folder"):
+    with pytest.raises(ModelError, match=r"'part'.*outside of the model's folder"):
         load(place(tensor("part", location="/etc/hostname")))
 
 
@@ -194,7 +194,7 @@ def test_a_model_without_a_folder_reads_no_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     raw = read_model(model(tensor(location="data.bin")), name="m")
     assert "shape" not in raw.constants
-    with pytest.raises(ModelError, match="'part'.*not there"):
+    with pytest.raises(ModelError, match=r"'part'.*not there"):
         read_model(inside_an_attribute(tensor("part", location="data.bin")), name="m")
 
 
