@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class DLBricksError(Exception):
@@ -68,27 +66,41 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-@contextmanager
-def located(before: str, after: str = "") -> Iterator[None]:
+class Border:
     """The border of what untrusted input may do: whatever goes wrong inside is a ModelError.
 
-    Args:
-        before: Where it is, in front of the error's own words.
-        after: The same, behind them.
+    It says where; a ModelError from further inside gets the place in front of its own words. Any
+    other exception becomes one. Entered for every layer of a model, so it formats nothing until
+    something is wrong.
 
-    Raises:
-        ModelError: With the place; in the place of any other exception as well.
+    Args:
+        place: What is being read or worked on.
+        name: Its name in the file, if ``place`` does not say that.
+
+    Example:
+        >>> with Border("tensor", proto.name):
+        ...     check(proto)
     """
-    try:
-        yield
-    except ModelError as error:
-        raise type(error)(f"{before}{error.message}{after}", hint=error.hint) from error
-    except DLBricksError:
-        raise
-    except MemoryError as error:
-        raise ModelError(
-            f"{before}the memory is not enough{after}",
-            hint="Free memory, or raise the limit that this process runs under.",
-        ) from error
-    except Exception as error:
-        raise ModelError(f"{before}{reason(error)}{after}", hint=_INVALID) from error
+
+    __slots__ = ("_name", "_place")
+
+    def __init__(self, place: str, name: str | None = None) -> None:
+        self._place = place
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        where = self._place if self._name is None else f"{self._place} {shown(self._name)}"
+        if isinstance(error, ModelError):
+            raise type(error)(f"{where}: {error.message}", hint=error.hint) from error
+        if isinstance(error, MemoryError):
+            hint = "Free memory, or raise the limit that this process runs under."
+            raise ModelError(f"{where}: the memory is not enough", hint=hint) from error
+        if not isinstance(error, DLBricksError):
+            raise ModelError(f"{where}: {reason(error)}", hint=_INVALID) from error

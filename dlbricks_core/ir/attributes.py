@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dlbricks_core.errors import ModelError, located, shown
+from dlbricks_core.errors import Border, ModelError, shown
 from dlbricks_core.ir.model import Attribute, Subgraph, TensorValue
 from dlbricks_core.ir.tensor_data import array_of, check_tensor
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS, PACKED_BITS, dtype_name
@@ -44,9 +44,17 @@ def read_attributes(node: NodeProto) -> dict[str, Attribute]:
                 f"attribute {shown(attribute.name)} has no valid type",
                 hint="The file is damaged or not a valid ONNX model; try onnx.checker on it.",
             )
-        with located(f"attribute {shown(attribute.name)}: "):
+        with Border("attribute", attribute.name):
             values[attribute.name] = reader(attribute)
     return values
+
+
+def has_subgraphs(attributes: Mapping[str, Attribute]) -> bool:
+    """Whether one of the values is a graph, or several."""
+    return any(
+        isinstance(value[0] if value and isinstance(value, tuple) else value, Subgraph)
+        for value in attributes.values()
+    )
 
 
 def write_attributes(attributes: Mapping[str, Attribute]) -> list[AttributeProto]:

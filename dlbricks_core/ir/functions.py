@@ -59,6 +59,8 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
         ModelError: If a function is there twice, calls itself, or everything together has more
             layers than any model.
     """
+    if not proto.functions:
+        return tuple(proto.graph.node)
     functions: dict[_Key, FunctionProto] = {}
     for function in proto.functions:
         key = (domain_of(function.domain), function.name, function.overload)
@@ -69,8 +71,6 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
         for entry in function.opset_import:
             opsets.setdefault(domain_of(entry.domain), entry.version)
     _Sizes(functions).check(proto.graph)
-    if not functions:
-        return tuple(proto.graph.node)
     return list(_Inliner(functions, opsets, _unused_stem(proto)).nodes(proto.graph.node))
 
 

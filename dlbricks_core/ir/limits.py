@@ -6,8 +6,7 @@ a file of a few bytes may ask for more than any machine has.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from dlbricks_core.errors import ModelError
 
@@ -43,7 +42,7 @@ MAX_RUN_NUMBER = 2**12
 """In the attributes of such a layer: pads and kernels of that size take memory, too."""
 
 
-def check_shape(shape: Iterable[object]) -> None:
+def check_shape(shape: Collection[object]) -> None:
     """Checks the sizes of a tensor, as far as they are known.
 
     Args:
@@ -52,23 +51,22 @@ def check_shape(shape: Iterable[object]) -> None:
     Raises:
         ModelError: If no machine could hold such a tensor, or a size is negative.
     """
-    every = list(shape)
-    sizes = [size for size in every if isinstance(size, int)]
-    problem = ""
-    if any(size < 0 for size in sizes):
-        problem = "a negative size"
-    elif len(every) > MAX_AXES:
-        problem = f"{len(every)} axes, more than {MAX_AXES}"
     # Zero elements are no excuse: what is computed on the way to them has the other sizes.
-    elif math.prod(size for size in sizes if size) > MAX_ELEMENTS:
-        problem = f"more than {MAX_ELEMENTS} elements"
-    if problem:
-        raise ModelError(
-            f"the shape {_written(sizes)} has {problem}",
-            hint="The file is damaged, or sizes given for dynamic dimensions do not fit.",
-        )
+    elements = 1
+    for size in shape:
+        if isinstance(size, int) and size:
+            elements *= size
+            if size < 0:
+                raise _unfit(shape, "a negative size")
+    if elements > MAX_ELEMENTS:
+        raise _unfit(shape, f"more than {MAX_ELEMENTS} elements")
+    if len(shape) > MAX_AXES:
+        raise _unfit(shape, f"{len(shape)} axes, more than {MAX_AXES}")
 
 
-def _written(sizes: list[int]) -> str:
-    shown = "x".join(str(size) for size in sizes[:8])
-    return f"{shown}x..." if len(sizes) > 8 else shown
+def _unfit(shape: Collection[object], problem: str) -> ModelError:
+    sizes = "x".join(str(size) for size in list(shape)[:8]) + "x..." * (len(shape) > 8)
+    return ModelError(
+        f"the shape {sizes} has {problem}",
+        hint="The file is damaged, or sizes given for dynamic dimensions do not fit.",
+    )

@@ -69,9 +69,12 @@ def _mend_value(value: ValueInfoProto) -> None:
 
 def _mend_nodes(nodes: Iterable[NodeProto]) -> None:
     for node in nodes:
-        _mend(node, "name", "op_type", "domain", "overload")
-        _mend_all(node.input)
-        _mend_all(node.output)
+        # One look for all of them: nearly every name is text.
+        names = (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        if bytes in map(type, names):
+            _mend(node, "name", "op_type", "domain", "overload")
+            _mend_all(node.input)
+            _mend_all(node.output)
         for attribute in node.attribute:
             _mend(attribute, "name", "ref_attr_name")
             for graph in graphs_in(attribute):

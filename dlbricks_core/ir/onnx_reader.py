@@ -23,8 +23,8 @@ from onnx import (
     numpy_helper,
 )
 
-from dlbricks_core.errors import ModelError, located, shown
-from dlbricks_core.ir.attributes import read_attributes
+from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.ir.attributes import has_subgraphs, read_attributes
 from dlbricks_core.ir.functions import check_layers, domain_of, inlined, opset_of, subgraphs
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.model import Layer, Model
@@ -56,7 +56,7 @@ def read_model(
         ModelError: If the model is not valid, asks for what it may not have, or its opset is
             out of range.
     """
-    with located(f"{source or name}: "):
+    with Border(source or name):
         check_layers(len(proto.graph.node))
         make_readable(proto)
         read_external_data(proto, base_dir)
@@ -74,25 +74,25 @@ def _read(proto: ModelProto, name: str, source: str) -> Model:
     tensors: dict[str, TensorSpec] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
-        with located("", f" (tensor {shown(value.name)})"):
+        with Border("tensor", value.name):
             tensors[value.name] = _spec(value)
     weights = {tensor.name: tensor for tensor in graph.initializer}
     sparse_weights = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
     layers = []
     for node in nodes:
-        with located("", f" ({_shown_node(node)})"):
+        with Border(node.op_type, node.name or next(iter(node.output), "")):
             if node.op_type == "Constant" and not domain_of(node.domain):
                 _read_constant(node, weights, sparse_weights)
             else:
                 layers.append(_layer(node))
     for weight_name, tensor in weights.items():
-        with located(f"tensor {shown(weight_name)}: "):
+        with Border("tensor", weight_name):
             check_tensor(tensor)
             tensors[weight_name] = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
             if tensors[weight_name].elements <= MAX_CONSTANT_ELEMENTS and not is_external(tensor):
                 constants[weight_name] = array_of(tensor)
     for weight_name, sparse in sparse_weights.items():
-        with located(f"tensor {shown(weight_name)}: "):
+        with Border("tensor", weight_name):
             tensors[weight_name] = _sparse_spec(sparse)
     weight_names = frozenset((*weights, *sparse_weights))
     inputs = tuple(value.name for value in graph.input if value.name not in weight_names)
@@ -139,19 +139,16 @@ def _check_names(inputs: Sequence[str], weights: frozenset[str], outputs: Sequen
         raise ModelError(f"the input {shown(twice)} is there twice", hint=_INVALID)
 
 
-def _shown_node(node: NodeProto) -> str:
-    return f"{node.op_type} {shown(node.name or next(iter(node.output), ''))}"
-
-
 def _layer(node: NodeProto) -> Layer:
+    attributes = read_attributes(node)
     return Layer(
         op=node.op_type,
         inputs=tuple(node.input),
         outputs=tuple(node.output),
-        attributes=read_attributes(node),
+        attributes=attributes,
         domain=domain_of(node.domain),
         name=node.name,
-        captures=tuple(dict.fromkeys(_captures(node))),
+        captures=tuple(dict.fromkeys(_captures(node))) if has_subgraphs(attributes) else (),
         opset=opset_of(node),
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_field
 
-from dlbricks_core.errors import ModelError, located, shown
+from dlbricks_core.errors import Border, ModelError, shown
 from dlbricks_core.ir.external import ExternalFiles
 from dlbricks_core.ir.functions import domain_of, graphs_in
 from dlbricks_core.ir.limits import MAX_ATTRIBUTE_BYTES, MAX_CONSTANT_ELEMENTS, check_shape
@@ -76,12 +76,11 @@ def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, s
 
 
 def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
-    """The values of a tensor that holds them.
+    """The values of a tensor that was checked and holds them.
 
     Raises:
-        ModelError: If they do not fit the tensor's type and shape.
+        ModelError: If they lie elsewhere.
     """
-    check_tensor(tensor, complete=True)
     if is_external(tensor):
         raise ModelError(
             "its values lie in an external file that was not read",
@@ -166,7 +165,7 @@ def _read_weight(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
     """A weight: its values are of use where they are few, and its file may be missing."""
     if not is_external(tensor):
         return
-    with located(f"tensor {shown(tensor.name)}{where}: "):
+    with Border(f"tensor {shown(tensor.name)}{where}"):
         check_tensor(tensor)
         files.check(tensor)
         if math.prod(tensor.dims) <= MAX_CONSTANT_ELEMENTS:
@@ -177,7 +176,7 @@ def _read_weight(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
 
 def _read_part(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
     """A part of a layer: the layer is nothing without it."""
-    with located(f"tensor {shown(tensor.name)}{where}: "):
+    with Border(f"tensor {shown(tensor.name)}{where}"):
         check_tensor(tensor)
         files.check(tensor)
         size = data_bytes(DTYPE_NAMES[tensor.data_type], math.prod(tensor.dims))

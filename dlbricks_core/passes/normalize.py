@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dlbricks_core.errors import located, shown
-from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, Subgraph, TensorSpec
-from dlbricks_core.ir.attributes import tensor_value
+from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, TensorSpec
+from dlbricks_core.ir.attributes import has_subgraphs, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.passes.batchnorm import fold_batch_normalization
@@ -60,7 +60,7 @@ def normalize(
         ...                   batch=1, dims={"sequence": 128})
     """
     model = bind(model, batch=batch, dims=dims, values=values)
-    with located(f"{model.source or model.name}: "):
+    with Border(model.source or model.name):
         _check_inputs(model)
         normal = _swept(model)
         return fold_batch_normalization(normal) if fold_batchnorm else normal
@@ -68,7 +68,7 @@ def normalize(
 
 def _check_inputs(model: Model) -> None:
     for name in model.inputs:
-        with located("", f" (input {shown(name)})"):
+        with Border("input", name):
             check_shape(model.tensors[name].shape or ())
 
 
@@ -107,6 +107,8 @@ class _Sweep:
 
     def finish(self) -> Model:
         """The swept model."""
+        for name in self.model.outputs:
+            self._spec(name)
         normal = replace(
             self.model,
             layers=tuple(self.layers),
@@ -124,7 +126,7 @@ class _Sweep:
             ModelError: If it does not fit its inputs or its definition; names it.
         """
         name = layer.name or next(filter(None, layer.outputs), "")
-        with located("", f" (layer {shown(name)})"):
+        with Border("layer", name):
             self._take(layer)
 
     def _take(self, layer: Layer) -> None:
@@ -135,15 +137,28 @@ class _Sweep:
         elif layer.op == "Identity" and not layer.domain:
             self.tensors[layer.outputs[0]] = self.tensors[inputs[0]]
             self._place(replace(layer, inputs=inputs))
-        elif any(isinstance(value, Subgraph) for value in layer.attributes.values()):
+        elif has_subgraphs(layer.attributes):
             self._take_subgraph(replace(layer, inputs=inputs))
         else:
             self._take_plain(layer, inputs)
 
+    def _spec(self, name: str) -> TensorSpec:
+        """Specification of a tensor that was passed.
+
+        Raises:
+            ModelError: If it was dropped: layers have results that only training asks for.
+        """
+        if name not in self.tensors:
+            raise ModelError(
+                f"no layer gives {shown(name)} when the model is not trained",
+                hint="Export the model for inference.",
+            )
+        return self.tensors[name]
+
     def _take_plain(self, layer: Layer, inputs: tuple[str, ...]) -> None:
         specs = []
         for name in inputs:
-            spec = self.tensors[name] if name else None
+            spec = self._spec(name) if name else None
             if spec is not None and not spec.is_static:
                 self._add_opaque(
                     replace(layer, inputs=inputs), f"input without a known shape ({name})"

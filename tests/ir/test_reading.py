@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.errors import ModelError, located
+from dlbricks_core.errors import Border, ModelError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import read_model
 from dlbricks_core.ir.functions import inlined
@@ -294,12 +294,12 @@ def test_more_layers_than_any_model_has_are_refused():
 
 
 def test_what_goes_wrong_inside_a_border_is_one_error():
-    with pytest.raises(ModelError, match="net: ValueError: a b") as caught, located("net: "):
+    with pytest.raises(ModelError, match="net: ValueError: a b") as caught, Border("net"):
         raise ValueError("a\nb")
     assert isinstance(caught.value.__cause__, ValueError)
-    with pytest.raises(ModelError, match="net: the memory is not enough"), located("net: "):
+    with pytest.raises(ModelError, match="net: the memory is not enough"), Border("net"):
         raise MemoryError
-    with pytest.raises(KeyboardInterrupt), located("net: "):
+    with pytest.raises(KeyboardInterrupt), Border("net"):
         raise KeyboardInterrupt
 
 
