@@ -51,12 +51,12 @@ class ModelNotes:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """The shape that a user writes as ``1x3x224x224``.
+    """The shape that a user writes as ``1x3x224x224``; a size may be 0.
 
     Raises:
         ValueError: If the text is anything else.
     """
-    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+    if not re.fullmatch(r"(0|[1-9][0-9]*)(x(0|[1-9][0-9]*))*", text):
         raise ValueError(f"{text!r} is not a shape like 1x3x224x224")
     return tuple(int(size) for size in text.split("x"))
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dlbricks_core.importers.base import ImportOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import Model
-from dlbricks_core.passes import normalize
+from dlbricks_core.passes import dimension_names, normalize
 from dlbricks_core.plugins import load_object
 
 
@@ -21,7 +20,7 @@ class Imported:
     Attributes:
         model: In canonical form.
         names: What options about the model may name: its inputs, its symbols for sizes, and
-            places in its inputs (``data.2``).
+            places in its inputs (``data.2``); each also with the model in front.
     """
 
     model: Model
@@ -39,21 +38,22 @@ class ImportHost:
         self._read = ReadFiles()
 
     def load(
-        self, target: str, source: str | Path, options: LoadOptions
+        self, target: str, spec: str, source: str | Path, options: LoadOptions
     ) -> tuple[Imported, list[FileState]]:
         """A model, and the files that it depends on.
 
         Args:
             target: ``"module:Class"`` of the importer or collection.
+            spec: The argument that names the model.
             source: The file, or the name in the collection.
             options: How to read it.
 
         Raises:
             ModelError: If it cannot be read or lowered.
         """
-        name = source.stem if isinstance(source, Path) else source
-        raw = self.raw(target, source, _import_options(name, options))
-        return canonical(raw, options), self._read.states()
+        name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
+        raw = self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))
+        return canonical(raw, options, spec), self._read.states()
 
     def raw(self, target: str, source: str | Path, options: ImportOptions) -> Model:
         """A model as its importer or collection gives it; arguments as for :meth:`load`."""
@@ -61,44 +61,39 @@ class ImportHost:
         return model
 
 
-def _import_options(name: str, options: LoadOptions) -> ImportOptions:
-    own = options.of(name.rpartition(":")[2])
+def _import_options(own: LoadOptions) -> ImportOptions:
     return ImportOptions(
         batch=own.batch, shapes={k: v for k, v in own.shapes.items() if ":" not in k}
     )
 
 
-def canonical(raw: Model, options: LoadOptions) -> Imported:
+def canonical(raw: Model, options: LoadOptions, spec: str = "") -> Imported:
     """A model in canonical form, with the options that concern it.
+
+    Args:
+        raw: As its importer gave it.
+        options: What was said about this model and about others.
+        spec: The argument that names the model; by default where it came from.
 
     Raises:
         ModelError: If it cannot be lowered.
     """
-    own = options.of(raw.name)
-    names = _names(raw)
+    called = (raw.name, *_aliases(spec or raw.source))
+    own = options.of(*called)
+    names = dimension_names(raw)
     model = normalize(
         raw,
         batch=own.batch,
-        dims=_dims_of(raw, own, names),
+        dims={k: v for k, v in own.dims.items() if k in names},
+        shapes={k: v for k, v in own.shapes.items() if k in raw.inputs},
         values={k: v for k, v in own.values.items() if k in raw.inputs},
         fold_batchnorm=own.fold_batchnorm,
     )
-    return Imported(model, frozenset(name for name in names if isinstance(name, str)))
+    of_model = (f"{each}:{name}" for each in called for name in names)
+    return Imported(model, frozenset(names.union(of_model)))
 
 
-def _dims_of(model: Model, options: LoadOptions, names: set[Any]) -> dict[str, int]:
-    """The sizes that concern this model: several models may have different ones."""
-    whole = {
-        f"{name}.{axis}": size
-        for name in model.inputs
-        for axis, size in enumerate(options.shapes.get(name, ()))
-    }
-    return whole | {name: size for name, size in options.dims.items() if name in names}
-
-
-def _names(model: Model) -> set[Any]:
-    names: set[Any] = {dim for spec in model.tensors.values() for dim in spec.shape or ()}
-    for name in model.inputs:
-        names.add(name)
-        names.update(f"{name}.{axis}" for axis in range(len(model.tensors[name].shape or ())))
-    return names
+def _aliases(spec: str) -> tuple[str, ...]:
+    """What else a model goes by that was loaded by this argument: files of one name have paths."""
+    path = Path(spec)
+    return path.name, str(path), spec

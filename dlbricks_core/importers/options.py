@@ -11,7 +11,8 @@ from typing import Any
 class LoadOptions:
     """How models are read and brought into canonical form.
 
-    What goes by a name is for every model that knows the name; ``MODEL:NAME`` is for one alone.
+    What goes by a name is for every model that knows the name; ``MODEL:NAME`` is for one alone,
+    with the model's name, its file's, or the argument that it was loaded by.
 
     Attributes:
         batch: Size of dynamic batch axes.
@@ -27,12 +28,22 @@ class LoadOptions:
     fold_batchnorm: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
 
-    def of(self, model: str) -> LoadOptions:
-        """The same for one model: what is for it alone goes before what is for all."""
-        prefix = f"{model}:"
+    def of(self, model: str, *aliases: str) -> LoadOptions:
+        """The same for one model: what is for it alone goes before what is for all.
+
+        Args:
+            model: Its name.
+            aliases: What else it goes by.
+        """
+        prefixes = [f"{each}:" for each in (model, *aliases)]
 
         def named(given: Mapping[str, Any]) -> dict[str, Any]:
-            own = {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+            own = {
+                key.removeprefix(prefix): value
+                for prefix in prefixes
+                for key, value in given.items()
+                if key.startswith(prefix)
+            }
             return {**given, **own}
 
         return replace(

@@ -134,5 +134,9 @@ class TensorSpec:
         return self.elements * numpy_dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
-        dims = "?" if self.shape is None else "x".join(str(d or "?") for d in self.shape)
+        dims = (
+            "?"
+            if self.shape is None
+            else "x".join("?" if d is None else str(d) for d in self.shape)
+        )
         return f"{self.dtype}[{dims}]{self.layout}"

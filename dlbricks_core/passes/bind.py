@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.ir import Dim, Model, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.passes import expressions
 
 
 def bind(
-    model: Model, *, batch: int | None, dims: Mapping[str, int], values: Mapping[str, float]
+    model: Model,
+    *,
+    batch: int | None,
+    dims: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, float],
 ) -> Model:
     """The model with a size for every dynamic dimension of its inputs.
 
@@ -21,34 +28,167 @@ def bind(
         model: Raw.
         batch: Size of the first dimension of every input where that is dynamic, and of
             every other dimension that has the same symbol.
-        dims: Size by symbol, or by ``input.axis`` (``data.2``); goes before ``batch``.
+        dims: Size by symbol, or by ``input.axis`` (``data.2``); goes before ``batch``. A symbol
+            that is an expression (``past + 1``) follows from the symbols in it.
+        shapes: Whole shapes, by input; also of inputs of which not even the rank is known.
         values: Number that all elements of an input have, by its name: that input is part of
             the model then.
 
     Raises:
         UnboundDimensionsError: If an input's dimension is left without a size; lists them all.
-        ModelError: If a size is negative, a name in ``dims`` matches no dimension or one in
-            ``values`` no input, or an input cannot hold its value.
+        ModelError: If a size is negative or contradicts another, a name in ``dims`` matches no
+            dimension or one in ``values`` no input, or an input cannot hold its value.
     """
     for name, size in {"batch": 1 if batch is None else batch, **dims}.items():
         if size < 0:  # zero has its use: the length of an empty cache
             raise ModelError(f"{model.name}: dimension {name!r} cannot have size {size}")
-    places, symbols = _resolve(model, dims)
+    sizes = _Sizes(model)
+    sizes.take(dims, shapes)
+    sizes.work_out()
     if batch is not None:
-        for name in model.inputs:
-            first = (model.tensors[name].shape or (0,))[0]
-            if isinstance(first, str):
-                symbols.setdefault(first, batch)
-            elif first is None:
-                places.setdefault((name, 0), batch)
+        sizes.take_batch(batch)
     tensors = dict(model.tensors)
-    if symbols:
-        tensors = {name: _substitute(spec, symbols) for name, spec in tensors.items()}
-    for (name, axis), size in places.items():
+    if sizes.symbols:
+        tensors = {name: _substitute(spec, sizes.symbols) for name, spec in tensors.items()}
+    for name, whole in sizes.shapes.items():
+        tensors[name] = replace(tensors[name], shape=whole)
+    for (name, axis), size in sizes.places.items():
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
-    _check(model, {name: tensors[name] for name in model.inputs})
+    _check(model, {name: tensors[name] for name in model.inputs}, sizes.symbols)
     return _with_values(replace(model, tensors=tensors), values)
+
+
+def dimension_names(model: Model) -> set[str]:
+    """What sizes may be given to: inputs, places in them, symbols, and what these are made of."""
+    return _names_of_sizes(model).union(_places(model), model.inputs)
+
+
+def _symbols(model: Model, tensors: Iterable[str]) -> set[str]:
+    dims = (dim for name in tensors for dim in model.tensors[name].shape or ())
+    return {dim for dim in dims if isinstance(dim, str)}
+
+
+def _names_of_sizes(model: Model) -> set[str]:
+    """Symbols, and what those are made of that are expressions."""
+    symbols = _symbols(model, model.tensors)
+    return symbols.union(*map(expressions.parts, symbols))
+
+
+def _places(model: Model) -> dict[str, tuple[str, int]]:
+    """Input and axis by what they are called together."""
+    return {
+        f"{name}.{axis}": (name, axis)
+        for name in model.inputs
+        for axis in range(len(model.tensors[name].shape or ()))
+    }
+
+
+@dataclass
+class _Sizes:
+    """What is said about the sizes of a model's inputs.
+
+    Attributes:
+        model: The model.
+        symbols: Sizes by symbol.
+        places: Sizes of dimensions without a symbol, by input and axis.
+        shapes: Whole shapes of inputs without a rank.
+        said: By symbol, what gave it its size.
+    """
+
+    model: Model
+    symbols: dict[str, int] = field(default_factory=dict)
+    places: dict[tuple[str, int], int] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def take(self, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """What the user says."""
+        named, by_place = _names_of_sizes(self.model), _places(self.model)
+        for name, shape in shapes.items():
+            self._take_shape(name, shape)
+        for key, size in dims.items():
+            if key in named:
+                self._give(key, size, f"{key}={size}")
+            elif key in by_place:
+                self._take_place(*by_place[key], size)
+            elif key in self.model.inputs:
+                self._take_shape(key, (size,))
+            else:
+                raise ModelError(
+                    f"{self.model.name}: no dimension is called {key!r}", hint=_choices(self.model)
+                )
+
+    def _take_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        spec = self.model.tensors[name]
+        if spec.dtype == "undefined":
+            raise ModelError(
+                f"{self.model.name}: input {name!r} is no tensor, or its element type is missing: "
+                "a shape alone does not tell what it holds",
+                hint="Write the input's element type into the file, or export the model again.",
+            )
+        if spec.shape is None:
+            self.shapes[name] = shape
+            return
+        if len(spec.shape) != len(shape):
+            given = "x".join(map(str, shape))
+            raise ModelError(
+                f"{self.model.name}: input {name!r} ({spec}) has another number of dimensions "
+                f"than {given}",
+                hint="Give one size for each of its dimensions.",
+            )
+        for axis, size in enumerate(shape):
+            self._take_place(name, axis, size)
+
+    def _take_place(self, name: str, axis: int, size: int) -> None:
+        dim = (self.model.tensors[name].shape or ())[axis]
+        if isinstance(dim, str):
+            self._give(dim, size, f"{name}.{axis}={size}")
+        elif dim is None:
+            self.places[name, axis] = size
+        elif dim != size:
+            raise ModelError(
+                f"{self.model.name}: dimension '{name}.{axis}' has the fixed size {dim}, "
+                f"not {size}",
+                hint=_choices(self.model),
+            )
+
+    def _give(self, symbol: str, size: int, said: str) -> None:
+        if self.symbols.setdefault(symbol, size) != size:
+            raise ModelError(
+                f"{self.model.name}: dimension {symbol!r} cannot have two sizes: "
+                f"{self.said[symbol]} and {said}",
+                hint="Give it once.",
+            )
+        self.said.setdefault(symbol, said)
+
+    def work_out(self) -> None:
+        """Sizes of symbols that are expressions over others."""
+        for symbol in sorted(_symbols(self.model, self.model.inputs)):
+            size = expressions.size(symbol, self.symbols)
+            if size is None:
+                continue
+            given = ", ".join(self.said[part] for part in sorted(expressions.parts(symbol)))
+            if size < 0:
+                raise ModelError(
+                    f"{self.model.name}: dimension {symbol!r} cannot have size {size}",
+                    hint=f"That follows from {given}.",
+                )
+            self._give(symbol, size, f"{size} (by {given})")
+
+    def take_batch(self, batch: int) -> None:
+        """The size of first dimensions that have none yet."""
+        firsts = {name: (self.model.tensors[name].shape or (0,))[0] for name in self.model.inputs}
+        for first in firsts.values():
+            if isinstance(first, str) and not expressions.parts(first):
+                self.symbols.setdefault(first, batch)
+                self.said.setdefault(first, f"{first}={batch}")
+        self.work_out()
+        for name, first in firsts.items():
+            if isinstance(first, str):
+                self.symbols.setdefault(first, batch)
+            elif first is None:
+                self.places.setdefault((name, 0), batch)
 
 
 def _with_values(model: Model, values: Mapping[str, float]) -> Model:
@@ -71,39 +211,6 @@ def _with_values(model: Model, values: Mapping[str, float]) -> Model:
         weights=model.weights.union(values),
         constants=constants,
     )
-
-
-def _resolve(
-    model: Model, dims: Mapping[str, int]
-) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
-    """What ``dims`` says, as sizes of places (input, axis) and of symbols."""
-    places: dict[tuple[str, int], int] = {}
-    symbols: dict[str, int] = {}
-    if not dims:
-        return places, symbols
-    named = {dim for spec in model.tensors.values() for dim in spec.shape or ()}
-    by_place = {
-        f"{name}.{axis}": (name, axis, dim)
-        for name in model.inputs
-        for axis, dim in enumerate(model.tensors[name].shape or ())
-    }
-    for key, size in dims.items():
-        if key in named:
-            symbols[key] = size
-            continue
-        if key not in by_place:
-            raise ModelError(f"{model.name}: no dimension is called {key!r}", hint=_choices(model))
-        name, axis, dim = by_place[key]
-        if isinstance(dim, str):
-            symbols[dim] = size
-        elif dim is None:
-            places[name, axis] = size
-        elif dim != size:
-            raise ModelError(
-                f"{model.name}: dimension {key!r} has the fixed size {dim}, not {size}",
-                hint=_choices(model),
-            )
-    return places, symbols
 
 
 def _choices(model: Model) -> str:
@@ -132,14 +239,17 @@ def _substitute(spec: TensorSpec, symbols: Mapping[str, int]) -> TensorSpec:
     return TensorSpec(spec.dtype, shape)
 
 
-def _check(model: Model, inputs: Mapping[str, TensorSpec]) -> None:
-    for name, spec in inputs.items():
-        # An input without a type is a sequence or an optional: its readers become opaque.
-        if spec.shape is None and spec.dtype != "undefined":
-            raise UnboundDimensionsError(
-                f"{model.name}: input {name!r} has no shape, not even a number of dimensions",
-                hint="Write the input's shape into the file, or export the model again with it.",
-            )
+def _check(model: Model, inputs: Mapping[str, TensorSpec], known: Mapping[str, int]) -> None:
+    # An input without a type is a sequence or an optional: its readers become opaque.
+    without_rank = [name for name, spec in inputs.items()
+                    if spec.shape is None and spec.dtype != "undefined"]  # fmt: skip
+    if without_rank:
+        names = " and ".join(repr(name) for name in without_rank)
+        raise UnboundDimensionsError(
+            f"{model.name}: input {names} has no shape, not even a number of dimensions",
+            hint="Give all of its sizes, for example "
+            f"{' '.join(_option(f'{name}=1x3x224x224') for name in without_rank)}.",
+        )
     unbound = _dynamic(inputs, inputs)
     if not unbound:
         return
@@ -149,9 +259,16 @@ def _check(model: Model, inputs: Mapping[str, TensorSpec]) -> None:
     ]
     batches = {label for (_, axis), label in unbound if axis == 0}
     hints = ["--batch N"] if batches else []
-    hints += [f"--dim {name}=N" for name in dict.fromkeys(label for _, label in unbound)
-              if name not in batches]  # fmt: skip
+    # An expression follows from its parts.
+    wanted = (part for _, label in unbound if label not in batches
+              for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip
+    hints += [_option(f"{part}=N") for part in dict.fromkeys(wanted) if part not in batches]
     raise UnboundDimensionsError(
         f"{model.name}: dimensions without a size: {', '.join(places)}",
         hint=f"Give {' '.join(hints)} with sizes for N.",
     )
+
+
+def _option(text: str) -> str:
+    """How to give a size in a shell."""
+    return f"--dim {shlex.quote(text)}"

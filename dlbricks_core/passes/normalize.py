@@ -22,6 +22,7 @@ from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import UNKNOWN
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
+_NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 _NO_VALUES: Mapping[str, float] = MappingProxyType({})
 
 _NOTHING: frozenset[int] = frozenset()
@@ -35,6 +36,7 @@ def normalize(
     *,
     batch: int | None = None,
     dims: Mapping[str, int] = _NO_DIMS,
+    shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
     values: Mapping[str, float] = _NO_VALUES,
     fold_batchnorm: bool = False,
 ) -> Model:
@@ -46,6 +48,7 @@ def normalize(
         model: As :func:`dlbricks_core.ir.read_model` gives it.
         batch: Size of the first dimension of every input where that is dynamic.
         dims: Size by name of the dynamic dimension, or by ``input.axis`` (``data.2``).
+        shapes: Whole shapes by input; the only way for inputs of which not even the rank is known.
         values: Number that all elements of an input always have, by its name.
         fold_batchnorm: Whether to fold each BatchNormalization into the convolution or
             Gemm before it, as optimizing runtimes do.
@@ -59,7 +62,7 @@ def normalize(
         >>> model = normalize(read_model(onnx.load("bert.onnx"), name="bert"),
         ...                   batch=1, dims={"sequence": 128})
     """
-    model = bind(model, batch=batch, dims=dims, values=values)
+    model = bind(model, batch=batch, dims=dims, shapes=shapes, values=values)
     with Border(model.source or model.name):
         _check_inputs(model)
         normal = _swept(model)

@@ -99,8 +99,7 @@ class ModelLoader:
             PluginError: If no plugin knows it, or the one that does is broken.
         """
         found = self._read(source) if isinstance(source, str) else canonical(source, self._options)
-        names, own = found.names, found.model.name
-        self._unused -= names | {f"{own}:{name}" for name in names}
+        self._unused -= found.names
         return found.model
 
     def check_options(self) -> None:
@@ -140,7 +139,7 @@ class ModelLoader:
             worker = self._workers[alone] = WorkerProcess("dlbricks_core.importers.host:ImportHost")
         try:
             return worker.call(
-                "load", plugin.target, source, self._options, timeout=self._settings.timeout_s
+                "load", plugin.target, spec, source, self._options, timeout=self._settings.timeout_s
             )
         except WorkerError as error:
             del self._workers[alone]

@@ -31,9 +31,11 @@ def test_unknown_name_suggests_near_ones():
 def test_shape_text_is_parsed():
     assert parse_shape("1x3x224x224") == (1, 3, 224, 224)
     assert parse_shape("7") == (7,)
+    assert parse_shape("1x2x0x8") == (1, 2, 0, 8)
+    assert parse_shape("0") == (0,)
 
 
-@pytest.mark.parametrize("text", ["", "1x", "0x3", "1,3", "-1x3", "x"])
+@pytest.mark.parametrize("text", ["", "1x", "00x3", "0x01", "1,3", "-1x3", "x"])
 def test_other_shape_text_is_refused(text):
     with pytest.raises(ValueError, match="not a shape"):
         parse_shape(text)

@@ -100,8 +100,91 @@ def test_batch_that_does_not_fit_names_the_layer() -> None:
     assert "'y'" in caught.value.message
 
 
-def test_an_input_without_rank_cannot_be_bound() -> None:
-    proto = onnx.parser.parse_model(TEXT)
-    proto.graph.input[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(UnboundDimensionsError, match="'data' has no shape"):
-        normalize(read_model(proto, name="net"), batch=1, dims={"W": 5})
+def without_rank(element: int = onnx.TensorProto.FLOAT) -> Model:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N] x, float[N, 4] other) => (float[N] y, float[N, 4] z)
+    { y = Relu(x)  z = Tanh(other) }""")
+    for value in (proto.graph.input[0], proto.graph.output[0]):
+        value.type.tensor_type.ClearField("shape")
+        value.type.tensor_type.elem_type = element
+    return read_model(proto, name="net")
+
+
+def test_an_input_without_rank_asks_for_its_whole_shape() -> None:
+    with pytest.raises(UnboundDimensionsError, match="'x' has no shape") as caught:
+        normalize(without_rank(), batch=1)
+    assert "--dim x=1x3x224x224" in caught.value.hint
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 16, 16), (2, 0), (7,)])
+def test_a_whole_shape_binds_an_input_without_rank(shape: tuple[int, ...]) -> None:
+    normal = normalize(without_rank(), batch=1, shapes={"x": shape})
+    assert normal.tensors["y"] == TensorSpec("float32", shape)
+
+
+def test_a_size_for_an_input_is_its_only_axis() -> None:
+    assert normalize(without_rank(), batch=1, dims={"x": 7}).tensors["y"].sizes == (7,)
+    with pytest.raises(ModelError, match=r"'other' .* another number of dimensions than 7"):
+        normalize(without_rank(), batch=1, dims={"x": 7, "other": 7})
+
+
+def test_a_shape_is_not_enough_without_an_element_type() -> None:
+    with pytest.raises(ModelError, match=r"'x' .* element type is missing"):
+        normalize(without_rank(onnx.TensorProto.UNDEFINED), batch=1, shapes={"x": (1, 3)})
+
+
+def test_a_shape_of_another_rank_is_refused() -> None:
+    with pytest.raises(ModelError, match="another number of dimensions than 2x3"):
+        normalize(model(), shapes={"data": (2, 3)})
+
+
+def cached(mask: str = "past + seq") -> Model:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,past,4] cache, float[N,seq,4] new, float[N,M] mask)
+        => (float[N,all,4] y, float[N,M] z)
+    { y = Concat<axis=1>(cache, new)  z = Relu(mask) }""")
+    proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = mask
+    return read_model(proto, name="net")
+
+
+@pytest.mark.parametrize(("mask", "size"), [
+    ("past + seq", 4), ("past + 1", 1), ("2 * (seq - 1) // 3", 2), (" seq-past ", 4),
+])  # fmt: skip
+def test_an_expression_follows_from_its_parts(mask: str, size: int) -> None:
+    normal = normalize(cached(mask), batch=2, dims={"past": 0}, shapes={"new": (2, 4, 4)})
+    assert normal.tensors["mask"].sizes == (2, size)
+    assert normal.tensors["y"].sizes == (2, 4, 4)
+
+
+def test_only_the_missing_parts_of_an_expression_are_asked_for() -> None:
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(cached(), batch=1, dims={"past": 0})
+    assert caught.value.hint == "Give --dim seq=N with sizes for N."
+
+
+@pytest.mark.parametrize("mask", ["__import__('os').remove('x')", "past ** seq", "past + 'a'",
+                                  "past + 1.5", "past / 2", "past // (seq - 1)", "(" * 150,
+                                  "+".join(["past"] * 99)])  # fmt: skip
+def test_anything_else_is_a_name(mask: str) -> None:
+    dims = {"past": 2, "seq": 1}
+    with pytest.raises(UnboundDimensionsError):
+        normalize(cached(mask), batch=1, dims=dims)
+    assert normalize(cached(mask), batch=1, dims=dims | {mask: 5}).tensors["z"].sizes == (1, 5)
+
+
+@pytest.mark.parametrize(("dims", "shapes", "reason"), [
+    ({"past": 1, "seq": 2, "past + seq": 4}, {}, r"two sizes: past \+ seq=4 and 3"),
+    ({}, {"cache": (1, 3, 4), "new": (2, 1, 4)}, "'N' cannot have two sizes"),
+    ({"past": 1, "cache.1": 2}, {}, "two sizes: past=1 and cache.1=2"),
+])  # fmt: skip
+def test_contradictions_are_named(
+    dims: dict[str, int], shapes: dict[str, tuple[int, ...]], reason: str
+) -> None:
+    with pytest.raises(ModelError, match=reason):
+        normalize(cached(), batch=1, dims=dims, shapes=shapes)
+
+
+def test_an_expression_below_zero_is_refused() -> None:
+    with pytest.raises(ModelError, match="'past - seq' cannot have size -3") as caught:
+        normalize(cached("past - seq"), batch=1, dims={"past": 1, "seq": 4})
+    assert "past=1, seq=4" in caught.value.hint

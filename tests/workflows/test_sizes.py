@@ -1,0 +1,51 @@
+"""Sizes for one model among several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.workflows import LoadOptions, Observer
+from dlbricks_core.workflows.loading import load_models
+
+TEXT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,sequence] x) => (float[1,sequence] y) { y = Relu(x) }"""
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch):
+    """Two files of one name, in the current folder's folders."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("enc", "dec"):
+        Path(folder).mkdir()
+        onnx.save(onnx.parser.parse_model(TEXT), f"{folder}/model.onnx")
+    return ["enc/model.onnx", "./dec/model.onnx"]
+
+
+def sizes_of(specs, **dims):
+    options = LoadOptions(dims=dims)
+    return [model.tensors["y"].sizes[1] for model in load_models(specs, options, Observer())]
+
+
+@pytest.mark.parametrize("dec", ["./dec/model.onnx", "dec/model.onnx"])
+def test_files_of_one_name_have_sizes_of_their_own(two, dec):
+    assert sizes_of(two, **{"enc/model.onnx:sequence": 4, f"{dec}:sequence": 5}) == [4, 5]
+
+
+def test_a_path_goes_before_a_name(two):
+    assert sizes_of(two, **{"enc/model.onnx:sequence": 4, "model:sequence": 5}) == [4, 5]
+    assert sizes_of(two, **{"model.onnx:sequence": 7, "sequence": 5}) == [7, 7]
+
+
+def test_names_in_the_report_are_names_of_models(two):
+    names = [m.name for m in load_models(two, LoadOptions(dims={"sequence": 2}), Observer())]
+    assert sizes_of(two, **{f"{names[0]}:sequence": 4, f"{names[1]}:sequence": 5}) == [4, 5]
+
+
+@pytest.mark.parametrize("prefix", ["net/model.onnx", "enc/model", "other"])
+def test_a_model_that_is_not_there_is_an_error(two, prefix):
+    with pytest.raises(ModelError, match=f"'{prefix}:sequence'"):
+        sizes_of(two, **{"sequence": 5, f"{prefix}:sequence": 4})
