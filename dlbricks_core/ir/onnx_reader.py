@@ -41,7 +41,12 @@ _NO_NAMES = frozenset({"", "?", "*", "-1", "None"})
 
 
 def read_model(
-    proto: ModelProto, *, name: str, source: str = "", base_dir: Path | None = None
+    proto: ModelProto,
+    *,
+    name: str,
+    source: str = "",
+    base_dir: Path | None = None,
+    zeros: bool = False,
 ) -> Model:
     """Lowers an ONNX model into a raw IR model.
 
@@ -51,6 +56,7 @@ def read_model(
         name: What to call the model.
         source: Where it came from, for people.
         base_dir: Folder that external data is relative to; without it, no file is read.
+        zeros: Whether a declared size of 0 is one; some exporters write it for "any size".
 
     Raises:
         ModelError: If the model is not valid, asks for what it may not have, or its opset is
@@ -60,10 +66,10 @@ def read_model(
         check_layers(len(proto.graph.node))
         make_readable(proto)
         read_external_data(proto, base_dir)
-        return _read(proto, name, source)
+        return _read(proto, name, source, zeros=zeros)
 
 
-def _read(proto: ModelProto, name: str, source: str) -> Model:
+def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> Model:
     opsets = {domain_of(opset.domain): opset.version for opset in proto.opset_import}
     for function in proto.functions:
         _check_opset({domain_of(o.domain): o.version for o in function.opset_import},
@@ -75,7 +81,7 @@ def _read(proto: ModelProto, name: str, source: str) -> Model:
     constants: dict[str, np.ndarray[Any, Any]] = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         with Border("tensor", value.name):
-            tensors[value.name] = _spec(value)
+            tensors[value.name] = _spec(value, zeros=zeros)
     weights = {tensor.name: tensor for tensor in graph.initializer}
     sparse_weights = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
     layers = []
@@ -171,21 +177,25 @@ def _free_names(graph: GraphProto) -> Iterator[str]:
             yield value.name
 
 
-def _spec(value: ValueInfoProto) -> TensorSpec:
+def _spec(value: ValueInfoProto, *, zeros: bool) -> TensorSpec:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return TensorSpec("undefined", None)
     tensor = value.type.tensor_type
-    shape = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    shape = (
+        tuple(_dim(dim, 0 if zeros else 1) for dim in tensor.shape.dim)
+        if tensor.HasField("shape")
+        else None
+    )
     check_shape(shape or ())
     return TensorSpec(DTYPE_NAMES.get(tensor.elem_type, "undefined"), shape)
 
 
-def _dim(dim: Any) -> Dim:
+def _dim(dim: Any, least: int) -> Dim:
     kind = dim.WhichOneof("value")
     if kind == "dim_value":
         # Some exporters write 0 or -1 for "any size".
-        return int(dim.dim_value) if dim.dim_value > 0 else None
+        return int(dim.dim_value) if dim.dim_value >= least else None
     return dim.dim_param if kind == "dim_param" and dim.dim_param not in _NO_NAMES else None
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick, BrickSet, extract, materialize, signature
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.ir import Model, save_onnx, to_onnx
+from dlbricks_core.importers.onnx import read_proto
+from dlbricks_core.ir import Model, read_model, save_onnx, to_onnx
 from dlbricks_core.passes import normalize
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
@@ -118,7 +118,9 @@ def read_folder(folder: Path) -> tuple[list[Brick], CutOptions]:
 
 
 def _read_brick(path: Path, identity: str) -> Brick:
-    model = normalize(OnnxImporter().load(path))
+    model = normalize(
+        read_model(read_proto(path), name=path.stem, base_dir=path.parent, zeros=True)
+    )
     every = range(len(model.layers))
     found = signature(model, every)
     if found != identity:

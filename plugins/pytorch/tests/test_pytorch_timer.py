@@ -218,3 +218,20 @@ def test_tensors_begin_on_a_cache_line():
     between = memory[start : start + 4 * 1000].view(np.float32)
     assert between.ctypes.data % 64 == 16
     assert from_numpy(between).data_ptr() % 64 == 0
+
+
+def test_layers_without_elements_run() -> None:
+    layers = (
+        Layer("Relu", ("x",), ("r",)),
+        Layer("MatMul", ("r", "w"), ("m",)),
+        Layer("Softmax", ("m",), ("y",), {"axis": 1}),
+    )
+    tensors = {"x": spec(0, 4), "w": spec(4, 8), "r": spec(0, 4), "m": spec(0, 8), "y": spec(0, 8)}
+    model = Model("none", layers, ("x",), ("y",), tensors, frozenset({"w"}))
+    timer = PytorchBackend().timer(BackendSettings(1, {}))
+    loaded = timer.load(
+        Network(model, {"w": np.ones((4, 8), np.float32)}, {"x": np.ones((0, 4), np.float32)})
+    )
+    timer.touch(loaded)
+    timer.run(loaded)
+    assert timer.outputs(loaded)["y"].shape == (0, 8)

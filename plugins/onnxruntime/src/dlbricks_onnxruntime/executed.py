@@ -50,7 +50,9 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         proto = to_onnx(model, network.weights, large)
         proto = _optimized(proto, path, settings)
         values = _complete(proto, path, network.inputs, settings)
-        made = read_model(proto, name=model.name, source=model.source, base_dir=path.parent)
+        made = read_model(
+            proto, name=model.name, source=model.source, base_dir=path.parent, zeros=True
+        )
         made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
