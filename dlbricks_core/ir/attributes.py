@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -79,7 +78,7 @@ def _write(name: str, value: Attribute) -> AttributeProto:
 def tensor_proto(value: TensorValue) -> TensorProto:
     """The tensor as ONNX writes it in an attribute."""
     if value.dtype == "string":
-        texts = value.data.split(b"\0") if math.prod(value.shape) else []
+        texts = TensorProto.FromString(value.data).string_data
         return TensorProto(data_type=TensorProto.STRING, dims=value.shape, string_data=texts)
     return TensorProto(data_type=DTYPE_NUMBERS[value.dtype], dims=value.shape, raw_data=value.data)
 
@@ -88,8 +87,8 @@ def tensor_value(array: np.ndarray[Any, Any]) -> TensorValue:
     """The elements of a tensor as an attribute value; the inverse of :func:`tensor_array`."""
     dtype = dtype_name(array.dtype)
     if dtype == "string":
-        items = [item if isinstance(item, bytes) else str(item).encode() for item in array.flat]
-        return TensorValue(dtype, array.shape, _joined(items))
+        texts = [each if isinstance(each, bytes) else str(each).encode() for each in array.flat]
+        return TensorValue(dtype, array.shape, _texts(texts))
     if dtype in PACKED_BITS:
         return TensorValue(dtype, array.shape, numpy_helper.from_array(array).raw_data)
     return TensorValue(dtype, array.shape, array.tobytes())
@@ -104,7 +103,7 @@ def _tensor(proto: TensorProto) -> TensorValue:
     check_tensor(proto, complete=True)
     dtype = DTYPE_NAMES[proto.data_type]
     if dtype == "string":
-        data = _joined(proto.string_data)
+        data = _texts(proto.string_data)
     elif proto.HasField("raw_data"):
         data = proto.raw_data
     else:
@@ -112,12 +111,9 @@ def _tensor(proto: TensorProto) -> TensorValue:
     return TensorValue(dtype, tuple(proto.dims), data)
 
 
-def _joined(texts: Iterable[bytes]) -> bytes:
-    items = list(texts)
-    if any(b"\0" in item for item in items):
-        raise ModelError("a text in a tensor holds a NUL character",
-                         hint="Such texts cannot be read; export the model without.")  # fmt: skip
-    return b"\0".join(items)
+def _texts(items: Iterable[bytes]) -> bytes:
+    """Texts as one value; any byte may be part of one."""
+    return TensorProto(string_data=items).SerializeToString()  # type: ignore[no-any-return]
 
 
 def _text(raw: bytes) -> str | bytes:

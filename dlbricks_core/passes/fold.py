@@ -18,7 +18,7 @@ from dlbricks_core.passes.draft import Array
 from dlbricks_core.passes.reference import run_layer
 
 #: Layers that stay even if they read nothing but weights: a runtime may keep quantized
-#: weights as they are, and random numbers are drawn anew at each run.
+#: weights as they are, random numbers are drawn anew at each run, and a pattern may take for ever.
 STAYS = frozenset(
     {
         "Bernoulli",
@@ -28,6 +28,7 @@ STAYS = frozenset(
         "RandomNormalLike",
         "RandomUniform",
         "RandomUniformLike",
+        "RegexFullMatch",
     }
 )
 
@@ -58,7 +59,7 @@ def _evaluate(
 ) -> tuple[Array, ...] | None:
     inputs = [None if key is None else tensor_array(key) for key in keys]
     function = _FUNCTIONS.get(op)
-    if function is not None:
+    if function is not None and not any(key.dtype == "string" for key in keys if key):
         with np.errstate(all="ignore"):
             result = function(dict(attributes), *inputs)
         if result is None:
@@ -93,6 +94,19 @@ def _is_small(sizes: Iterable[Any]) -> bool:
 
 
 Attributes = Mapping[str, Any]
+
+
+def _cast(attributes: Attributes, data: Array) -> Array:
+    dtype = DTYPE_NAMES[attributes["to"]]
+    if dtype != "string":
+        return data.astype(numpy_dtype(dtype))
+    numbers = data.astype(np.int8) if data.dtype.kind == "b" else data
+    texts = [_TEXTS.get(text, text) for text in map(str, numbers.flat)]
+    return np.array(texts, dtype=object).reshape(data.shape)
+
+
+#: What numpy calls numbers that are none, and what ONNX does.
+_TEXTS = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 
 def _divide(attributes: Attributes, a: Array, b: Array) -> Array:

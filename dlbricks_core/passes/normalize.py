@@ -27,6 +27,8 @@ _NO_VALUES: Mapping[str, float] = MappingProxyType({})
 
 _NOTHING: frozenset[int] = frozenset()
 
+_TEXT = "works on text, which is not timed"
+
 # Inputs that are parameters only in definitions older than the canonical one.
 _PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 
@@ -248,10 +250,15 @@ class _Sweep:
         if layer.op == "Identity" and not layer.domain and self._is_idle(layer):
             return
         results = [tensors[name] for name in layer.outputs if name]
-        if all(spec.is_static for spec in results):
+        if self._works_on_text(layer):
+            self._add_opaque(layer, _TEXT)
+        elif all(spec.is_static for spec in results):
             self.layers.append(layer)
         else:
             self._add_opaque(layer, missing_reason(layer, results))
+
+    def _works_on_text(self, layer: Layer) -> bool:
+        return any(self.tensors[n].dtype == "string" for n in (*layer.reads, *layer.outputs) if n)
 
     def _is_idle(self, layer: Layer) -> bool:
         """Removes an Identity by renaming, where names allow it."""
@@ -295,12 +302,15 @@ class _Sweep:
 
     def _take_unknown(self, layer: Layer) -> None:
         """An operator without a definition: the producer may say what it gives."""
-        if all(self.declared[name].is_static for name in layer.outputs if name):
-            for name in layer.outputs:
-                self.tensors[name] = self.declared[name]
-            self.layers.append(layer)
-        else:
+        outputs = [name for name in layer.outputs if name]
+        if not all(self.declared[name].is_static for name in outputs):
             self._add_opaque(layer, f"unknown operator {layer.qualified_op}")
+            return
+        self.tensors.update({name: self.declared[name] for name in outputs})
+        if self._works_on_text(layer):
+            self._add_opaque(layer, _TEXT)
+        else:
+            self.layers.append(layer)
 
     def _take_subgraph(self, layer: Layer) -> None:
         branch = chosen_branch(layer, self.values, self.tensors, self.model.opsets)

@@ -183,14 +183,11 @@ def test_every_type_has_values(dtype):
     assert np.isfinite(value.astype(complex)).all()
 
 
-def test_opaque_layers_and_texts_are_refused():
+def test_opaque_layers_are_refused():
     opaque = Model("m", (Layer("Loop", ("x",), ("y",), opaque="subgraph", name="loop1"),), ("x",),
                    ("y",), {"x": f(1), "y": f(1)})  # fmt: skip
     with pytest.raises(ModelError, match=r"loop1.*subgraph"):
         materialize(opaque)
-    text = TensorSpec("string", (1,))
-    with pytest.raises(ModelError, match="text"):
-        materialize(single("Identity", {"x": text}, {"y": text}))
 
 
 def test_what_a_sum_hands_to_a_root_is_positive():
