@@ -125,13 +125,6 @@ def _slice(attributes: Attributes, data: Array, *cut: Array) -> Array:
     return data[tuple(index)]
 
 
-def _cast(attributes: Attributes, data: Array) -> Array:
-    dtype = DTYPE_NAMES[attributes["to"]]
-    if dtype == "string":
-        return data.astype(np.str_).astype(object)
-    return data.astype(numpy_dtype(dtype))
-
-
 def _expand(attributes: Attributes, data: Array, shape: Array) -> Array | None:
     return np.array(np.broadcast_to(data, tuple(shape))) if _is_small(shape) else None
 

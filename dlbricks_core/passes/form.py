@@ -103,6 +103,7 @@ def form_of(raw: RawLayer) -> Form:
             f"{raw.op} has attributes or inputs that do not fit its definition: {reason(error)}",
             hint="The file may not be a valid ONNX model; try onnx.checker on it.",
         ) from error
+    return _finished(draft)
 
 
 def _finished(draft: Draft) -> Form:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dlbricks_core.errors import Border, ModelError, shown
-from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, TensorSpec
+from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, TensorSpec, dtype_name
 from dlbricks_core.ir.attributes import has_subgraphs, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
@@ -19,6 +19,7 @@ from dlbricks_core.passes.draft import Array
 from dlbricks_core.passes.fold import STAYS, evaluate
 from dlbricks_core.passes.form import Form, RawLayer, form_of, missing_reason
 from dlbricks_core.passes.schemas import definition
+from dlbricks_core.passes.sequences import Lowered, Sequences
 from dlbricks_core.passes.shapes import UNKNOWN
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
@@ -99,6 +100,7 @@ class _Sweep:
             name: model.tensors[name] for name in (*model.inputs, *model.weights)
         }
         self.layers: list[Layer] = []
+        self.sequences = Sequences(self.tensors, self.values, self._new_name)
         #: Results of idle layers, by the tensor that they are the same as.
         self.aliases: dict[str, str] = {}
         #: New names of tensors that an idle layer turned into an output.
@@ -144,8 +146,10 @@ class _Sweep:
             self._place(replace(layer, inputs=inputs))
         elif has_subgraphs(layer.attributes):
             self._take_subgraph(replace(layer, inputs=inputs))
+        elif (lowered := self.sequences.lowered(replace(layer, inputs=inputs))) is not None:
+            self._take_lowered(lowered, replace(layer, inputs=inputs))
         else:
-            self._take_plain(layer, inputs)
+            self._take_plain(layer, inputs, layer.opset or self.model.opsets.get(layer.domain, 1))
 
     def _spec(self, name: str) -> TensorSpec:
         """Specification of a tensor that was passed.
@@ -160,7 +164,20 @@ class _Sweep:
             )
         return self.tensors[name]
 
-    def _take_plain(self, layer: Layer, inputs: tuple[str, ...]) -> None:
+    def _take_lowered(self, lowered: Lowered, layer: Layer) -> None:
+        for name, value in lowered.constants.items():
+            self.tensors[name] = TensorSpec(dtype_name(value.dtype), value.shape)
+            self._add_weight(name, value)
+        for part in lowered.layers:
+            if part.op == "Identity":
+                self.take(part)
+            else:
+                self._take_plain(part, part.inputs, CANONICAL_OPSET)
+        if layer.outputs[0] not in self.tensors:
+            # Others may read the sequence itself; if nobody does, the layer is dropped.
+            self._add_opaque(layer, missing_reason(layer, [UNKNOWN]))
+
+    def _take_plain(self, layer: Layer, inputs: tuple[str, ...], opset: int) -> None:
         specs = []
         for name in inputs:
             spec = self._spec(name) if name else None
@@ -170,7 +187,6 @@ class _Sweep:
                 )
                 return
             specs.append(spec)
-        opset = layer.opset or self.model.opsets.get(layer.domain, 1)
         schema = definition(layer.op, layer.domain, opset)
         if schema is None:
             self._take_unknown(replace(layer, inputs=inputs))
