@@ -31,7 +31,8 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import Message
 from onnx import ModelProto
-from rich.console import Console
+
+from dlbricks_core.report.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 from seeds import EXTERNAL_DATA, operator_seeds, seeds

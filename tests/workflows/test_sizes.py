@@ -27,7 +27,7 @@ def two(tmp_path, monkeypatch):
 
 def sizes_of(specs, **dims):
     options = LoadOptions(dims=dims)
-    return [model.tensors["y"].sizes[1] for model in load_models(specs, options, Observer())]
+    return [model.tensors["y"].sizes[1] for model in load_models(specs, options, Observer()).models]
 
 
 @pytest.mark.parametrize("dec", ["./dec/model.onnx", "dec/model.onnx"])
@@ -41,7 +41,7 @@ def test_a_path_goes_before_a_name(two):
 
 
 def test_names_in_the_report_are_names_of_models(two):
-    names = [m.name for m in load_models(two, LoadOptions(dims={"sequence": 2}), Observer())]
+    names = [m.name for m in load_models(two, LoadOptions(dims={"sequence": 2}), Observer()).models]
     assert sizes_of(two, **{f"{names[0]}:sequence": 4, f"{names[1]}:sequence": 5}) == [4, 5]
 
 
