@@ -11,6 +11,10 @@ import numpy.typing as npt
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import Model
 
+_MOST_PERIODS = 8
+"""Of runs from one layer on that are looked at. Networks have one or two; a recurrence that looks
+back several steps has one for every number of steps."""
+
 
 @dataclass(frozen=True)
 class Module:
@@ -86,12 +90,13 @@ class _Search:
 
     def __init__(self, candidates: Mapping[int, Sequence[Module]]) -> None:
         self._candidates = candidates
-        self._copies: dict[tuple[int, int], _Choice] = {}
+        #: By end, the best modules of the ranges to there, by their start.
+        self._best: dict[int, dict[int, _Choice]] = {}
 
     def best(self, begin: int, end: int) -> _Choice:
         """The best modules within a range, from the back of it."""
-        best = {end: _Choice()}
-        for start in reversed(range(begin, end)):
+        best = self._best.setdefault(end, {end: _Choice()})
+        for start in range(end - len(best), begin - 1, -1):
             after = best[start + 1]
             best[start] = replace(after, left=after.left + 1)
             for each in self._candidates.get(start, ()):
@@ -99,7 +104,7 @@ class _Search:
                 if copies > 1:
                     # Others may read more of the last copy than of those before.
                     ahead = (copies - 1) * each.period
-                    inside = self._copy(start + ahead, each.period)
+                    inside = self.best(start + ahead, start + ahead + each.period)
                     modules = tuple(_moved(m, -ahead) for m in inside.modules)
                     module = replace(each, copies=copies, inside=modules)
                     after = best[module.end]
@@ -111,12 +116,6 @@ class _Search:
                     )
                     best[start] = min(best[start], choice)
         return best[begin]
-
-    def _copy(self, start: int, period: int) -> _Choice:
-        """The best modules within a copy of a run."""
-        if (start, period) not in self._copies:
-            self._copies[start, period] = self.best(start, start + period)
-        return self._copies[start, period]
 
 
 def _moved(module: Module, by: int) -> Module:
@@ -154,24 +153,43 @@ class _Wiring:
         )
 
     def candidates(self) -> dict[int, list[Module]]:
-        """By start, the longest run for every period; none whose copies are runs themselves."""
+        """By start, the longest run for each of the shortest periods.
+
+        None whose copies are runs themselves.
+        """
         kinds = self.kinds
         found: dict[int, list[Module]] = {}
+        counts = np.zeros(len(kinds), dtype=np.int64)
+        ends: dict[int, npt.NDArray[np.int64]] = {}
         for period in range(1, len(kinds) // 2 + 1):
             # Two equal copies have as many pairs of equal layers as a copy has layers.
             alike = np.concatenate(([0], np.cumsum(kinds[:-period] == kinds[period:])))
-            for start in np.flatnonzero(alike[period:] - alike[:-period] == period):
-                shorter = found.get(int(start), [])
-                inside = start + 2 * period
-                if any(period % each.period == 0 and each.end >= inside for each in shorter):
-                    continue
-                module = self.module(int(start), period)
+            starts = np.flatnonzero(alike[period:] - alike[:-period] == period)
+            starts = starts[counts[starts] < _MOST_PERIODS]
+            for shorter, last in ends.items():
+                if period % shorter == 0:
+                    starts = starts[last[starts] < starts + 2 * period]
+            runs: dict[int, Module] = {}
+            for start in map(int, starts):
+                module = self.module(start, period, runs.get(start - period))
                 if module is not None:
-                    found.setdefault(module.start, []).append(module)
+                    runs[start] = module
+                    found.setdefault(start, []).append(module)
+            if runs:
+                counts[list(runs)] += 1
+                ends[period] = np.zeros(len(kinds), dtype=np.int64)
+                ends[period][list(runs)] = [module.end for module in runs.values()]
         return found
 
-    def module(self, start: int, period: int) -> Module | None:
-        """The longest run of equal copies from a layer on."""
+    def module(self, start: int, period: int, before: Module | None = None) -> Module | None:
+        """The longest run of equal copies from a layer on.
+
+        Args:
+            start: The layer.
+            period: Layers of a copy.
+            before: The run that begins a copy before, if there is one: its copies are equal
+                from the second on, too.
+        """
         first = range(start, start + period)
         entered: dict[int, int] = {}
         for i in first:
@@ -181,7 +199,7 @@ class _Wiring:
             return None
         entries = len({a for i in first for a in self.links[i] if a < start})
         in_a_row = any(a != b for a, b in entered.items())
-        copies = 1
+        copies = before.copies - 1 if before else 1
         while self.goes_on(start, period, copies, closed=in_a_row):
             copies += 1
         return Module(start, period, copies, entries, in_a_row) if copies > 1 else None

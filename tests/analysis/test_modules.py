@@ -15,6 +15,7 @@ from dlbricks_core.analysis import (
     outline,
     repeated_modules,
 )
+from dlbricks_core.analysis import modules as modules_room
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import layer_graph
@@ -68,6 +69,22 @@ def test_a_tensor_that_every_copy_reads(builder):
     for _ in range(3):
         x = b.relu(b.add("Mul", x, mask))
     assert modules(b.model()) == [(2, 2, 3, True)]
+
+
+@pytest.mark.parametrize("back", [1, 2])
+def test_a_long_recurrence_is_looked_through_once(builder, monkeypatch, back):
+    b = builder()
+    states = [b.input, b.add("Sigmoid", b.input)]
+    for _ in range(1000):
+        states.append(b.relu(b.add("Add", states[-1], states[-back])))
+    looks = []
+    goes_on = modules_room._Wiring.goes_on
+    monkeypatch.setattr(
+        modules_room._Wiring, "goes_on", lambda *a, **k: looks.append(1) or goes_on(*a, **k)
+    )
+    (found,) = repeated_modules(cut(b.model()))
+    assert (found.period, found.end) == (2, 2001 if back == 1 else 2000)
+    assert len(looks) < 20 * 2001
 
 
 def test_copies_side_by_side(builder):
