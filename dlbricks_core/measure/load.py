@@ -19,6 +19,8 @@ MAX_STEAL = 0.01
 class MachineLoad:
     """Use of the CPUs that this process may run on, during a span of time.
 
+    What the system does not tell, as without /proc, is ``None``.
+
     Attributes:
         seconds: Length of the span.
         cpus: How many CPUs there were to use.
@@ -29,17 +31,19 @@ class MachineLoad:
 
     seconds: float
     cpus: int
-    others: float
-    steal: float
+    others: float | None
+    steal: float | None
     throttled: float
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What may have disturbed a measurement in that time."""
         found = []
-        if self.others > MAX_OTHERS * self.cpus:
+        if self.others is None or self.steal is None:
+            found.append("nothing tells what else used the CPUs (no /proc)")
+        if self.others is not None and self.others > MAX_OTHERS * self.cpus:
             found.append(f"other processes used {self.others:.1f} of {self.cpus} CPUs")
-        if self.steal > MAX_STEAL * self.cpus:
+        if self.steal is not None and self.steal > MAX_STEAL * self.cpus:
             found.append(f"the hypervisor took away {self.steal / self.cpus:.1%} of the CPU time")
         if self.throttled > 0:
             found.append(f"the container's CPU quota stopped it for {self.throttled:.1f} s")
@@ -47,11 +51,17 @@ class MachineLoad:
 
 
 @dataclass(frozen=True)
+class _Used:
+    """Seconds of CPU time so far: by other processes than ours, and taken by the hypervisor."""
+
+    others: float
+    steal: float
+
+
+@dataclass(frozen=True)
 class _Reading:
     wall: float
-    busy: float
-    own: float
-    steal: float
+    used: _Used | None
     throttled: float
 
 
@@ -74,30 +84,29 @@ class LoadSampler:
         """The load since the start; the clock of CPU time ticks every 10 ms."""
         start, end = self._start, self._read()
         seconds = max(end.wall - start.wall, 1e-9)
-        others = (end.busy - start.busy) - (end.own - start.own)
-        return MachineLoad(
-            seconds=seconds,
-            cpus=len(self._machine.cpus),
-            others=max(others, 0.0) / seconds,
-            steal=max(end.steal - start.steal, 0.0) / seconds,
-            throttled=end.throttled - start.throttled,
-        )
+        others = steal = None
+        if start.used and end.used:
+            others = max(end.used.others - start.used.others, 0.0) / seconds
+            steal = max(end.used.steal - start.used.steal, 0.0) / seconds
+        throttled = end.throttled - start.throttled
+        return MachineLoad(seconds, len(self._machine.cpus), others, steal, throttled)
 
     def _read(self) -> _Reading:
-        each = psutil.cpu_times(percpu=True)
+        return _Reading(time.perf_counter(), self._used(), self._machine.throttled())
+
+    def _used(self) -> _Used | None:
+        try:
+            each, own = psutil.cpu_times(percpu=True), _own_seconds()
+        except (OSError, psutil.Error):  # without /proc
+            return None
         # An offline CPU has no line, so that positions may not be numbers.
         used = [
             times
             for cpu, times in zip(sorted(self._machine.online()), each, strict=False)
             if cpu in self._machine.cpus
         ]
-        return _Reading(
-            wall=time.perf_counter(),
-            busy=sum(cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq for cpu in used),
-            own=_own_seconds(),
-            steal=sum(cpu.steal for cpu in used),
-            throttled=self._machine.throttled(),
-        )
+        busy = sum(cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq for cpu in used)
+        return _Used(busy - own, sum(cpu.steal for cpu in used))
 
 
 def _own_seconds() -> float:

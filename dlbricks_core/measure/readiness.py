@@ -247,6 +247,8 @@ def _distance(machine: Machine) -> Check:
 
 
 def _others(load: MachineLoad) -> Check:
+    if load.others is None:
+        return Check("load", "unknown", "not visible")
     finding = f"other processes use {load.others:.2f} of {load.cpus} CPUs"
     if load.others <= MAX_OTHERS * load.cpus:
         return Check("load", "ok", finding)
@@ -254,6 +256,8 @@ def _others(load: MachineLoad) -> Check:
 
 
 def _steal(load: MachineLoad) -> Check:
+    if load.steal is None:
+        return Check("steal", "unknown", "not visible")
     finding = f"the hypervisor takes away {load.steal / load.cpus:.1%} of the CPU time"
     if load.steal <= MAX_STEAL * load.cpus:
         return Check("steal", "ok", finding)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import platform
 import re
+import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -63,7 +64,7 @@ class System:
         available_cpus: Logical CPUs that this process may run on.
         available_cores: Physical cores that these are on, no more than the quota.
         cpu_quota: CPUs' worth of time that the container may use.
-        memory: Bytes.
+        memory: Bytes; 0 where the system does not tell.
         memory_limit: Of the container, in bytes.
         governors: Frequency governors in use.
         boost: Whether cores may run above their nominal frequency.
@@ -121,7 +122,7 @@ class System:
         parts = [
             f"{self.cpu} ({self.microarchitecture})",
             cores,
-            f"{self.memory / 2**30:.1f} GiB",
+            *([f"{self.memory / 2**30:.1f} GiB"] if self.memory else []),
             *(["virtual machine"] if self.hypervisor else []),
             f"{self.os}, Linux {self.kernel}",
         ]
@@ -148,7 +149,10 @@ def current_system(machine: Machine | None = None) -> System:
     """Facts about the machine that this process runs on."""
     machine = machine or Machine()
     cpu = machine.table("proc/cpuinfo")
-    uarch = archspec.cpu.host()
+    with warnings.catch_warnings():
+        # Without /proc it says so, and knows no more than the generic level.
+        warnings.simplefilter("ignore")
+        uarch = archspec.cpu.host()
     isa = {
         flag
         for name, wanted in _ISA.items()
