@@ -20,6 +20,9 @@ from dlbricks_core.worker.memory import tells_of_memory, ulimits
 _START_S = 30.0
 """What a framework may take to be imported, besides."""
 
+_RESERVED_TIMES = 8
+"""How many times its memory what is asked may map: weights of zeros take none, once or twice."""
+
 START_BYTES = 2**30
 """What a framework may take of memory, with what it needs for next to nothing."""
 
@@ -94,7 +97,7 @@ class Bench:
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
-        self._ready = self._ended = False
+        self._ready = self._ended = self._asked = False
         self._in_worker: set[str] = set()
         self.call_ms: float | None = None
 
@@ -213,7 +216,7 @@ class Bench:
 
         Nothing is timed for that, so several benches may be asked at once.
         """
-        settings, worker = self._settings, self._launched()
+        settings, worker = self._settings, self._launched(asked=True)
         asked = self._target, model, settings.backend, settings.seed
         import_s = 0.0 if worker.started else _START_S
         made: Model = self._answer(
@@ -271,7 +274,7 @@ class Bench:
 
     def _started(self) -> WorkerProcess:
         """The worker with the framework imported, ready to time."""
-        worker = self._launched()
+        worker = self._launched(asked=False)
         if not self._ready:
             start = self._target, self._settings.backend, self._memory, self._cache, self._near
             timeout = self._settings.timeout_s + _START_S
@@ -283,15 +286,20 @@ class Bench:
             self._ready = True
         return worker
 
-    def _launched(self) -> WorkerProcess:
+    def _launched(self, *, asked: bool) -> WorkerProcess:
+        """The worker; what one that is only asked has in use is looked at all the time."""
+        if self._worker is not None and self._asked != asked:
+            self._discard()
         if self._worker is None:
             environment = self._backend.environment(self._settings.backend)
+            memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
                 "dlbricks_core.backends.host:TimerHost",
                 {**KEEPS_MEMORY, **environment},
-                memory=max(self._memory, START_BYTES),
+                memory=memory * _RESERVED_TIMES if asked else memory,
+                resident=memory if asked else 0,
             )
-            self._worker = worker
+            self._worker, self._asked = worker, asked
             if self._ended:  # by another thread, when the run was interrupted
                 self._discard()
                 raise BackendError("the bench is closed")

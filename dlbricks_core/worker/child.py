@@ -60,12 +60,13 @@ def _summary(error: Exception) -> str:
 
 
 def main() -> None:
-    """Entry point: ``python -m dlbricks_core.worker.child SOCKET LOG FOLDER MEMORY MODULE:CLASS``.
+    """Entry point: ``python -m dlbricks_core.worker.child`` with what WorkerProcess hands over.
 
-    The first two are descriptors; then the temporary folder to use, and the bytes to stay within.
+    That is the descriptors of the connection and of the log, the temporary folder, two limits on
+    memory, and the service, a ``MODULE:CLASS``.
     """
-    connection, log, folder, memory, service = sys.argv[1:]
-    stand_guard(int(connection), int(log), Path(folder))
+    connection, log, folder, memory, resident, service = sys.argv[1:]
+    stand_guard(int(connection), int(log), Path(folder), int(resident))
     limit_memory(int(memory))
     channel = Channel(socket.socket(fileno=int(connection)))
     channel.send(os.getpid())

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 LOG_BYTES = 64 << 10
@@ -29,12 +30,13 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Options of prctl(2)."""
 
 _DRAIN_S = 1.0
+_LOOK_EACH_S = 0.05
 
 #: Whoever sends them to all processes of a run sends them to the parent too, which decides.
 _LEFT_TO_THE_PARENT = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
 
-def stand_guard(connection: int, log: int, folder: Path) -> None:
+def stand_guard(connection: int, log: int, folder: Path, resident: int) -> None:
     """Becomes two processes: only the worker returns, the guard stays until all has ended.
 
     To be called first, before there are threads.
@@ -43,6 +45,8 @@ def stand_guard(connection: int, log: int, folder: Path) -> None:
         connection: Descriptor that only the worker keeps: the parent is to see it close.
         log: Descriptor of the file that gets the end of what the worker prints.
         folder: The worker's temporary folder, to be made and in the end removed.
+        resident: Bytes of its own that the worker may use, looked at all the time; 0 for no such
+            limit.
     """
     usual = {number: signal.signal(number, signal.SIG_IGN) for number in _LEFT_TO_THE_PARENT}
     # Without it, whatever needs a temporary file says so; most workers need none.
@@ -60,6 +64,8 @@ def stand_guard(connection: int, log: int, folder: Path) -> None:
     os.close(output)
     os.close(connection)
     try:
+        if resident:
+            threading.Thread(target=_end_when_full, args=(worker, resident), daemon=True).start()
         status = _watch(worker, printed, log)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,6 +113,20 @@ def _end_with_parent(worker: int) -> None:
         pass
     with suppress(OSError):
         os.kill(worker, signal.SIGKILL)
+
+
+def _end_when_full(worker: int, most: int) -> None:
+    path = Path(f"/proc/{worker}/statm")
+    with suppress(OSError):  # it has ended, or there is no /proc
+        while _own_bytes(path) <= most:
+            sleep(_LOOK_EACH_S)
+        os.kill(worker, signal.SIGKILL)
+
+
+def _own_bytes(statm: Path) -> int:
+    """Resident memory that is not of files."""
+    _, resident, shared, *_ = map(int, statm.read_text(encoding="ascii").split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _keep_end(printed: int, log: int) -> None:

@@ -58,6 +58,8 @@ class WorkerProcess:
         service: ``"module:Class"``, created in the child without arguments.
         environment: Variables set in the child before anything is imported there.
         memory: Bytes that the child may take; ``None`` for what :func:`memory_to_use` tells.
+        resident: Bytes that it may really use, where it takes more than that for what it never
+            touches. They are looked at all the time: nothing may be timed meanwhile.
 
     Attributes:
         folder: Where the child's temporary files are; removed when it ends.
@@ -73,6 +75,7 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
         *,
         memory: int | None = None,
+        resident: int = 0,
     ) -> None:
         self.folder = _new_folder()
         self._pid: int | None = None
@@ -81,8 +84,15 @@ class WorkerProcess:
         self._channel = Channel(ours)
         with theirs:
             passed = theirs.fileno(), self._log.fileno()
-            nbytes = memory_to_use() if memory is None else memory
-            self._guard = _start(passed, self.folder, nbytes, service, environment or {})
+            arguments = (
+                *passed,
+                self.folder,
+                memory_to_use() if memory is None else memory,
+                resident,
+                service,
+            )
+            variables = {**(environment or {}), "TMPDIR": str(self.folder)}
+            self._guard = _start(arguments, variables, passed)
 
     @property
     def started(self) -> bool:
@@ -213,17 +223,12 @@ class WorkerProcess:
 
 
 def _start(
-    passed: tuple[int, int],
-    folder: Path,
-    memory: int,
-    service: str,
-    environment: Mapping[str, str],
+    arguments: tuple[object, ...], variables: Mapping[str, str], passed: tuple[int, int]
 ) -> subprocess.Popen[bytes]:
-    arguments = *passed, folder, memory, service
     try:
         return subprocess.Popen(
             [sys.executable, "-m", "dlbricks_core.worker.child", *map(str, arguments)],
-            env={**os.environ, **environment, "TMPDIR": str(folder)},
+            env={**os.environ, **variables},
             pass_fds=passed,
             # Closes when this process ends, which is what the guard waits for.
             stdin=subprocess.PIPE,

@@ -20,9 +20,6 @@ from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
 
-_ASKED_TIMES = 4
-"""How many times the size of a model asking what is made of it may take, at most."""
-
 
 def cut_models(
     models: Sequence[Model],
@@ -133,7 +130,7 @@ def _at_once(context: Context) -> int:
 def _held_at_once(models: Sequence[Model]) -> int:
     """How many of the models the memory is enough for, by the largest of them."""
     largest = max((model.weight_bytes + model.live_bytes for model in models), default=0)
-    return memory_to_use() // (_ASKED_TIMES * largest + START_BYTES)
+    return memory_to_use() // (largest + START_BYTES)
 
 
 def _benches(

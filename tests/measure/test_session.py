@@ -213,7 +213,8 @@ def test_steps_are_what_advance_hears(bench, store):
 
 def test_its_worker_keeps_memory(bench):
     bench.load("one", one("Relu"))
-    (worker,) = psutil.Process().children()
+    (guard,) = psutil.Process().children()
+    (worker,) = guard.children()
     assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
@@ -245,7 +246,7 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
     monkeypatch.setattr("dlbricks_core.measure.bench.near_caches", lambda cores: 7 * cores)
     settings = BackendSettings(3)
     made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(settings, memory_bytes=9))
-    monkeypatch.setattr(made, "_launched", Worker)
+    monkeypatch.setattr(made, "_launched", lambda asked: Worker())
     made._started()
     assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21))]
 

@@ -1,0 +1,190 @@
+"""Nothing outlives the run: real processes, real signals."""
+
+import os
+import signal
+import subprocess
+import sys
+from threading import Thread
+
+import psutil
+import pytest
+
+from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
+
+PARENT = """
+import sys, threading, time
+from dlbricks_core.worker import WorkerProcess
+
+workers = []
+
+def start():
+    for _ in range(2):
+        worker = WorkerProcess({service!r})
+        print(worker._guard.pid, worker.call("pid"), *worker.call("start_others"))
+        worker.call("temporary")
+        workers.append(worker)
+
+# A thread that has ended when the signal comes, as those that ask for several models at once.
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+print("ready", flush=True)
+workers[0].call({method!r}, *{arguments!r})
+"""
+
+
+@pytest.fixture
+def parent(service, tmp_path, monkeypatch):
+    """Starts a process with two workers; gives it, and the processes that it brought along."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+
+    def start(method, *arguments):
+        code = PARENT.format(service=service, method=method, arguments=arguments)
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        pids = []
+        for line in process.stdout:
+            if line == "ready\n":
+                break
+            pids += map(int, line.split())
+        assert len(pids) == 8
+        return process, pids, folder
+
+    return start
+
+
+@pytest.mark.parametrize("stop", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT"])
+@pytest.mark.parametrize("method", ["sleep", "hold_the_lock"])
+def test_a_parent_that_is_killed_leaves_nothing(
+    parent, all_gone, wait_until, tmp_path, stop, method
+):
+    marker = tmp_path / "busy"
+    argument = 300 if method == "sleep" else str(marker)
+    process, pids, folder = parent(method, argument)
+    assert any(folder.iterdir())
+    if method == "hold_the_lock":
+        assert wait_until(marker.exists)
+    process.send_signal(signal.Signals[stop])
+    process.wait(20)
+    assert all_gone(pids)
+    assert wait_until(lambda: not any(folder.iterdir()))
+
+
+def _dies(worker):
+    with pytest.raises(WorkerError):
+        worker.call("hold_the_lock")
+
+
+def test_without_its_guard_a_worker_ends(service, all_gone):
+    with WorkerProcess(service) as worker:
+        pid = worker.call("pid")
+        thread = Thread(target=_dies, args=(worker,))
+        thread.start()
+        os.kill(worker._guard.pid, signal.SIGKILL)
+        assert all_gone([pid])
+        thread.join(20)
+        assert not thread.is_alive()
+    assert not worker.folder.exists()
+
+
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_a_worker_that_is_ended_takes_along_what_it_started(service, all_gone, end):
+    worker = WorkerProcess(service)
+    others = worker.call("start_others")
+    assert worker.call("temporary").startswith(str(worker.folder))
+    getattr(worker, end)()
+    assert all_gone(others)
+    assert not worker.folder.exists()
+    worker.close()
+
+
+def test_a_worker_that_crashes_leaves_nothing(service, all_gone):
+    worker = WorkerProcess(service)
+    others = worker.call("start_others")
+    worker.call("temporary")
+    with pytest.raises(WorkerError, match="exit status 5"):
+        worker.call("print_and_die", timeout=30)
+    assert all_gone(others)
+    assert not worker.folder.exists()
+    worker.close()
+
+
+def test_signals_to_all_are_left_to_the_parent(service):
+    with WorkerProcess(service) as worker:
+        assert worker.call("add", 1, 1) == 2
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            worker._guard.send_signal(number)
+        assert worker.call("add", 1, 1) == 2
+
+
+def test_the_worker_has_no_threads_and_descriptors_of_ours(service):
+    with WorkerProcess(service) as first, WorkerProcess(service) as second:
+        for worker in (first, second):
+            assert worker.call("threads") == 1
+            # Standard ones, the connection, and that of the listing itself.
+            assert len(worker.call("descriptors")) == 5
+
+
+def test_the_guard_waits_without_computing(service):
+    with WorkerProcess(service) as worker:
+        worker.call("add", 1, 1)
+        guard = psutil.Process(worker._guard.pid)
+        before = guard.num_ctx_switches()
+        worker.call("sleep", 0.3)
+        assert guard.num_ctx_switches() == before
+
+
+def test_what_is_printed_without_end_stays_short(service):
+    with WorkerProcess(service) as worker:
+        worker.call("print_on", 20, timeout=60)
+        with pytest.raises(WorkerError) as caught:
+            worker.call("print_and_die", timeout=60)
+        assert caught.value.hint == "the end"
+        assert os.fstat(worker._log.fileno()).st_size <= 65536
+        assert len(worker.log()) == 65536
+
+
+def test_a_worker_that_closes_its_connection_but_lives_on_is_ended(service, all_gone, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.worker.process._END_S", 0.2)
+    with WorkerProcess(service) as worker:
+        pid = worker.call("pid")
+        with pytest.raises(WorkerError, match="closed its connection"):
+            worker.call("close_and_live", timeout=30)
+        assert all_gone([pid])
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\xff" * 100, (20).to_bytes(8, "big") + b"x" * 20, (2).to_bytes(8, "big") + b"N."]
+)
+def test_garbage_is_no_answer(service, all_gone, garbage):
+    with WorkerProcess(service) as worker:
+        pid = worker.call("pid")
+        with pytest.raises(WorkerError, match="no answer"):
+            worker.call("say_garbage", garbage, timeout=30)
+        assert all_gone([pid])
+
+
+@pytest.mark.parametrize("size", [1, 10**7])
+def test_a_worker_that_hangs_before_it_can_answer_is_ended(service, tmp_path, size):
+    (tmp_path / "services" / "hangs.py").write_text("import time; time.sleep(300)")
+    with (
+        WorkerProcess("hangs:Service") as worker,
+        pytest.raises(WorkerError, match=r"no answer within 0\.5 s"),
+    ):
+        worker.call("add", b"x" * size, timeout=0.5)
+
+
+def test_half_an_answer_is_none(service):
+    half = (100).to_bytes(8, "big") + b"x"
+    with WorkerProcess(service) as worker:
+        worker.call("add", 1, 1)
+        with pytest.raises(WorkerError, match=r"no answer within 0\.5 s"):
+            worker.call("say_garbage", half, timeout=0.5)
+
+
+def test_what_cannot_be_sent_is_an_error_of_the_call(service):
+    with WorkerProcess(service) as worker:
+        with pytest.raises(RemoteError, match="pickle"):
+            worker.call("unpicklable", timeout=30)
+        assert worker.call("add", 1, 1) == 2
