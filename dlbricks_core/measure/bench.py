@@ -317,7 +317,7 @@ class Bench:
         """Frees all networks; the next call gets a fresh worker.
 
         What an allocator keeps of many small networks lies in pieces, between which it has no
-        address space left for large feature maps.
+        room left for large feature maps.
         """
         self.close()
         self._networks.clear()

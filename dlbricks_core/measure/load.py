@@ -52,9 +52,10 @@ class MachineLoad:
 
 @dataclass(frozen=True)
 class _Used:
-    """Seconds of CPU time so far: by other processes than ours, and taken by the hypervisor."""
+    """Seconds of CPU time so far: of all, of our processes, and taken by the hypervisor."""
 
-    others: float
+    busy: float
+    own: float
     steal: float
 
 
@@ -86,7 +87,8 @@ class LoadSampler:
         seconds = max(end.wall - start.wall, 1e-9)
         others = steal = None
         if start.used and end.used:
-            others = max(end.used.others - start.used.others, 0.0) / seconds
+            busy, own = end.used.busy - start.used.busy, end.used.own - start.used.own
+            others = max(busy - own, 0.0) / seconds
             steal = max(end.used.steal - start.used.steal, 0.0) / seconds
         throttled = end.throttled - start.throttled
         return MachineLoad(seconds, len(self._machine.cpus), others, steal, throttled)
@@ -106,7 +108,7 @@ class LoadSampler:
             if cpu in self._machine.cpus
         ]
         busy = sum(cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq for cpu in used)
-        return _Used(busy - own, sum(cpu.steal for cpu in used))
+        return _Used(busy, own, sum(cpu.steal for cpu in used))
 
 
 def _own_seconds() -> float:

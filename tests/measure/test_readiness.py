@@ -179,6 +179,18 @@ def test_a_process_of_someone_else_is_seen():
     assert load.seconds > 0.8
 
 
+@pytest.mark.parametrize("missing", ["cpu_times", "Process"])
+def test_without_proc_nothing_is_known_of_the_load_and_that_is_said(monkeypatch, missing):
+    def absent(*arguments, **named):
+        raise FileNotFoundError("/proc/stat")
+
+    monkeypatch.setattr(f"psutil.{missing}", absent)
+    load = LoadSampler().load()
+    assert load.others is load.steal is None
+    assert load.warnings == ("nothing tells what else used the CPUs (no /proc)",)
+    assert {check(load).status for check in readiness.LOAD_CHECKS} == {"unknown"}
+
+
 def test_own_processes_are_not_counted_as_others():
     busy = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     waiting = f"{busy}\nprint(flush=True)\ninput()"
@@ -189,7 +201,7 @@ def test_own_processes_are_not_counted_as_others():
         [sys.executable, "-c", waiting], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as alive:
         alive.stdout.readline()
-        own = sampler._read().own - sampler._start.own
+        own = sampler._used().own - sampler._start.used.own
         alive.communicate(b"\n")
     assert 0.9 < own < 2.0
 

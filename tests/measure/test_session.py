@@ -218,6 +218,30 @@ def test_its_worker_keeps_memory(bench):
     assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
+def test_its_worker_is_limited_when_it_is_asked_and_when_it_times(bench):
+    def limits():
+        (guard,) = psutil.Process().children()
+        (worker,) = guard.children()
+        soft, _ = worker.rlimit(psutil.RLIMIT_DATA)
+        return soft, guard.num_threads()
+
+    bench.executed(one("Relu"))
+    most, asked = limits()
+    assert most == pytest.approx(8 * 2**30, rel=0.1)
+    bench.load("one", one("Relu"))
+    most, timed = limits()
+    assert 2**30 < most < 2 * 2**30
+    assert timed == asked - 1  # nobody looks at what it has in use
+
+
+def test_a_bench_that_is_closed_starts_no_worker(faulty):
+    settings = BenchSettings(BackendSettings(), memory_bytes=2**30)
+    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
+        pass
+    with pytest.raises(DLBricksError, match="closed"):
+        bench.executed(one("Relu"))
+
+
 @pytest.mark.parametrize(
     ("primed", "cache", "copies"), [(True, 17, 1), (True, 16, 0), (False, 17, 0)]
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from dlbricks_pytorch.timer import PytorchTimer
 
 _COMPILERS = ("g++", "clang++", "c++")
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class PytorchBackend(Backend):
@@ -68,6 +71,9 @@ class PytorchBackend(Backend):
         }
         if settings.options.get("compile", "off") != "off":
             environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+            # What is compiled is kept for later runs; a worker's temporary folder is not.
+            kept = str(Path(tempfile.gettempdir(), f"torchinductor_{os.getuid()}"))
+            environment[_CACHE] = os.environ.get(_CACHE, kept)
         return environment
 
     def timer(self, settings: BackendSettings) -> PytorchTimer:

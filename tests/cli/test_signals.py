@@ -1,0 +1,170 @@
+"""Signals end a command as Ctrl-C does; limits that the user has set are kept."""
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+RUN = ("--backend", "onnxruntime", "--threads", "1", "--runs", "100000", "--composer",
+       "sequential", "--store", "results.sqlite", "onnx:squeezenet")  # fmt: skip
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts a command that has a folder for temporary files to itself."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    started = []
+
+    def run(*arguments, before=lambda: None):
+        def prepare():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            # Where the tests run in the background of a shell, they are deaf to Ctrl-C.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            before()
+
+        command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=prepare,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return met
+
+
+def samples(path):
+    if not path.exists():
+        return 0
+    with sqlite3.connect(path) as connection:
+        try:
+            return connection.execute("SELECT count(*) FROM sample_sets").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+
+
+def clean(tmp_path, children):
+    """Whether nothing is left of a run but what it has measured."""
+    running = [c for c in children if c.is_running() and c.status() != psutil.STATUS_ZOMBIE]
+    return not running and not any((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_run_and_what_was_measured_stays(start, tmp_path, name):
+    number = signal.Signals[name]
+    process = start(*RUN)
+    assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert err.split("\n", 1)[1].startswith("Interrupted. What was measured is in the store")
+    assert out == ""
+    assert samples(tmp_path / "results.sqlite") > 50
+    assert clean(tmp_path, children)
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.2, 2.0])
+def test_a_run_that_is_killed_leaves_nothing_whenever_that_is(start, tmp_path, seconds):
+    process = start(*RUN)
+    time.sleep(seconds)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate(timeout=30)
+    assert until(lambda: clean(tmp_path, children), 20)
+
+
+def test_a_second_signal_ends_at_once_and_leaves_nothing(start, tmp_path):
+    process = start(*RUN)
+    assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
+    children = psutil.Process(process.pid).children(recursive=True)
+    for child in children:
+        child.suspend()  # guards that do not answer: there is something to wait for
+    process.terminate()
+    time.sleep(0.3)
+    begin = time.monotonic()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+    assert time.monotonic() - begin < 3
+    for child in children:
+        child.resume()
+    assert until(lambda: clean(tmp_path, children), 20)
+
+
+def test_what_nohup_ignores_stays_ignored(start, tmp_path):
+    process = start(*RUN, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
+    process.send_signal(signal.SIGHUP)
+    so_far = samples(tmp_path / "results.sqlite")
+    assert until(lambda: samples(tmp_path / "results.sqlite") > so_far + 50)
+    assert process.poll() is None
+
+
+def test_the_api_installs_no_handlers():
+    code = (
+        "import signal, dlbricks_core as dlbricks\n"
+        "from dlbricks_core.worker import WorkerProcess\n"
+        "before = {n: signal.getsignal(n) for n in signal.valid_signals()}\n"
+        "dlbricks.load\n"
+        "with WorkerProcess('builtins:object') as worker: pass\n"
+        "assert before == {n: signal.getsignal(n) for n in signal.valid_signals()}\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _limit(size):
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
+def test_a_run_stays_within_limits_of_the_user(start, tmp_path):
+    quick = [*RUN[:4], "--runs", "1", *RUN[6:]]
+    process = start(*quick, before=_limit(2**30))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+def test_too_little_for_the_framework_is_one_line_with_the_limit(start, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    process = start(*RUN[2:], "--backend", "pytorch", before=_limit(150_000 * 1024))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert out == ""
+    first, hint = err.strip().splitlines()
+    assert first.startswith("Error: pytorch does not start within ulimit -d 150000 (0.2 GB): ")
+    assert hint.startswith("Hint: Raise or remove that limit")
+
+
+def test_a_framework_that_hangs_at_its_start_is_named(dlbricks, tmp_path, monkeypatch, save):
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "__init__.py").write_text("import time; time.sleep(300)")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setattr("dlbricks_core.measure.bench._START_S", 0.5)
+    done = dlbricks("--backend", "onnxruntime", "--threads", "1", "--timeout", "1", "--composer",
+                    "sequential", "--store", "results.sqlite", save("good", "Relu"))  # fmt: skip
+    assert done.status == 2
+    assert "onnxruntime does not start: no answer within 1.5 s" in done.err
+    assert "Traceback" not in done.err
