@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import traceback
 import warnings
@@ -97,6 +98,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     with standard_streams() as output, warnings.catch_warnings():
         warnings.showwarning = _say_warning
+        logging.lastResort = _LibraryLog(logging.ERROR)
         status = _run(arguments)
         output.flush()
         if output.failure is not None:
@@ -133,6 +135,13 @@ def _run(arguments: list[str]) -> int:
         _say_error(f"unexpected {type(error).__name__}: {error}", _report(told["verbose"]))
         return EXIT_DEFECT
     return status if isinstance(status, int) else 0
+
+
+class _LibraryLog(logging.Handler):
+    """What libraries log where nobody has asked for it: errors, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(f"{record.levelname.capitalize()}: {record.getMessage()}")
 
 
 def _unwritten(failure: OSError) -> int:

@@ -76,7 +76,7 @@ def _check_files(values: Mapping[str, Any]) -> None:
     folder: Path | None = values.get("folder")
     if folder is not None:
         check_folder(folder)
-    named = dict(_others(values))
+    named = list(_others(values))
     for key, option in _FILES.items():
         path: Path | None = values.get(key)
         if path is None:
@@ -84,10 +84,10 @@ def _check_files(values: Mapping[str, Any]) -> None:
         # A folder for the results is made before they are written.
         if folder is None or path.parent != folder or folder.exists():
             check_writable(path)
-        for other, taken in named.items():
+        for other, taken in named:
             if _same_file(path, taken):
                 raise click.UsageError(f"{option} names the same file as {other}: {path}")
-        named[option] = path
+        named.append((option, path))
 
 
 def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:

@@ -39,7 +39,10 @@ def locate(location: str | Path | None) -> Path:
         StoreError: If a URL names no SQLite file.
     """
     if location is None:
-        return _absolute(platformdirs.user_data_path("dlbricks") / "results.db")
+        try:
+            return _absolute(platformdirs.user_data_path("dlbricks") / "results.db")
+        except RuntimeError as error:
+            raise _homeless("the result store") from error
     if isinstance(location, Path) or "://" not in location:
         return _absolute(location)
     try:
@@ -57,8 +60,13 @@ def locate(location: str | Path | None) -> Path:
 def _absolute(location: str | Path) -> Path:
     path = os.path.expanduser(location)  # noqa: PTH111 - unlike Path's own it never raises
     if path.startswith("~"):
-        raise StoreError(f"{location}: there is no home folder", "give a path with --store")
-    return Path(path).absolute()
+        raise _homeless(str(location))
+    with translated(Path(path)):
+        return Path(path).absolute()
+
+
+def _homeless(what: str) -> StoreError:
+    return StoreError(f"{what}: there is no home folder", "give a path with --store")
 
 
 def connect(path: Path) -> Engine:

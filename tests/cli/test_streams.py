@@ -1,0 +1,99 @@
+"""Standard streams that are closed, full, read by nobody, or not alone."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+DLBRICKS = f"{sys.executable} -m dlbricks_core.cli"
+
+
+@pytest.fixture
+def shell(tmp_path, save):
+    """Runs a line of the shell in a folder with ``a.onnx``."""
+    save("a", "Relu")
+
+    def run(line, **more):
+        command = ["bash", "-c", line.replace("dlbricks", DLBRICKS)]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, **more
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "reason"),
+    [
+        ("dlbricks inspect a.onnx >&-", 2, "standard output cannot be written: Bad file"),
+        ("dlbricks inspect a.onnx > /dev/full", 2, "standard output cannot be written: No space"),
+        ("dlbricks --help > /dev/full", 2, "standard output cannot be written: No space"),
+        ("dlbricks inspect a.onnx -q >&-", 0, ""),
+        ("dlbricks inspect a.onnx --json - >&-", 2, "not open for writing"),
+        ("dlbricks inspect a.onnx --json - > /dev/full", 2, "No space"),
+        ("dlbricks inspect a.onnx --json /dev/full", 2, "/dev/full cannot be written: No space"),
+        ("dlbricks inspect a.onnx 2>&-", 0, ""),
+        ("dlbricks inspect a.onnx <&- >&- 2>&-", 2, ""),
+        ("dlbricks inspect b.onnx 2> /dev/full", 2, ""),
+    ],
+)
+def test_streams_that_cannot_be_used_are_one_line_or_nothing(shell, line, status, reason):
+    done = shell(line)
+    assert done.returncode == status
+    assert reason in done.stderr
+    lines = done.stderr.splitlines()
+    assert [text.split(":")[0] for text in lines] == (["Error", "Hint"] if reason else [])
+
+
+@pytest.mark.parametrize("arguments", ["models", "inspect a.onnx", "--help"])
+def test_a_pipe_that_ends_early_is_silent(shell, arguments):
+    done = shell(f"dlbricks {arguments} | true; echo ${{PIPESTATUS[0]}}")
+    assert done.stdout == "141\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link", "log"]
+)
+def test_json_is_appended_to_standard_output(shell, tmp_path, name):
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    (tmp_path / "log").write_text("old\n")
+    done = shell(f"(echo before; dlbricks inspect a.onnx --json {name}; echo after) >> log")
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "log").read_text()
+    assert text.startswith("old\nbefore\n{")
+    assert text.endswith("}\nafter\n")
+    assert json.loads(text.removeprefix("old\nbefore\n").removesuffix("after\n"))["models"]
+
+
+def test_json_goes_through_a_pipe_and_to_another_descriptor(shell, tmp_path):
+    done = shell("dlbricks inspect a.onnx --json - | cat; dlbricks inspect a.onnx --json /dev/fd/3 "
+                 "3>&1 >/dev/null")  # fmt: skip
+    first, second = done.stdout.split("}\n{")
+    assert json.loads(f"{first}}}") == json.loads(f"{{{second}")
+
+
+def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, save):
+    many = [save(f"model{i}", *["Relu"] * 8) for i in range(30)]
+    command = [*DLBRICKS.split(), "inspect", "-v", "--json", "/dev/stdout", *many]
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE)
+    theirs.close()
+    time.sleep(0.1)
+    with ours.makefile() as reader:
+        assert len(json.load(reader)["models"]) == 30
+    assert process.communicate(timeout=60) == (None, b"Importing models\n")
+    assert process.returncode == 0
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    process = subprocess.Popen(["bash", "-c", f"{DLBRICKS} models; {DLBRICKS} --help"],
+                               stdout=write, stderr=subprocess.PIPE)  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as reader:
+        assert "Exit status" in reader.read()
+    assert process.communicate(timeout=60) == (None, b"")

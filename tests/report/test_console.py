@@ -1,0 +1,77 @@
+"""What reaches a terminal: names as they are, and nothing that drives it."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.harmless import harmless
+from dlbricks_core.report import ProgressBar, table
+from dlbricks_core.report.console import Console, lines, styled
+
+NAMES = [
+    "Strange[/x]",
+    "[old]",
+    "[bold red]x[/]",
+    ":smile:",
+    "a\\[b",
+    "$x^2$",
+    "ünï 士 ☃",
+    "[link=x]",
+]
+
+
+def printed(*things, terminal=False):
+    console = Console(file=io.StringIO(), width=200, force_terminal=terminal)
+    for thing in things:
+        console.print(thing)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_shown_as_they_are_everywhere(name):
+    rows = table(name, name, left=2)
+    rows.title = rows.caption = name
+    rows.add_row(name, styled(name, (name, "bold")))
+    shown = printed(name, styled(("Note:", "yellow"), name), lines(name, styled(name)), rows)
+    assert shown.count(name) == 11
+
+
+@given(
+    st.text(st.characters()) | st.text("\x1b[31m\x07\x9b\x85\r\n\t\u202e\u2066\u200b\udce9\ud800")
+)
+def test_nothing_that_is_printed_drives_a_terminal(text):
+    rows = table(text, "", left=2)
+    rows.title = rows.caption = text
+    rows.add_row(text, styled(text))
+    for line in printed(text, styled(text), lines(text, text), rows).split("\n"):
+        assert line.isprintable()
+
+
+@given(st.text(st.characters()))
+def test_harmless_text_can_be_printed_and_stays_as_it_is(text):
+    once = harmless(text)
+    assert once.isprintable()
+    assert harmless(once) == once
+    if text.isprintable():
+        assert once == text
+
+
+def test_escapes_are_those_of_the_language():
+    assert harmless("\x1b\x7f\x85\u202e\ud800\U000e0001\n") == (
+        r"\x1b\x7f\x85\u202e\ud800\U000e0001\n"
+    )
+    assert harmless(b"caf\xe9".decode("utf-8", "surrogateescape")) == r"caf\xe9"
+
+
+def test_a_progress_bar_shows_names_as_they_are():
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    with ProgressBar(console, verbose=True) as progress:
+        progress.stage("Timing [old] \x1b]0;title\x07 :smile:", 3)
+        progress.note("\x1b[2Jnote [/x]")
+        progress.advance()
+    shown = console.file.getvalue()
+    assert shown.count(r"Timing [old] \x1b]0;title\x07 :smile:") >= 2
+    assert r"\x1b[2Jnote [/x]" in shown
+    assert "\x07" not in shown
