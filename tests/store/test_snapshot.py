@@ -1,0 +1,116 @@
+"""Reading a store without the right to write, and while others write."""
+
+import hashlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet, database
+
+KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+
+
+@pytest.fixture
+def path(tmp_path):
+    location = tmp_path / "here" / "results.db"
+    with ResultStore.open(location) as store:
+        store.add_samples(KEY, SampleSet("s", 0, (1.5,)))
+    return location
+
+
+def samples(path):
+    with ResultStore.open(path, writes=False) as store:
+        return store.get([KEY])[KEY].samples_ms
+
+
+def seen(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).digest() for p in folder.iterdir()}
+
+
+def test_reading_leaves_nothing_behind(path):
+    before = seen(path.parent)
+    assert samples(path) == (1.5,)
+    assert seen(path.parent) == before
+
+
+def test_what_another_process_has_just_written_is_seen(path):
+    with ResultStore.open(path) as writer:
+        writer.add_samples(KEY, SampleSet("s", 1, (2.5,)))
+        assert samples(path) == (1.5, 2.5)
+        writer.add_samples(KEY, SampleSet("s", 2, (3.5,)))
+        assert samples(path) == (1.5, 2.5, 3.5)
+
+
+def killed(path, folder, *logs):
+    """The files of a writer that was killed, only these logs among them."""
+    folder.mkdir()
+    with ResultStore.open(path) as writer:
+        writer.add_samples(KEY, SampleSet("s", 1, (2.5,)))
+        for ending in ("", *logs):
+            shutil.copy(f"{path}{ending}", folder)
+    return folder / path.name
+
+
+@pytest.mark.parametrize("logs", [("-wal", "-shm"), ("-wal",)])
+def test_what_a_killed_process_left_in_the_log_is_seen(path, tmp_path, logs):
+    assert samples(killed(path, tmp_path / "left", *logs)) == (1.5, 2.5)
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that users without privileges may enter, which those of the tests are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("logs", [("-wal", "-shm"), ("-wal",), ()])
+def test_a_folder_that_cannot_be_written(path, open_folder, logs):
+    left = killed(path, open_folder / "left", *logs)
+    for each in left.parent.iterdir():
+        each.chmod(0o444)
+    left.parent.chmod(0o555)
+    script = (
+        "import os, sys; from dlbricks_core.store import ResultStore, MeasurementKey\n"
+        "import dlbricks_core.store.database, sqlalchemy.dialects.sqlite\n"
+        "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "with ResultStore.open(sys.argv[1], writes=False) as store:\n"
+        "    [found] = store.measurements()\n"
+        "    print(*found.samples_ms)"
+    )
+    command = [sys.executable, "-c", script, left]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    left.parent.chmod(0o755)
+    assert done.stdout == ("1.5 2.5\n" if logs else "1.5\n"), done.stderr
+
+
+def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, monkeypatch):
+    path = tmp_path / "old.db"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(database, "HEAD", "0001")
+        database.connect(path).dispose()
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO measurements VALUES (1, 'abc', 'brick', 'mxnet', '1.9.1', '{}',"
+                       " 'sys', 2, 'paper:runs=100', '[]', NULL)")  # fmt: skip
+    connection.execute("INSERT INTO sample_sets VALUES (1, 1, 's', 0, '[1.5]', NULL, '[]', "
+                       "'2026-01-01T00:00:00+00:00')")  # fmt: skip
+    connection.commit()
+    connection.close()
+    before = seen(tmp_path)
+    assert samples(path) == (1.5,)
+    assert seen(tmp_path) == before
+
+
+def test_where_there_is_no_store_none_is_made(tmp_path):
+    for place in (tmp_path / "absent.db", tmp_path / "absent" / "a.db"):
+        with ResultStore.open(place, writes=False) as store:
+            assert store.get([KEY]) == {}
+    (tmp_path / "empty.db").touch()
+    with ResultStore.open(tmp_path / "empty.db", writes=False) as store:
+        assert list(store.measurements()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
