@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
 _RAW_BYTES = range(0xDC80, 0xDD00)
 """Stand for bytes that are no UTF-8, in names of files and from the command line."""
 
@@ -10,14 +12,14 @@ def harmless(text: str) -> str:
     r"""The text with everything that cannot be printed written as an escape.
 
     Control characters drive a terminal, marks of direction turn the order of what is read, and
-    line breaks imitate further output. What can be printed stays as it is, in any script.
+    line breaks imitate further output. Letters, signs and blanks of any script stay as they are.
 
     >>> harmless("a[/b] ünï 士 \x1b[31m\n\u202e\udce9")
     'a[/b] ünï 士 \\x1b[31m\\n\\u202e\\xe9'
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return "".join(c if c.isprintable() or category(c) == "Zs" else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:

@@ -7,6 +7,7 @@ import logging
 import sys
 import traceback
 import warnings
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,9 @@ _COMMANDS = {
     "doctor": "Check whether this machine is ready to measure.",
 }
 
+#: Options of all commands, which may stand before their names too.
+_FLAGS = ("-v", "--verbose", "-q", "--quiet")
+
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
 EXIT_DEFECT = 70
@@ -65,6 +69,9 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = [*takewhile(_FLAGS.__contains__, args)]
+        if len(flags) < len(args) and args[len(flags)] in _COMMANDS:
+            args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
         if args and args[0] not in {*_COMMANDS, "--help", "-h", "--version"}:
             if args[0].isalpha() and not Path(args[0]).exists():
                 raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
@@ -132,7 +139,8 @@ def _run(arguments: list[str]) -> int:
         if lacks_memory(error):
             _say_error("this process ran out of memory", memory_hint())
             return EXIT_USAGE
-        _say_error(f"unexpected {type(error).__name__}: {error}", _report(told["verbose"]))
+        what = f"unexpected {type(error).__name__}: {error}".rstrip(": ")
+        _say_error(what, _report(told["verbose"]))
         return EXIT_DEFECT
     return status if isinstance(status, int) else 0
 

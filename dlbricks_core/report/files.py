@@ -28,7 +28,9 @@ def write_json(data: dict[str, Any], path: Path) -> None:
     Raises:
         DLBricksError: If the file cannot be written.
     """
-    write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", path)
+    text = json.dumps(data, indent=1, allow_nan=False)
+    # The one control character that JSON leaves as it is.
+    write_text(text.replace("\x7f", "\\u007f") + "\n", path)
 
 
 def write_text(text: str, path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from dlbricks_core.harmless import harmless
 from dlbricks_core.measure.latency import interval
 from dlbricks_core.report.evaluation import TOLERANCES
 from dlbricks_core.report.study_ways import finest, ways
@@ -188,6 +190,11 @@ def as_csv(rows: Iterator[Row]) -> str:
     if lines:
         writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows({k: int(v) if isinstance(v, bool) else v for k, v in line.items()}
-                         for line in lines)  # fmt: skip
+        writer.writerows({k: _plain(v) for k, v in line.items()} for line in lines)
     return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    return harmless(value) if isinstance(value, str) else value

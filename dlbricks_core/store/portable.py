@@ -48,6 +48,8 @@ def import_measurements(store: ResultStore, path: Path) -> int:
         StoreError: If the file cannot be read or does not hold measurements; the store
             is left as it was.
     """
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no regular file", "give a file that DLBricks exported")
     try:
         content = json.loads(path.read_bytes())
         version = content["measurements_version"]
