@@ -16,18 +16,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.bricks.power import activation_powers
+from dlbricks_core.bricks.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, numpy_dtype
-from dlbricks_core.ir.parameters import INDEX_INPUTS, PARAMETER_INPUTS
+from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.ir.tensors import aligned_empty
 
 
 @dataclass(frozen=True)
 class _Range:
-    """Floats drawn uniformly from an interval."""
+    """Floats drawn uniformly from an interval, or each from one of its own."""
 
-    low: float
-    high: float
+    low: float | Array
+    high: float | Array
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all are drawn from the same."""
+        return not isinstance(self.low, np.ndarray)
+
+    def place(self, values: Array) -> None:
+        """Puts what lies between 0 and 1 into the interval."""
+        values *= self.high - self.low
+        values += self.low
 
     def scaled(self, factor: float) -> _Range:
         return _Range(self.low * factor, self.high * factor)
@@ -51,6 +62,9 @@ _SCALE = _Range(0.01, 0.02)
 
 _DRAWN = 1_048_573
 """Floats that are drawn for one tensor at most. A prime: no two rows of a matrix are alike."""
+
+_FEW_INDICES = 65_536
+"""Of a weight, up to which they are drawn before anything else."""
 
 _Rule = Callable[[Layer, TensorSpec], _Range]
 
@@ -135,15 +149,6 @@ _RECTIFIED = frozenset({"MaxPool"})
 #: What reads feature maps whose channels are along the last axis.
 _CHANNELS_LAST = frozenset({"LayerNormalization", "RMSNormalization"})
 
-#: Layers that only move elements: an index that passes through one is still an index.
-_CARRIERS = frozenset(
-    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split",
-     "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-)  # fmt: skip
-
-#: Layers whose result is positive where their first input is.
-_SIGN_KEEPERS = _CARRIERS | {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
-
 _ZERO_POINTS = {
     "QuantizeLinear": {2}, "DequantizeLinear": {2}, "QLinearConv": {2, 5, 7},
     "QLinearMatMul": {2, 5, 7}, "ConvInteger": {2, 3}, "MatMulInteger": {2, 3},
@@ -179,33 +184,66 @@ class _Drawer:
         self._model = model
         self._seed = seed
         self._powers = activation_powers(model)
+        # Which elements are picked decides what has to be valid where.
+        self._picked = {
+            name: self._index(name)
+            for name in sorted(model.weights - model.constants.keys())
+            if self._is_index(name)
+        }
+        self._ranges = valid_ranges(model, self._default, {**self._picked, **model.constants})
 
     def __call__(self, name: str) -> Array:
         model = self._model
         spec = model.tensors[name]
         if name in model.constants:
             return model.constants[name]
-        # A generator per tensor: a value does not depend on which others are drawn.
-        rng = np.random.Generator(np.random.SFC64([self._seed, zlib.crc32(name.encode())]))
+        if name in self._picked:
+            return self._picked[name]
+        rng = self._generator(name)
         dtype = numpy_dtype(spec.dtype)
         if spec.dtype == "string":
             return np.full(spec.sizes, "", dtype)  # nothing that is timed reads it
-        if spec.dtype == "bool":
-            return rng.integers(0, 2, spec.sizes).astype(np.bool_)
-        if spec.dtype.startswith(("int", "uint")):
-            return self._integers(name, spec, rng).astype(dtype)
+        if is_whole(spec.dtype):
+            valid = self._ranges.get(name) or self._default(name)
+            return _whole_numbers(valid, spec.sizes, rng).astype(dtype)
         if spec.dtype.startswith("complex"):
             parts = [_floats(_UNIT, spec.sizes, rng) for _ in range(2)]
             return np.asarray(parts[0] + 1j * parts[1], dtype=dtype)
+        if name in self._ranges:
+            return self._within(self._ranges[name], name, rng)
         interval = self._interval(name, spec)
         if name in model.weights:
             return np.asarray(_floats(interval, spec.sizes, rng), dtype=dtype)
-        readers = {layer.op for layer, _ in self._uses(name)}
-        channels = -1 if readers & _CHANNELS_LAST else 1
-        values = _activations(interval, spec.sizes, channels, rng)
-        if readers & _RECTIFIED:
+        values = _activations(interval, spec.sizes, self._channels(name), rng)
+        if self._readers(name) & _RECTIFIED:
             np.maximum(values, 0, out=values)
         return np.asarray(values, dtype=dtype)
+
+    def _generator(self, name: str) -> np.random.Generator:
+        """One for each tensor: a value does not depend on which others are drawn."""
+        return np.random.Generator(np.random.SFC64([self._seed, zlib.crc32(name.encode())]))
+
+    def _readers(self, name: str) -> set[str]:
+        return {layer.op for layer, _ in self._uses(name)}
+
+    def _channels(self, name: str) -> int:
+        return -1 if self._readers(name) & _CHANNELS_LAST else 1
+
+    def _within(self, valid: Range, name: str, rng: np.random.Generator) -> Array:
+        """Floats whose range something demands."""
+        spec = self._model.tensors[name]
+        dtype = numpy_dtype(spec.dtype)
+        if valid.uniform:
+            interval = _Range(float(valid.low), float(valid.high))
+        else:
+            interval = _Range(valid.low, valid.high)
+        if name in self._model.weights:
+            values = _floats(interval, spec.sizes, rng)
+        else:
+            values = _activations(interval, spec.sizes, self._channels(name), rng)
+        # Rounding leads out of it.
+        low, high = (end.astype(dtype) for end in (valid.low, valid.high))
+        return np.clip(values.astype(dtype), low, high)
 
     def _interval(self, name: str, spec: TensorSpec) -> _Range:
         for layer, position in self._uses(name):
@@ -217,18 +255,7 @@ class _Drawer:
                 if layer.op in _WEIGHTED and position == 1 and name in self._model.weights:
                     drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
                 return drawn
-        if self._has_to_be_positive(name):
-            return _POSITIVE
         return _SMALL if name in self._model.weights else _UNIT
-
-    def _has_to_be_positive(self, name: str) -> bool:
-        """Whether what becomes of it is an argument of a root, a logarithm and the like."""
-        return any(
-            _FLOAT_RULES.get(layer.op) == _POSITIVE_FIRST
-            or (layer.op in _SIGN_KEEPERS and self._has_to_be_positive(layer.outputs[0]))
-            for layer, position in self._uses(name)
-            if position == 0
-        )
 
     def _is_scaled_input(self, name: str, layer: Layer) -> bool:
         """Whether the layer multiplies what the user feeds by a known number.
@@ -249,29 +276,55 @@ class _Drawer:
                 if tensor == name:
                     yield layer, position
 
-    def _integers(self, name: str, spec: TensorSpec, rng: np.random.Generator) -> Array:
-        bound = self._bound(name)
-        if bound is not None:
-            return rng.integers(0, np.maximum(bound, 1), spec.sizes)
-        uses = tuple(self._uses(name))
-        if any(position in _ZERO_POINTS.get(layer.op, ()) for layer, position in uses):
-            return np.zeros(spec.sizes, dtype=np.int64)
-        if spec.dtype in ("int8", "uint8", "int4", "uint4", "int2", "uint2"):
-            return rng.integers(0, 2, spec.sizes)
-        # Attention masks, lengths and divisors: one is valid for all of them.
-        return np.ones(spec.sizes, dtype=np.int64)
+    def _default(self, name: str) -> Range:
+        """What a tensor holds where nothing demands something else."""
+        spec = self._model.tensors[name]
+        if is_whole(spec.dtype):
+            return Range.of(*self._few(name, spec))
+        if spec.dtype == "string" or spec.dtype.startswith("complex"):
+            return EVERYTHING
+        interval = self._interval(name, spec)
+        if name not in self._model.weights and self._readers(name) & _RECTIFIED:
+            return Range.of(np.maximum(interval.low, 0), interval.high)
+        return Range.of(interval.low, interval.high, smooth=True)
 
-    def _bound(self, name: str) -> int | tuple[int, ...] | None:
-        """The tightest bound over everything that takes the tensor for an index."""
-        bounds: list[int | tuple[int, ...]] = []
+    def _few(self, name: str, spec: TensorSpec) -> tuple[int, int]:
+        """The least and the greatest of whole numbers that are no indices."""
+        if spec.dtype == "bool":
+            return 0, 1
+        if any(position in _ZERO_POINTS.get(layer.op, ()) for layer, position in self._uses(name)):
+            return 0, 0
+        if spec.dtype in ("int8", "uint8", "int4", "uint4", "int2", "uint2"):
+            return 0, 1
+        # Attention masks, lengths and divisors: one is valid for all of them.
+        return 1, 1
+
+    def _is_index(self, name: str) -> bool:
+        """Whether everything that reads a weight takes it for a few indices."""
+        spec = self._model.tensors[name]
+        uses = tuple(self._uses(name))
+        return (
+            is_whole(spec.dtype)
+            and spec.elements <= _FEW_INDICES
+            and bool(uses)
+            and all(at in INDEX_INPUTS.get(layer.qualified_op, ()) for layer, at in uses)
+        )
+
+    def _index(self, name: str) -> Array:
+        """Values of indices that are part of the model."""
+        spec = self._model.tensors[name]
+        valid = EVERYTHING
         for layer, position in self._uses(name):
-            rule = INDEX_INPUTS.get(layer.qualified_op, {}).get(position)
-            if rule is not None:
-                specs = self._model.specs
-                bounds.append(rule(layer, specs(layer.inputs), specs(layer.outputs)))
-            elif layer.op in _CARRIERS and position not in PARAMETER_INPUTS.get(layer.op, ()):
-                bounds += [b for out in layer.outputs if (b := self._bound(out)) is not None]
-        return min(bounds, key=lambda b: min(b) if isinstance(b, tuple) else b, default=None)
+            valid = valid.meet(index_range(self._model, layer, position))
+        drawn = _whole_numbers(valid, spec.sizes, self._generator(name))
+        return drawn.astype(numpy_dtype(spec.dtype))
+
+
+def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    if valid.uniform:
+        return rng.integers(int(valid.low), int(valid.high), shape, endpoint=True)
+    low, high = valid.low.astype(np.int64), valid.high.astype(np.int64)
+    return rng.integers(low, high, shape, endpoint=True)
 
 
 def _activations(
@@ -296,8 +349,7 @@ def _activations(
     common[channels] = shape[channels]
     values = _floats(_Range(0.0, 1 - _BETWEEN_MAPS), shape, rng)
     values += _floats(_Range(0.0, _BETWEEN_MAPS), tuple(common), rng)
-    values *= interval.high - interval.low
-    values += interval.low
+    interval.place(values)
     return values
 
 
@@ -307,9 +359,11 @@ def _floats(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) 
     flat = values.reshape(-1)
     drawn = flat[:_DRAWN]
     rng.random(dtype=np.float32, out=drawn)
-    drawn *= interval.high - interval.low
-    drawn += interval.low
+    if interval.uniform:
+        interval.place(drawn)
     for start in range(_DRAWN, flat.size, _DRAWN):
         rest = flat[start : start + _DRAWN]
         rest[:] = drawn[: rest.size]
+    if not interval.uniform:
+        interval.place(values)
     return values

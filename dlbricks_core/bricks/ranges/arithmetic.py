@@ -1,0 +1,344 @@
+"""Sums, products and extremes of ranges, and what their operands must be for what is wanted.
+
+A wish is met by one operand alone if that can be; else all of them give way, in proportion to how
+far they reach: what is subtracted stays below what it is subtracted from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+
+import numpy as np
+
+from dlbricks_core.bricks.ranges.interval import Range
+from dlbricks_core.bricks.ranges.maps import NEGATED, RECIPROCAL, SQUARE
+from dlbricks_core.bricks.ranges.step import Rule, Step
+from dlbricks_core.ir import Array
+
+#: What must not be zero, where it is to be chosen.
+POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
+
+
+def _alone(step: Step) -> int | None:
+    """The only operand that can give way, before what the weights among them are drawn from."""
+    for candidates in step.fed, step.free:
+        if sum(candidates) == 1:
+            return candidates.index(True)
+        if any(candidates):
+            return None
+    return None
+
+
+def _carries(step: Step) -> bool:
+    return _alone(step) is not None
+
+
+# Sums
+
+
+def _total(terms: Sequence[Range]) -> Range:
+    return Range.of(
+        sum(term.low for term in terms),
+        sum(term.high for term in terms),
+        any(term.smooth for term in terms),
+    )
+
+
+def _raised(terms: Sequence[Range], movable: Sequence[bool], target: Array) -> list[Array]:
+    """Least values of the movable terms that add up to no less than the target."""
+    shape = np.broadcast_shapes(target.shape, *(term.low.shape for term in terms))
+    lows = np.stack([np.broadcast_to(term.low, shape) for term in terms])
+    widths = np.stack([np.broadcast_to(term.width, shape) for term in terms])
+    moves = np.reshape(movable, (-1, *(1 for _ in shape)))
+    unbounded = np.isneginf(lows)
+    missing = target - np.where(unbounded, 0, lows).sum(0)
+    opened = unbounded & moves
+    # Those without a bound get one that the others leave to them.
+    equal = np.where(opened, missing / np.maximum(opened.sum(0), 1), -np.inf)
+    reach = np.where(moves, np.where(np.isinf(widths).any(0), np.isinf(widths), widths), 0)
+    reach = np.where(reach.sum(0) > 0, reach, moves)
+    shared = np.where(missing > 0, lows + missing * reach / reach.sum(0), -np.inf)
+    found = np.where(unbounded.any(0), equal, shared)
+    hopeless = (unbounded & ~moves).any(0) & (target > -np.inf)
+    return list(np.where(hopeless, np.inf, found))
+
+
+def _shares(terms: Sequence[Range], movable: Sequence[bool], wanted: Range) -> dict[int, Range]:
+    lows = _raised(terms, movable, wanted.low)
+    highs = _raised([NEGATED.image(term) for term in terms], movable, -wanted.high)
+    return {
+        position: Range.of(lows[position], -highs[position])
+        for position in compress(range(len(terms)), movable)
+    }
+
+
+def _rest(terms: Sequence[Range], position: int, wanted: Range) -> Range:
+    """What one term must be if the others stay."""
+    others = _total([term for at, term in enumerate(terms) if at != position])
+    return Range.of(
+        np.where(np.isneginf(wanted.low), -np.inf, wanted.low - others.low),
+        np.where(np.isposinf(wanted.high), np.inf, wanted.high - others.high),
+    )
+
+
+def _possible(terms: Sequence[Range], asked: Mapping[int, Range]) -> bool:
+    return not any(terms[at].meet(each).empty for at, each in asked.items())
+
+
+def _terms_asked(step: Step, terms: Sequence[Range], wanted: Range) -> dict[int, Range]:
+    alone = _alone(step)
+    if alone is not None:
+        asked = {alone: _rest(terms, alone, wanted)}
+        if _possible(terms, asked) or sum(step.free) == 1:
+            return asked
+    asked = _shares(terms, step.fed, wanted) if any(step.fed) else {}
+    return asked if asked and _possible(terms, asked) else _shares(terms, step.free, wanted)
+
+
+def _sum_of(signs: Callable[[int], float], mean: bool = False) -> Rule:
+    """Terms that are added, each with its sign."""
+
+    def signed(step: Step) -> list[Range]:
+        return [
+            each if signs(position) > 0 else NEGATED.image(each)
+            for position, each in enumerate(step.ranges)
+        ]
+
+    def image(step: Step) -> Sequence[Range]:
+        total, count = _total(signed(step)), len(step.ranges) if mean else 1
+        return [Range.of(total.low / count, total.high / count, total.smooth)]
+
+    def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
+        count = len(step.ranges) if mean else 1
+        scaled = Range.of(wanted[0].low * count, wanted[0].high * count)
+        return {
+            position: each if signs(position) > 0 else NEGATED.image(each)
+            for position, each in _terms_asked(step, signed(step), scaled).items()
+        }
+
+    return Rule(image, asked, _carries)
+
+
+# Products
+
+
+def _times(one: Range, other: Range) -> Range:
+    corners = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+    # Zero times infinity is zero: what is not bounded is finite.
+    corners = [np.where(np.isnan(corner), 0, corner) for corner in corners]
+    smooth = (one.smooth and other.nonzero) or (other.smooth and one.nonzero)
+    return Range.of(np.minimum.reduce(corners), np.maximum.reduce(corners), smooth)
+
+
+def _factor(wanted: Range, other: Range) -> Range:
+    """Numbers whose product with anything in the other range is wanted."""
+
+    def end(at: Array) -> Range:
+        low, high = wanted.low / at, wanted.high / at
+        zero = (wanted.low <= 0) & (wanted.high >= 0)
+        return Range.of(
+            np.where(at == 0, np.where(zero, -np.inf, np.inf), np.where(at < 0, high, low)),
+            np.where(at == 0, np.where(zero, np.inf, -np.inf), np.where(at < 0, low, high)),
+        )
+
+    return end(other.low).meet(end(other.high))
+
+
+def _both(factors: Sequence[Range], wanted: Range) -> list[Range]:
+    """Two factors that both give way."""
+    if (wanted.low > 0).all():
+        return [Range.of(np.sqrt(wanted.low), np.sqrt(wanted.high))] * 2
+    if (wanted.high < 0).all():
+        first = Range.of(np.sqrt(-wanted.high), np.sqrt(-wanted.low))
+        return [first, NEGATED.image(first)]
+    positive = bool((wanted.low == 0).all())
+    side = wanted.high if positive else np.minimum(-wanted.low, wanted.high)
+    ends = [np.maximum(np.abs(each.low), np.abs(each.high)) for each in factors]
+    shrunk = np.sqrt(side / np.maximum(ends[0] * ends[1], side))
+    return [Range.of(0 if positive else -end * shrunk, end * shrunk) for end in ends]
+
+
+def _factors_asked(step: Step, factors: Sequence[Range], wanted: Range) -> dict[int, Range]:
+    alone = _alone(step)
+    order = [alone] if alone is not None else list(compress((0, 1), step.free))
+    for position in order:
+        asked = {position: _factor(wanted, factors[1 - position])}
+        if _possible(factors, asked) or sum(step.free) == 1:
+            return asked
+    return dict(enumerate(_both(factors, wanted)))
+
+
+def _product_image(step: Step) -> Sequence[Range]:
+    one, other = step.ranges
+    same = step.layer.inputs[0] == step.layer.inputs[1]
+    return [SQUARE.image(one) if same else _times(one, other)]
+
+
+def _product_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    if step.layer.inputs[0] == step.layer.inputs[1]:
+        return {0: SQUARE.source(wanted[0], step.ranges[0])}
+    return _factors_asked(step, step.ranges, wanted[0])
+
+
+def _quotient_image(step: Step) -> Sequence[Range]:
+    return [_times(step.ranges[0], RECIPROCAL.image(step.ranges[1]))]
+
+
+def _quotient_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    divisor = step.ranges[1]
+    if not ((divisor.low > 0) | (divisor.high < 0)).all():
+        side = NEGATIVE if divisor.negative.all() else POSITIVE
+        divisor = side if divisor.meet(side).empty else divisor.meet(side)
+    asked = _factors_asked(step, (step.ranges[0], RECIPROCAL.image(divisor)), wanted[0])
+    if 1 in asked:
+        asked[1] = RECIPROCAL.source(asked[1], divisor).meet(divisor)
+    return asked
+
+
+# Shifts of bits
+
+
+def _power_of_two(step: Step) -> Range:
+    left = step.text("direction", "LEFT") == "LEFT"
+    bits = step.ranges[1] if left else NEGATED.image(step.ranges[1])
+    return Range.of(np.exp2(bits.low), np.exp2(bits.high))
+
+
+def _shift_image(step: Step) -> Sequence[Range]:
+    return [_times(step.ranges[0], _power_of_two(step))]
+
+
+def _shift_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    return {0: _factor(wanted[0], _power_of_two(step))} if step.free[0] else {}
+
+
+# Remainders
+
+
+def _remainder_image(step: Step) -> Sequence[Range]:
+    one, other = step.ranges
+    if ((one.low >= 0) & (other.low > one.high)).all():
+        return [one]
+    whole = all(spec is not None and spec.dtype.startswith(("int", "uint")) for spec in step.inputs)
+    most: Array = np.maximum(np.abs(other.low), np.abs(other.high)) - whole
+    signs = one if step.integer("fmod", 0) else other
+    return [Range.of(np.where(signs.low < 0, -most, 0), np.where(signs.high > 0, most, 0))]
+
+
+def _remainder_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    """Numbers below the divisor, which remain as they are."""
+    most: Array = step.ranges[1].low
+    below = Range.of(0, np.where(most >= 1, most - 1, np.nextafter(most, 0)))
+    return {0: wanted[0].meet(below)} if step.free[0] else {}
+
+
+# Extremes
+
+
+def _greatest(ranges: Sequence[Range]) -> Range:
+    return Range.of(
+        np.maximum.reduce([each.low for each in ranges]),
+        np.maximum.reduce([each.high for each in ranges]),
+        len(ranges) == 1 and ranges[0].smooth,
+    )
+
+
+def _greatest_asked(step: Step, ranges: Sequence[Range], wanted: Range) -> dict[int, Range]:
+    """All are at most what is wanted; one of them is at least that, if none is already."""
+    reached = np.maximum.reduce([each.low for each in ranges]) >= wanted.low
+    asked = {at: Range.of(-np.inf, wanted.high) for at in compress(range(len(ranges)), step.free)}
+    for at in asked:
+        asked[at] = Range.of(np.where(reached, -np.inf, wanted.low), wanted.high)
+        break
+    return asked
+
+
+def _max_image(step: Step) -> Sequence[Range]:
+    return [_greatest(step.ranges)]
+
+
+def _max_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    return _greatest_asked(step, step.ranges, wanted[0])
+
+
+def _min_image(step: Step) -> Sequence[Range]:
+    return [NEGATED.image(_greatest([NEGATED.image(each) for each in step.ranges]))]
+
+
+def _min_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    negated = [NEGATED.image(each) for each in step.ranges]
+    asked = _greatest_asked(step, negated, NEGATED.image(wanted[0]))
+    return {at: NEGATED.image(each) for at, each in asked.items()}
+
+
+def _bounds(step: Step) -> tuple[Range, Range]:
+    """Of a Clip, where they are given."""
+    given = [
+        step.ranges[at] if at < len(step.ranges) and step.inputs[at] is not None else None
+        for at in (1, 2)
+    ]
+    return given[0] or Range.of(-np.inf, -np.inf), given[1] or Range.of(np.inf, np.inf)
+
+
+def _clip_image(step: Step) -> Sequence[Range]:
+    low, high = _bounds(step)
+    return [
+        Range.of(
+            np.minimum(np.maximum(step.ranges[0].low, low.low), high.low),
+            np.minimum(np.maximum(step.ranges[0].high, low.high), high.high),
+        )
+    ]
+
+
+def _clip_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    low, high = _bounds(step)
+    return {
+        0: Range.of(
+            np.where(low.low >= wanted[0].low, -np.inf, wanted[0].low),
+            np.where(high.high <= wanted[0].high, np.inf, wanted[0].high),
+        )
+    }
+
+
+# Comparisons
+
+
+def _compared(
+    certain: Callable[[Range, Range], bool], never: Callable[[Range, Range], bool]
+) -> Rule:
+    def image(step: Step) -> Sequence[Range]:
+        one, other = (each.hull() for each in step.ranges)
+        return [Range.of(int(certain(one, other)), int(not never(one, other)))]
+
+    return Rule(image)
+
+
+def _below(one: Range, other: Range) -> bool:
+    return bool(one.high < other.low)
+
+
+def _at_most(one: Range, other: Range) -> bool:
+    return bool(one.high <= other.low)
+
+
+ARITHMETIC: Mapping[str, Rule] = {
+    "Add": _sum_of(lambda position: 1),
+    "Sub": _sum_of(lambda position: -1 if position else 1),
+    "Sum": _sum_of(lambda position: 1),
+    "Mean": _sum_of(lambda position: 1, mean=True),
+    "Mul": Rule(_product_image, _product_asked, _carries),
+    "Div": Rule(_quotient_image, _quotient_asked, _carries),
+    "BitShift": Rule(_shift_image, _shift_asked),
+    "Mod": Rule(_remainder_image, _remainder_asked),
+    "Max": Rule(_max_image, _max_asked),
+    "Min": Rule(_min_image, _min_asked),
+    "Clip": Rule(_clip_image, _clip_asked),
+    "Less": _compared(_below, lambda one, other: _at_most(other, one)),
+    "LessOrEqual": _compared(_at_most, lambda one, other: _below(other, one)),
+    "Greater": _compared(lambda one, other: _below(other, one), _at_most),
+    "GreaterOrEqual": _compared(lambda one, other: _at_most(other, one), _below),
+    "Equal": _compared(
+        lambda one, other: False, lambda one, other: _below(one, other) or _below(other, one)
+    ),
+}

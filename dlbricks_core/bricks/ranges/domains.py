@@ -1,0 +1,115 @@
+"""What layers demand of their inputs: arguments of a domain, indices in range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks.ranges.arithmetic import NEGATIVE, POSITIVE
+from dlbricks_core.bricks.ranges.interval import TINY, Range
+from dlbricks_core.ir import Array, Layer, Model
+from dlbricks_core.ir.parameters import INDEX_INPUTS
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Arguments for which a function is defined.
+
+    Attributes:
+        valid: All of them.
+        choice: Those at some distance from its ends, from which to choose.
+    """
+
+    valid: Range
+    choice: Range
+
+
+_POSITIVE = Domain(Range.of(TINY, np.inf), POSITIVE)
+_NEGATIVE = Domain(Range.of(-np.inf, -TINY), NEGATIVE)
+_NOT_NEGATIVE = Domain(Range.of(0, np.inf), POSITIVE)
+_COSINE = Domain(Range.of(-1, 1), Range.of(-0.9, 0.9))
+_INSIDE_UNIT = Domain(Range.of(TINY - 1, 1 - 1e-7), Range.of(-0.9, 0.9))
+_ABOVE_ONE = Domain(Range.of(1, np.inf), Range.of(1.1, np.inf))
+
+#: Operator -> input position -> domains, each of which is valid.
+_DOMAINS: Mapping[str, Mapping[int, tuple[Domain, ...]]] = {
+    "Acos": {0: (_COSINE,)},
+    "Acosh": {0: (_ABOVE_ONE,)},
+    "Asin": {0: (_COSINE,)},
+    "Atanh": {0: (_INSIDE_UNIT,)},
+    "Div": {1: (_POSITIVE, _NEGATIVE)},
+    "Log": {0: (_POSITIVE,)},
+    "Mod": {1: (_POSITIVE, _NEGATIVE)},
+    "Reciprocal": {0: (_POSITIVE, _NEGATIVE)},
+    "ReduceLogSum": {0: (_POSITIVE,)},
+    "Sqrt": {0: (_NOT_NEGATIVE,)},
+}
+
+
+def _of_base(exponent: Array | None) -> tuple[Domain, ...]:
+    """Of which numbers there is a power."""
+    if exponent is None:
+        return (_POSITIVE,)
+    whole = bool((exponent == np.round(exponent)).all())
+    if (exponent >= 0).all():
+        return () if whole else (_NOT_NEGATIVE,)
+    return (_POSITIVE, _NEGATIVE) if whole else (_POSITIVE,)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a layer demands of one of its inputs.
+
+    Attributes:
+        tensor: The input.
+        domains: Each of them is valid.
+        index: Whether these are indices: values that are to be spread over all that is valid.
+    """
+
+    tensor: str
+    domains: tuple[Domain, ...]
+    index: bool = False
+
+    def met(self, held: Range) -> bool:
+        """Whether the values of a range are valid."""
+        return any(held.inside(each.valid) for each in self.domains)
+
+    def choice(self, held: Range) -> Range:
+        """Which valid values to choose."""
+        last = len(self.domains) > 1 and bool(held.negative.all())
+        return self.domains[-1 if last else 0].choice
+
+
+def demands(model: Model, known: Mapping[str, Array]) -> Iterator[Demand]:
+    """All that the layers of a model demand.
+
+    Args:
+        model: In canonical form, without opaque layers.
+        known: Values that are certain.
+    """
+    for layer in model.layers:
+        if layer.qualified_op == "Pow":
+            yield from _named(layer, {0: _of_base(known.get(layer.inputs[1]))})
+        yield from _named(layer, _DOMAINS.get(layer.qualified_op, {}))
+        for position in INDEX_INPUTS.get(layer.qualified_op, ()):
+            if position < len(layer.inputs) and (name := layer.inputs[position]):
+                valid = index_range(model, layer, position)
+                yield Demand(name, (Domain(valid, valid),), index=True)
+
+
+def index_range(model: Model, layer: Layer, position: int) -> Range:
+    """The valid values of an input of indices, lengths or shifts."""
+    bound = INDEX_INPUTS[layer.qualified_op][position]
+    above = bound(layer, model.specs(layer.inputs), model.specs(layer.outputs))
+    most = np.maximum(np.asarray(above, dtype=np.float64) - 1, 0)
+    if most.ndim:
+        most = np.broadcast_to(most, model.tensors[layer.inputs[position]].sizes)
+    return Range.of(np.zeros_like(most), most)
+
+
+def _named(layer: Layer, domains: Mapping[int, tuple[Domain, ...]]) -> Iterator[Demand]:
+    for position, each in domains.items():
+        if each and position < len(layer.inputs) and layer.inputs[position]:
+            yield Demand(layer.inputs[position], each)

@@ -1,0 +1,180 @@
+"""Ranges of values: an interval for all elements of a tensor, or one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from dlbricks_core.ir import Array, numpy_dtype
+
+TINY = 1e-30
+"""Stands for the least number above zero; frameworks still divide by it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """All values from ``low`` to ``high``, both included.
+
+    Attributes:
+        low: Of rank 0 where all elements have one range, else of the tensor's shape.
+        high: Of the same shape.
+        smooth: Whether no single value is likelier than its neighbours, so that none is exactly
+            zero but for an accident.
+    """
+
+    low: Array
+    high: Array
+    smooth: bool = False
+
+    @classmethod
+    def of(cls, low: object, high: object, smooth: bool = False) -> Range:
+        """A range from numbers or arrays that broadcast; what is not a number bounds nothing."""
+        lows, highs = np.broadcast_arrays(
+            np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        )
+        unknown = np.isnan(lows), np.isnan(highs)
+        if unknown[0].any() or unknown[1].any():
+            lows = np.where(unknown[0], -np.inf, lows)
+            highs = np.where(unknown[1], np.inf, highs)
+        return cls(lows, highs, smooth)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether one interval holds for all elements."""
+        return self.low.ndim == 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether some element is left without a finite value."""
+        return bool(((self.low > self.high) | np.isposinf(self.low) | np.isneginf(self.high)).any())
+
+    @property
+    def nonzero(self) -> bool:
+        """Whether zero is outside."""
+        return self.smooth or bool(((self.low > 0) | (self.high < 0)).all())
+
+    @property
+    def width(self) -> Array:
+        """From end to end."""
+        return np.asarray(self.high - self.low)
+
+    @property
+    def negative(self) -> Array:
+        """Where most of it is below zero."""
+        return np.asarray(self.low + self.high < 0)
+
+    def inside(self, other: Range) -> bool:
+        """Whether the other range holds all of this one."""
+        return bool(((self.low >= other.low) & (self.high <= other.high)).all())
+
+    def meet(self, other: Range) -> Range:
+        """What both hold; may be empty."""
+        return Range.of(
+            np.maximum(self.low, other.low), np.minimum(self.high, other.high), self.smooth
+        )
+
+    def hull(self) -> Range:
+        """The range of all elements together."""
+        if self.uniform or not self.low.size:
+            return self if self.uniform else EVERYTHING
+        return Range.of(self.low.min(), self.high.max(), self.smooth)
+
+    def core(self) -> Range:
+        """What is in the range of every element; may be empty."""
+        if self.uniform or not self.low.size:
+            return self if self.uniform else EVERYTHING
+        return Range.of(self.low.max(), self.high.min(), self.smooth)
+
+    def simplest(self) -> Range:
+        """One interval, if that of every element is the same."""
+        if self.uniform:
+            return self
+        whole = self.hull()
+        return whole if whole.inside(self) else self
+
+    def rough(self) -> Range:
+        """The same values, some of them likelier than others."""
+        return replace(self, smooth=False)
+
+
+EVERYTHING = Range.of(-np.inf, np.inf)
+
+
+def join(ranges: Iterable[Range]) -> Range:
+    """The least range that holds all of several."""
+    first, *others = ranges
+    for other in others:
+        first = Range.of(
+            np.minimum(first.low, other.low),
+            np.maximum(first.high, other.high),
+            first.smooth and other.smooth,
+        )
+    return first
+
+
+def is_whole(dtype: str) -> bool:
+    """Whether elements of the type are whole numbers, or truth values, which count as 0 and 1."""
+    return dtype.startswith(("int", "uint", "bool"))
+
+
+@cache
+def limits(dtype: str) -> Range:
+    """What whole numbers of a type can be; everything for other types."""
+    if not is_whole(dtype):
+        return EVERYTHING
+    if dtype == "bool":
+        return Range.of(0, 1)
+    info: Any = ml_dtypes.iinfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+    return Range.of(int(info.min), int(info.max))
+
+
+def held(computed: Range, dtype: str) -> Range:
+    """What a tensor holds of values that were computed exactly.
+
+    Rounding keeps the order of numbers: the results lie between the rounded ends.
+    """
+    if dtype == "bool":
+        # All but zero is true.
+        known = np.isin(computed.low, (0, 1)).all() and np.isin(computed.high, (0, 1)).all()
+        return computed.rough() if known else limits(dtype)
+    if is_whole(dtype):
+        # What does not fit is wrapped around.
+        fits = computed.inside(limits(dtype))
+        return Range.of(np.trunc(computed.low), np.trunc(computed.high)) if fits else limits(dtype)
+    if dtype not in _ROUNDED:
+        return computed
+    return Range.of(_rounded(computed.low, dtype), _rounded(computed.high, dtype), computed.smooth)
+
+
+def representable(wanted: Range, dtype: str) -> Range:
+    """The numbers of a type that are in a range."""
+    if is_whole(dtype):
+        return Range.of(np.ceil(wanted.low), np.floor(wanted.high)).meet(limits(dtype))
+    if dtype not in _ROUNDED:
+        return wanted
+    low, high = _rounded(wanted.low, dtype), _rounded(wanted.high, dtype)
+    return Range.of(
+        np.where(low < wanted.low, _next(low, np.inf, dtype), low),
+        np.where(high > wanted.high, _next(high, -np.inf, dtype), high),
+    )
+
+
+#: Floats shorter than those that ranges are computed with.
+_ROUNDED = frozenset({"bfloat16", "float16", "float32"})
+
+
+def _rounded(bound: Array, dtype: str) -> Array:
+    rounded = bound.astype(numpy_dtype(dtype)).astype(np.float64)
+    # A square that is too small for the type is no zero that anybody divides by.
+    return np.where((rounded == 0) & (bound != 0), bound, rounded)
+
+
+def _next(bound: Array, towards: float, dtype: str) -> Array:
+    kind = numpy_dtype(dtype)
+    moved = np.nextafter(bound.astype(kind), np.asarray(towards).astype(kind))
+    return np.asarray(moved).astype(np.float64)

@@ -1,0 +1,196 @@
+"""Functions of one number, and of all numbers of a tensor together, on ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks.ranges.interval import TINY, Range
+from dlbricks_core.bricks.ranges.step import Rule, Step
+from dlbricks_core.ir import Array
+
+Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A function of ranges.
+
+    Attributes:
+        image: What it makes of a range.
+        source: ``(wanted, now)`` to a range whose image is within what is wanted; near to what
+            the argument holds now where there are several.
+    """
+
+    image: Callable[[Range], Range]
+    source: Callable[[Range, Range], Range]
+
+
+def through(
+    maps: Callable[[Step], Sequence[Map]], carries: Callable[[Step], bool] = lambda step: False
+) -> Rule:
+    """The rule of an operator that applies some maps to its first input, one after the other."""
+
+    def image(step: Step) -> Sequence[Range]:
+        result = step.ranges[0]
+        for each in maps(step):
+            result = each.image(result)
+        return [result] * len(step.outputs)
+
+    def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
+        passed = [step.ranges[0]]
+        every = maps(step)
+        for each in every[:-1]:
+            passed.append(each.image(passed[-1]))
+        result = wanted[0]
+        for each, now in zip(reversed(every), reversed(passed), strict=True):
+            result = each.source(result, now)
+        return {0: result}
+
+    return Rule(image, asked, carries)
+
+
+def rising(
+    function: Function, inverse: Function, low: float = -np.inf, high: float = np.inf
+) -> Map:
+    """A function that grows with its argument, which lies between ``low`` and ``high``."""
+    return Map(
+        lambda now: Range.of(
+            function(np.clip(now.low, low, high)),
+            function(np.clip(now.high, low, high)),
+            now.smooth,
+        ),
+        lambda wanted, now: Range.of(inverse(wanted.low), inverse(wanted.high)),
+    )
+
+
+def falling(function: Function, inverse: Function, low: float, high: float) -> Map:
+    """A function that gets less as its argument grows."""
+    return Map(
+        lambda now: Range.of(
+            function(np.clip(now.high, low, high)),
+            function(np.clip(now.low, low, high)),
+            now.smooth,
+        ),
+        lambda wanted, now: Range.of(inverse(wanted.high), inverse(wanted.low)),
+    )
+
+
+def rough(function: Function, source: Callable[[Range], Range]) -> Map:
+    """A function that never falls and gives the same for many arguments."""
+    return Map(
+        lambda now: Range.of(function(now.low), function(now.high)),
+        lambda wanted, now: source(wanted),
+    )
+
+
+def even(function: Function, inverse: Function) -> Map:
+    """A function of the magnitude, that grows with it."""
+
+    def image(now: Range) -> Range:
+        ends = np.abs(now.low), np.abs(now.high)
+        least = np.where((now.low < 0) & (now.high > 0), 0, np.minimum(*ends))
+        if now.smooth:
+            least = np.maximum(least, TINY)
+        return Range.of(function(least), function(np.maximum(*ends)), now.smooth)
+
+    def source(wanted: Range, now: Range) -> Range:
+        most = np.where(wanted.high < 0, -np.inf, inverse(np.maximum(wanted.high, 0)))
+        least = inverse(np.maximum(wanted.low, 0))
+        least = np.where(wanted.low <= 0, -most, least)
+        mirrored = now.negative & (wanted.low > 0)
+        return Range.of(np.where(mirrored, -most, least), np.where(mirrored, -least, most))
+
+    return Map(image, source)
+
+
+def _reciprocal(now: Range) -> Range:
+    inside = (now.low < 0) & (now.high > 0)
+    return Range.of(
+        np.where(inside | (now.high == 0), -np.inf, 1 / now.high),
+        np.where(inside | (now.low == 0), np.inf, 1 / now.low),
+        now.smooth,
+    )
+
+
+def _divisors(wanted: Range, now: Range) -> Range:
+    """Numbers of one sign whose reciprocals are wanted."""
+    sign = np.where(now.negative, -1.0, 1.0)
+    one, other = sign * wanted.low, sign * wanted.high
+    least, most = np.minimum(one, other), np.maximum(one, other)
+    low = np.where(most > 0, 1 / np.maximum(most, 0), np.inf)
+    high = np.where(least > 0, 1 / np.maximum(least, TINY), np.inf)
+    return Range.of(np.where(now.negative, -high, low), np.where(now.negative, -low, high))
+
+
+def scaled(factor: float) -> Map:
+    """Multiplies by a positive number."""
+    return Map(
+        lambda now: Range.of(now.low * factor, now.high * factor, now.smooth),
+        lambda wanted, now: Range.of(wanted.low / factor, wanted.high / factor),
+    )
+
+
+def accumulated(steps: int, exclusive: bool) -> Map:
+    """Sums of the first so many numbers; of none as well if ``exclusive``."""
+
+    def image(now: Range) -> Range:
+        sums = Range.of(
+            np.minimum(now.low, now.low * steps), np.maximum(now.high, now.high * steps)
+        )
+        return Range.of(np.minimum(sums.low, 0), np.maximum(sums.high, 0)) if exclusive else sums
+
+    return Map(
+        image,
+        lambda wanted, now: Range.of(
+            np.maximum(wanted.low, wanted.low / steps), np.minimum(wanted.high, wanted.high / steps)
+        ),
+    )
+
+
+def _power(exponent: float) -> Callable[[Array], Array]:
+    """A power of a number that is not negative, or the same with its sign."""
+    return lambda x: np.copysign(np.abs(x) ** exponent, x)
+
+
+def power(exponent: float) -> Sequence[Map]:
+    """Powers with a known exponent."""
+    if exponent == 0:
+        return (constant(1.0),)
+    if exponent < 0:
+        return (*power(-exponent), RECIPROCAL)
+    function, inverse = _power(exponent), _power(1 / exponent)
+    if exponent % 2 == 0:
+        return (even(function, inverse),)
+    return (rising(function, inverse, low=-np.inf if exponent % 2 == 1 else 0.0),)
+
+
+def constant(value: float) -> Map:
+    """The same for everything."""
+    return Map(lambda now: Range.of(value, value), lambda wanted, now: now)
+
+
+SAME = Map(lambda now: now, lambda wanted, now: wanted)
+TOGETHER = Map(lambda now: now.hull(), lambda wanted, now: wanted.core())
+"""Numbers that lie between the least and the greatest of a tensor."""
+
+RECIPROCAL = Map(_reciprocal, _divisors)
+ABSOLUTE = even(lambda x: x, lambda x: x)
+SQUARE = even(np.square, np.sqrt)
+SQUARE_ROOT = rising(np.sqrt, lambda y: np.square(np.maximum(y, 0)), low=0.0)
+EXPONENTIAL = rising(np.exp, lambda y: np.log(np.maximum(y, 0)))
+LOGARITHM = rising(np.log, np.exp, low=0.0)
+SIGMOID = rising(
+    lambda x: 1 / (1 + np.exp(-x)), lambda y: np.log(np.clip(y, 0, 1) / (1 - np.clip(y, 0, 1)))
+)
+TANGENT = rising(np.tanh, lambda y: np.arctanh(np.clip(y, -1, 1)))
+ROUNDED_DOWN = rough(np.floor, lambda wanted: Range.of(np.ceil(wanted.low), np.floor(wanted.high)))
+ROUNDED = rough(np.round, lambda wanted: Range.of(np.ceil(wanted.low), np.floor(wanted.high)))
+ROUNDED_UP = rough(np.ceil, lambda wanted: Range.of(np.ceil(wanted.low), np.floor(wanted.high)))
+RECTIFIED = rough(
+    lambda x: np.maximum(x, 0),
+    lambda wanted: Range.of(np.where(wanted.low <= 0, -np.inf, wanted.low), wanted.high),
+)
+NEGATED = falling(np.negative, np.negative, -np.inf, np.inf)

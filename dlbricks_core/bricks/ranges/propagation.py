@@ -1,0 +1,263 @@
+"""From what layers demand to ranges for what a brick is fed.
+
+What is fed, and weights without values, begin with the ranges that they have by themselves.
+Forwards, ranges tell what every layer reads. Where that is not valid, what it should read is
+passed backwards, against the order of the layers, and narrows what is fed. Each pass visits every
+layer once. A demand that cannot be shown to be met this way changes nothing: a variance is not
+negative, though intervals do not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dlbricks_core.bricks.ranges.domains import Demand, demands
+from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, held, limits, representable
+from dlbricks_core.bricks.ranges.rules import RULES
+from dlbricks_core.bricks.ranges.step import Rule, Step
+from dlbricks_core.ir import Array, Model
+
+_ROUNDS = 4
+"""Times that ranges are passed back and forth; each may lead out of what the last relied on."""
+
+_ATTEMPTS = 4
+"""Times that demands which were not met are left out."""
+
+_ELEMENTS = 2**26
+"""Elements with ranges of their own, over all layers: what takes a second."""
+
+_Ranges = Mapping[str, Range]
+_NO_RULE = Rule(lambda step: [EVERYTHING] * len(step.outputs))
+
+
+def valid_ranges(
+    model: Model, defaults: Callable[[str], Range], known: Mapping[str, Array]
+) -> dict[str, Range]:
+    """Ranges from which all that a model reads is valid where it is used.
+
+    Args:
+        model: In canonical form, without opaque layers.
+        defaults: The range of an input, or of a weight without a value, where nothing demands
+            another.
+        known: Values that are certain.
+
+    Returns:
+        Of the inputs and weights whose range is another than by default.
+    """
+    wanted = tuple(demands(model, known))
+    if not wanted:
+        return {}
+    with np.errstate(all="ignore"):
+        return _Propagation(model, defaults, known, wanted).settled()
+
+
+class _Propagation:
+    """Passes ranges through those layers of a model that lead to what something demands."""
+
+    def __init__(
+        self,
+        model: Model,
+        defaults: Callable[[str], Range],
+        known: Mapping[str, Array],
+        wanted: Collection[Demand],
+    ) -> None:
+        self._model = model
+        self._layers = _leading_to({demand.tensor for demand in wanted}, model)
+        self._certain = {
+            name: Range.of(value, value).simplest()
+            for name, value in known.items()
+            if value.dtype.kind in "biuf" and value.size
+        }
+        self._known = known
+        read = {name for index in self._layers for name in model.layers[index].inputs if name}
+        sources = (model.weights | set(model.inputs)) - known.keys()
+        self._defaults = {
+            name: defaults(name)
+            for name in sorted(sources & (read | {demand.tensor for demand in wanted}))
+        }
+        self._free = set(self._defaults)
+        self._fed = self._free & set(model.inputs)
+        for index in self._layers:
+            layer = model.layers[index]
+            if RULES.get(layer.qualified_op, _NO_RULE).passes:
+                for reached in self._free, self._fed:
+                    if not reached.isdisjoint(layer.reads):
+                        reached.update(name for name in layer.outputs if name)
+        self._demands = [demand for demand in wanted if demand.tensor in self._free]
+        self._most = _ELEMENTS // max(len(self._layers), 1)
+
+    def settled(self) -> dict[str, Range]:
+        """Ranges of all that is drawn, where they are not the default ones."""
+        considered = self._demands
+        for _ in range(_ATTEMPTS):
+            start = self._with_indices([each for each in considered if each.index])
+            current, unmet = self._narrowed(start, considered)
+            if not unmet or current is start:
+                return self._changed(current)
+            considered = [each for each in considered if each not in unmet]
+        return self._changed(start)
+
+    def _changed(self, current: _Ranges) -> dict[str, Range]:
+        return {name: each for name, each in current.items() if each is not self._defaults[name]}
+
+    def _with_indices(self, indices: Collection[Demand]) -> dict[str, Range]:
+        """Indices are spread over all that is valid, others keep their ranges."""
+        if not indices:
+            return self._defaults
+        forward = self._forward(self._defaults)
+        asked = self._backward(forward, indices)
+        return {name: self._spread(name, asked.get(name)) for name in self._defaults}
+
+    def _spread(self, name: str, wanted: Range | None) -> Range:
+        default = self._defaults[name]
+        if wanted is None:
+            return default
+        near = _fitted(default, wanted)
+        bounded = np.isfinite(wanted.low) & np.isfinite(wanted.high)
+        return replace(
+            Range.of(
+                np.where(bounded, wanted.low, near.low), np.where(bounded, wanted.high, near.high)
+            ).simplest(),
+            smooth=default.smooth,
+        )
+
+    def _narrowed(
+        self, current: _Ranges, considered: Collection[Demand]
+    ) -> tuple[_Ranges, list[Demand]]:
+        """Ranges for which as many demands as possible are met, and those that are not."""
+        for last in (*(False for _ in range(_ROUNDS)), True):
+            forward = self._forward(current)
+            unmet = [demand for demand in considered if not demand.met(forward[demand.tensor])]
+            asked = self._backward(forward, unmet)
+            moved = {
+                name: _fitted(current[name], wanted)
+                for name, wanted in asked.items()
+                if not current[name].inside(wanted)
+            }
+            if last or not moved:
+                break
+            current = {**current, **moved}
+        return current, unmet
+
+    def _forward(self, current: _Ranges) -> dict[str, Range]:
+        ranges = {**self._certain, **current}
+        for step, rule in self._steps(ranges, self._layers):
+            for name, spec, image in zip(
+                step.layer.outputs, step.outputs, rule.image(step), strict=False
+            ):
+                if name and spec is not None:
+                    result = held(image.simplest(), spec.dtype)
+                    ranges[name] = result if step.detailed else result.hull()
+            for name, spec in zip(step.layer.outputs, step.outputs, strict=True):
+                if name and spec is not None:
+                    ranges.setdefault(name, limits(spec.dtype))
+        return ranges
+
+    def _backward(self, forward: _Ranges, unmet: Iterable[Demand]) -> dict[str, Range]:
+        """What is wanted of inputs and weights."""
+        asked: dict[str, Range] = {}
+        for demand in unmet:
+            self._ask(asked, demand.tensor, demand.choice(forward[demand.tensor]))
+        for step, rule in self._steps(forward, reversed(self._layers)):
+            wanted = [asked.pop(name, None) for name in step.layer.outputs]
+            if not any(
+                each is not None and (rule.carries(step) or not forward[name].inside(each))
+                for name, each in zip(step.layer.outputs, wanted, strict=True)
+            ):
+                continue
+            every = [EVERYTHING if each is None else each for each in wanted]
+            for position, each in rule.asked(step, every).items():
+                if step.free[position]:
+                    self._ask(asked, step.layer.inputs[position], each)
+        return {name: each for name, each in asked.items() if name in self._defaults}
+
+    def _ask(self, asked: dict[str, Range], name: str, wanted: Range) -> None:
+        """Adds a wish to others; one that contradicts them is left out."""
+        spec = self._model.tensors[name]
+        if not wanted.uniform:
+            wanted = _reduced(wanted, spec.sizes)
+        if not self._is_detailed(name):
+            wanted = wanted.core()
+        both = representable(wanted.meet(asked.get(name, EVERYTHING)), spec.dtype)
+        if not both.empty:
+            asked[name] = both.simplest()
+
+    def _is_detailed(self, name: str) -> bool:
+        return not name or self._model.tensors[name].elements <= self._most
+
+    def _is_static(self, name: str) -> bool:
+        return not name or self._model.tensors[name].is_static
+
+    def _steps(self, ranges: _Ranges, indices: Iterable[int]) -> Iterable[tuple[Step, Rule]]:
+        for index in indices:
+            layer = self._model.layers[index]
+            if not all(map(self._is_static, (*layer.inputs, *layer.outputs))):
+                continue
+            detailed = all(map(self._is_detailed, (*layer.inputs, *layer.outputs)))
+            read = [ranges.get(name, EVERYTHING) for name in layer.inputs]
+            yield (
+                Step(
+                    layer,
+                    self._model.specs(layer.inputs),
+                    self._model.specs(layer.outputs),
+                    tuple(self._known.get(name) for name in layer.inputs),
+                    tuple(read if detailed else [each.hull() for each in read]),
+                    tuple(name in self._free for name in layer.inputs),
+                    tuple(name in self._fed for name in layer.inputs),
+                    detailed,
+                ),
+                RULES.get(layer.qualified_op, _NO_RULE),
+            )
+
+
+def _leading_to(tensors: Collection[str], model: Model) -> list[int]:
+    """Indices of the layers that compute the tensors, or something that these depend on."""
+    needed = set(tensors)
+    found = []
+    for index in range(len(model.layers) - 1, -1, -1):
+        layer = model.layers[index]
+        if not needed.isdisjoint(name for name in layer.outputs if name):
+            needed.update(layer.reads)
+            found.append(index)
+    return found[::-1]
+
+
+def _fitted(current: Range, wanted: Range) -> Range:
+    """The part of a range that is wanted; what is nearest to it if there is none."""
+    both = current.meet(wanted)
+    low = np.where(
+        both.low <= both.high,
+        both.low,
+        np.where(
+            wanted.low > current.high,
+            wanted.low,
+            np.maximum(wanted.low, wanted.high - current.width),
+        ),
+    )
+    high = np.where(
+        both.low <= both.high,
+        both.high,
+        np.where(
+            wanted.low > current.high,
+            np.minimum(wanted.high, wanted.low + current.width),
+            wanted.high,
+        ),
+    )
+    return Range.of(low, high, current.smooth).simplest()
+
+
+def _reduced(wanted: Range, sizes: tuple[int, ...]) -> Range:
+    """What is wanted of elements that are broadcast, for all of their copies."""
+    low, high = wanted.low, wanted.high
+    leading = tuple(range(low.ndim - len(sizes)))
+    low, high = low.max(leading), high.min(leading)
+    repeated = (
+        tuple(axis for axis, size in enumerate(sizes) if size == 1 and low.shape[axis] != 1)
+        if low.ndim == len(sizes)
+        else ()
+    )
+    low, high = low.max(repeated, keepdims=True), high.min(repeated, keepdims=True)
+    return Range.of(np.broadcast_to(low, sizes), np.broadcast_to(high, sizes))
