@@ -7,6 +7,7 @@ far they reach: what is subtracted stays below what it is subtracted from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import compress
 
 import numpy as np
@@ -18,6 +19,9 @@ from dlbricks_core.ir import Array
 
 #: What must not be zero, where it is to be chosen.
 POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
+
+_NEAR_ZERO = 1e-6
+"""What divisors that are chosen do not come near to."""
 
 
 def _alone(step: Step) -> int | None:
@@ -107,7 +111,8 @@ def _sum_of(signs: Callable[[int], float], mean: bool = False) -> Rule:
 
     def image(step: Step) -> Sequence[Range]:
         total, count = _total(signed(step)), len(step.ranges) if mean else 1
-        return [Range.of(total.low / count, total.high / count, total.smooth)]
+        smooth = total.smooth and len({*step.layer.inputs}) == len(step.ranges)
+        return [Range.of(total.low / count, total.high / count, smooth)]
 
     def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
         count = len(step.ranges) if mean else 1
@@ -128,7 +133,7 @@ def _times(one: Range, other: Range) -> Range:
     # Zero times infinity is zero: what is not bounded is finite.
     corners = [np.where(np.isnan(corner), 0, corner) for corner in corners]
     smooth = (one.smooth and other.nonzero) or (other.smooth and one.nonzero)
-    return Range.of(np.minimum.reduce(corners), np.maximum.reduce(corners), smooth)
+    return Range.of(reduce(np.minimum, corners), reduce(np.maximum, corners), smooth)
 
 
 def _factor(wanted: Range, other: Range) -> Range:
@@ -187,7 +192,7 @@ def _quotient_image(step: Step) -> Sequence[Range]:
 
 def _quotient_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
     divisor = step.ranges[1]
-    if not ((divisor.low > 0) | (divisor.high < 0)).all():
+    if not ((divisor.low > _NEAR_ZERO) | (divisor.high < -_NEAR_ZERO)).all():
         side = NEGATIVE if divisor.negative.all() else POSITIVE
         divisor = side if divisor.meet(side).empty else divisor.meet(side)
     asked = _factors_asked(step, (step.ranges[0], RECIPROCAL.image(divisor)), wanted[0])
@@ -238,15 +243,15 @@ def _remainder_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]
 
 def _greatest(ranges: Sequence[Range]) -> Range:
     return Range.of(
-        np.maximum.reduce([each.low for each in ranges]),
-        np.maximum.reduce([each.high for each in ranges]),
+        reduce(np.maximum, [each.low for each in ranges]),
+        reduce(np.maximum, [each.high for each in ranges]),
         len(ranges) == 1 and ranges[0].smooth,
     )
 
 
 def _greatest_asked(step: Step, ranges: Sequence[Range], wanted: Range) -> dict[int, Range]:
     """All are at most what is wanted; one of them is at least that, if none is already."""
-    reached = np.maximum.reduce([each.low for each in ranges]) >= wanted.low
+    reached = reduce(np.maximum, [each.low for each in ranges]) >= wanted.low
     asked = {at: Range.of(-np.inf, wanted.high) for at in compress(range(len(ranges)), step.free)}
     for at in asked:
         asked[at] = Range.of(np.where(reached, -np.inf, wanted.low), wanted.high)

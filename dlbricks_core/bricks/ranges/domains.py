@@ -58,7 +58,7 @@ def _of_base(exponent: Array | None) -> tuple[Domain, ...]:
     return (_POSITIVE, _NEGATIVE) if whole else (_POSITIVE,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """What a layer demands of one of its inputs.
 

@@ -41,7 +41,7 @@ class Range:
         if unknown[0].any() or unknown[1].any():
             lows = np.where(unknown[0], -np.inf, lows)
             highs = np.where(unknown[1], np.inf, highs)
-        return cls(lows, highs, smooth)
+        return cls(lows, highs, smooth and bool((lows < highs).all()))
 
     @property
     def uniform(self) -> bool:
@@ -154,7 +154,13 @@ def held(computed: Range, dtype: str) -> Range:
 def representable(wanted: Range, dtype: str) -> Range:
     """The numbers of a type that are in a range."""
     if is_whole(dtype):
-        return Range.of(np.ceil(wanted.low), np.floor(wanted.high)).meet(limits(dtype))
+        most = limits(dtype)
+        return Range.of(
+            np.where(np.isinf(wanted.low), wanted.low, np.maximum(np.ceil(wanted.low), most.low)),
+            np.where(
+                np.isinf(wanted.high), wanted.high, np.minimum(np.floor(wanted.high), most.high)
+            ),
+        )
     if dtype not in _ROUNDED:
         return wanted
     low, high = _rounded(wanted.low, dtype), _rounded(wanted.high, dtype)

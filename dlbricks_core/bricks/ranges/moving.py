@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, join
+from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, is_whole, join
 from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
 
@@ -49,7 +49,7 @@ def _gather_nd(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
     indices = np.moveaxis(_known(step, 1), -1, 0)
     if step.integer("batch_dims", 0):
         raise _UnknownError
-    places: Any = [at % size for at, size in zip(indices, arrays[0].shape, strict=False)]
+    places = [at % size for at, size in zip(indices, arrays[0].shape, strict=False)]
     return [arrays[0][tuple(places)]]
 
 
@@ -64,7 +64,8 @@ def _split(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
 
 
 def _where(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
-    return [np.where(_known(step, 0), *arrays)]
+    one, other = arrays
+    return [np.where(_known(step, 0), one, other)]
 
 
 def _in_order(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
@@ -83,6 +84,18 @@ def _expand(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
 
 def _tile(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
     return [np.tile(arrays[0], _known(step, 1).tolist())]
+
+
+def _truncated(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    """Floats that become whole numbers: what lies above the last of these becomes that one."""
+    before, after = step.inputs[0], step.outputs[0]
+    assert before is not None
+    assert after is not None
+    (each,) = wanted
+    if is_whole(after.dtype) and not is_whole(before.dtype):
+        above = np.clip(0.999 - 1e-6 * each.high, 0, None)
+        each = Range.of(each.low, np.where(each.high >= 0, each.high + above, each.high))
+    return {0: each}
 
 
 def _somewhere(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
@@ -203,7 +216,7 @@ def _replaced(rule: Rule) -> Rule:
 
 
 MOVING: Mapping[str, Rule] = {
-    "Cast": _moving(_in_order),
+    "Cast": replace(_moving(_in_order), asked=_truncated),
     "Concat": _moving(_concat, None),
     "DepthToSpace": _moving(),
     "Expand": _moving(_expand),

@@ -10,7 +10,6 @@ negative, though intervals do not tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -51,10 +50,10 @@ def valid_ranges(
     if not wanted:
         return {}
     with np.errstate(all="ignore"):
-        return _Propagation(model, defaults, known, wanted).settled()
+        return Propagation(model, defaults, known, wanted).settled()
 
 
-class _Propagation:
+class Propagation:
     """Passes ranges through those layers of a model that lead to what something demands."""
 
     def __init__(
@@ -86,18 +85,20 @@ class _Propagation:
                 for reached in self._free, self._fed:
                     if not reached.isdisjoint(layer.reads):
                         reached.update(name for name in layer.outputs if name)
-        self._demands = [demand for demand in wanted if demand.tensor in self._free]
+        #: Those that what is drawn decides.
+        self.demands = [demand for demand in wanted if demand.tensor in self._free]
         self._most = _ELEMENTS // max(len(self._layers), 1)
 
     def settled(self) -> dict[str, Range]:
         """Ranges of all that is drawn, where they are not the default ones."""
-        considered = self._demands
+        considered = self.demands
         for _ in range(_ATTEMPTS):
             start = self._with_indices([each for each in considered if each.index])
             current, unmet = self._narrowed(start, considered)
             if not unmet or current is start:
                 return self._changed(current)
-            considered = [each for each in considered if each not in unmet]
+            hopeless = set(unmet)
+            considered = [each for each in considered if each not in hopeless]
         return self._changed(start)
 
     def _changed(self, current: _Ranges) -> dict[str, Range]:
@@ -107,7 +108,7 @@ class _Propagation:
         """Indices are spread over all that is valid, others keep their ranges."""
         if not indices:
             return self._defaults
-        forward = self._forward(self._defaults)
+        forward = self.forward(self._defaults)
         asked = self._backward(forward, indices)
         return {name: self._spread(name, asked.get(name)) for name in self._defaults}
 
@@ -117,19 +118,18 @@ class _Propagation:
             return default
         near = _fitted(default, wanted)
         bounded = np.isfinite(wanted.low) & np.isfinite(wanted.high)
-        return replace(
-            Range.of(
-                np.where(bounded, wanted.low, near.low), np.where(bounded, wanted.high, near.high)
-            ).simplest(),
-            smooth=default.smooth,
-        )
+        return Range.of(
+            np.where(bounded, wanted.low, near.low),
+            np.where(bounded, wanted.high, near.high),
+            default.smooth,
+        ).simplest()
 
     def _narrowed(
         self, current: _Ranges, considered: Collection[Demand]
     ) -> tuple[_Ranges, list[Demand]]:
         """Ranges for which as many demands as possible are met, and those that are not."""
         for last in (*(False for _ in range(_ROUNDS)), True):
-            forward = self._forward(current)
+            forward = self.forward(current)
             unmet = [demand for demand in considered if not demand.met(forward[demand.tensor])]
             asked = self._backward(forward, unmet)
             moved = {
@@ -142,7 +142,8 @@ class _Propagation:
             current = {**current, **moved}
         return current, unmet
 
-    def _forward(self, current: _Ranges) -> dict[str, Range]:
+    def forward(self, current: _Ranges) -> dict[str, Range]:
+        """Ranges of all that leads to a demand, from those of what is drawn."""
         ranges = {**self._certain, **current}
         for step, rule in self._steps(ranges, self._layers):
             for name, spec, image in zip(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -234,7 +235,7 @@ def _powers(step: Step) -> Sequence[Range]:
     base, power_of = step.ranges
     base = Range.of(np.maximum(base.low, 0), np.maximum(base.high, 0))
     corners = [b**e for b in (base.low, base.high) for e in (power_of.low, power_of.high)]
-    return [Range.of(np.minimum.reduce(corners), np.maximum.reduce(corners))]
+    return [Range.of(reduce(np.minimum, corners), reduce(np.maximum, corners))]
 
 
 def _powers_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
