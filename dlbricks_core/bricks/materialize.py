@@ -199,7 +199,7 @@ class _Drawer:
             return model.constants[name]
         if name in self._picked:
             return self._picked[name]
-        rng = self._generator(name)
+        rng = self._generator(name, self._seed)
         dtype = numpy_dtype(spec.dtype)
         if spec.dtype == "string":
             return np.full(spec.sizes, "", dtype)  # nothing that is timed reads it
@@ -219,9 +219,9 @@ class _Drawer:
             np.maximum(values, 0, out=values)
         return np.asarray(values, dtype=dtype)
 
-    def _generator(self, name: str) -> np.random.Generator:
+    def _generator(self, name: str, seed: int) -> np.random.Generator:
         """One for each tensor: a value does not depend on which others are drawn."""
-        return np.random.Generator(np.random.SFC64([self._seed, zlib.crc32(name.encode())]))
+        return np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
 
     def _readers(self, name: str) -> set[str]:
         return {layer.op for layer, _ in self._uses(name)}
@@ -316,7 +316,8 @@ class _Drawer:
         valid = EVERYTHING
         for layer, position in self._uses(name):
             valid = valid.meet(index_range(self._model, layer, position))
-        drawn = _whole_numbers(valid, spec.sizes, self._generator(name))
+        # The same whatever the seed: a copy has weights of its own and the inputs of another.
+        drawn = _whole_numbers(valid, spec.sizes, self._generator(name, 0))
         return drawn.astype(numpy_dtype(spec.dtype))
 
 

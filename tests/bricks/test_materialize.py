@@ -1,11 +1,15 @@
+import zlib
+from dataclasses import replace
+
 import numpy as np
+import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import BrickSet, extract, materialize
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec, to_onnx
+from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
 
@@ -41,6 +45,68 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(residual):
     )
     assert first == second
     assert first != other
+
+
+ENCODER = """
+<ir_version: 10, opset_import: ["" : 21]>
+encoder (int64[1,16] ids, int64[1,16] mask, float[50,32] words, float[16,32] places,
+         float[32,32] w1, float[32] b1, float[32,32] w2, float[32] scale, float[32] shift) => (y)
+{
+    zero = Constant<value_ints=[0]>() one = Constant<value_float=1.0>()
+    two = Constant<value_float=2.0>() tiny = Constant<value_float=0.00001>()
+    last = Constant<value_ints=[-1]>() large = Constant<value_float=-10000.0>()
+    root = Constant<value_float=1.4142135>() half = Constant<value_float=0.5>()
+    word = Gather(words, ids) x = Add(word, places)
+    held = Cast<to=1>(mask) absent = Sub(one, held) wide = Unsqueeze(absent, zero)
+    bias = Mul(wide, large)
+    q = MatMul(x, w1) k = MatMul(x, w2) turned = Transpose<perm=[0,2,1]>(k)
+    score = MatMul(q, turned) masked = Add(score, bias) weight = Softmax(masked)
+    seen = MatMul(weight, x) added = Add(seen, b1)
+    mean = ReduceMean(added, last) centred = Sub(added, mean) squared = Pow(centred, two)
+    variance = ReduceMean(squared, last) above = Add(variance, tiny) deviation = Sqrt(above)
+    even = Div(centred, deviation) scaled = Mul(even, scale) normal = Add(scaled, shift)
+    part = Div(normal, root) error = Erf(part) more = Add(error, one) gelu = Mul(normal, more)
+    y = Mul(gelu, half)
+}"""
+
+TAGGER = """
+<ir_version: 10, opset_import: ["" : 21]>
+tagger (int64[9,1] ids, float[40,8] words, float[1,24,8] w, float[1,24,6] r, float[1,48] b)
+    => (y, norm)
+{
+    x = Gather(words, ids) y, h, c = LSTM<hidden_size=6>(x, w, r, b)
+    length = ReduceL2<keepdims=1>(h) norm = Div(h, length)
+}"""
+
+
+def textual(text, *fed):
+    raw = read_model(onnx.parser.parse_model(text), name="text")
+    weights = raw.weights | (set(raw.inputs) - set(fed))
+    return normalize(replace(raw, inputs=fed, weights=frozenset(weights)))
+
+
+@pytest.mark.parametrize(
+    ("model", "checksums"),
+    [
+        (lambda: normalize(LightModels().load("resnet50")), (2536874673, 2082296308)),
+        (lambda: textual(ENCODER, "ids", "mask"), (4078382304, 2489523636)),
+        (lambda: textual(TAGGER, "ids"), (294874805, 2625088418)),
+    ],
+    ids=["resnet", "encoder", "tagger"],
+)
+def test_values_of_ordinary_models_stay_as_they_are(model, checksums):
+    """Latencies depend on the distribution of values: nothing may change it in passing."""
+    whole = model()
+    single = [brick.model for brick in BrickSet.of([whole]).bricks.values()]
+    assert (checksum([whole]), checksum(single)) == checksums
+
+
+def checksum(models):
+    found = 0
+    for network in map(materialize, models):
+        for _, value in sorted({**network.weights, **network.inputs}.items()):
+            found = zlib.crc32(np.ascontiguousarray(value), found)
+    return found
 
 
 def test_weights_begin_on_a_cache_line(residual):

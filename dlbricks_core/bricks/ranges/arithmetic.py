@@ -12,7 +12,7 @@ from itertools import compress
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import Range
+from dlbricks_core.bricks.ranges.interval import Range, loosened
 from dlbricks_core.bricks.ranges.maps import NEGATED, RECIPROCAL, SQUARE
 from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
@@ -112,7 +112,8 @@ def _sum_of(signs: Callable[[int], float], mean: bool = False) -> Rule:
     def image(step: Step) -> Sequence[Range]:
         total, count = _total(signed(step)), len(step.ranges) if mean else 1
         smooth = total.smooth and len({*step.layer.inputs}) == len(step.ranges)
-        return [Range.of(total.low / count, total.high / count, smooth)]
+        result = Range.of(total.low / count, total.high / count, smooth)
+        return [loosened(result, step.dtype) if len(step.ranges) > 2 or mean else result]
 
     def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
         count = len(step.ranges) if mean else 1

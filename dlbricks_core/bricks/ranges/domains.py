@@ -63,11 +63,13 @@ class Demand:
     """What a layer demands of one of its inputs.
 
     Attributes:
+        layer: Index of the layer.
         tensor: The input.
         domains: Each of them is valid.
         index: Whether these are indices: values that are to be spread over all that is valid.
     """
 
+    layer: int
     tensor: str
     domains: tuple[Domain, ...]
     index: bool = False
@@ -76,10 +78,12 @@ class Demand:
         """Whether the values of a range are valid."""
         return any(held.inside(each.valid) for each in self.domains)
 
-    def choice(self, held: Range) -> Range:
-        """Which valid values to choose."""
-        last = len(self.domains) > 1 and bool(held.negative.all())
-        return self.domains[-1 if last else 0].choice
+    def choice(self, held: Range, asked: Range) -> Range:
+        """Which valid values to choose: of what is asked already, those near to what is held."""
+        possible = [each.choice for each in self.domains if not each.choice.meet(asked).empty]
+        if not possible:
+            return self.domains[0].choice
+        return possible[-1 if held.negative.all() else 0]
 
 
 def demands(model: Model, known: Mapping[str, Array]) -> Iterator[Demand]:
@@ -89,14 +93,14 @@ def demands(model: Model, known: Mapping[str, Array]) -> Iterator[Demand]:
         model: In canonical form, without opaque layers.
         known: Values that are certain.
     """
-    for layer in model.layers:
+    for index, layer in enumerate(model.layers):
         if layer.qualified_op == "Pow":
-            yield from _named(layer, {0: _of_base(known.get(layer.inputs[1]))})
-        yield from _named(layer, _DOMAINS.get(layer.qualified_op, {}))
+            yield from _named(index, layer, {0: _of_base(known.get(layer.inputs[1]))})
+        yield from _named(index, layer, _DOMAINS.get(layer.qualified_op, {}))
         for position in INDEX_INPUTS.get(layer.qualified_op, ()):
             if position < len(layer.inputs) and (name := layer.inputs[position]):
                 valid = index_range(model, layer, position)
-                yield Demand(name, (Domain(valid, valid),), index=True)
+                yield Demand(index, name, (Domain(valid, valid),), index=True)
 
 
 def index_range(model: Model, layer: Layer, position: int) -> Range:
@@ -109,7 +113,7 @@ def index_range(model: Model, layer: Layer, position: int) -> Range:
     return Range.of(np.zeros_like(most), most)
 
 
-def _named(layer: Layer, domains: Mapping[int, tuple[Domain, ...]]) -> Iterator[Demand]:
+def _named(index: int, layer: Layer, domains: Mapping[int, tuple[Domain, ...]]) -> Iterator[Demand]:
     for position, each in domains.items():
         if each and position < len(layer.inputs) and layer.inputs[position]:
-            yield Demand(layer.inputs[position], each)
+            yield Demand(index, layer.inputs[position], each)

@@ -170,6 +170,31 @@ def representable(wanted: Range, dtype: str) -> Range:
     )
 
 
+def loosened(computed: Range, dtype: str) -> Range:
+    """What a float function gives that is not rounded exactly."""
+    return _wider(computed, _error(dtype))
+
+
+def tightened(wanted: Range, dtype: str) -> Range:
+    """What must be wanted of such a function, lest its error lead out of a range."""
+    less = _wider(wanted, -2 * _error(dtype))
+    return wanted if less.empty else less
+
+
+def _wider(each: Range, share: float) -> Range:
+    return Range.of(
+        each.low - share * np.abs(each.low), each.high + share * np.abs(each.high), each.smooth
+    )
+
+
+@cache
+def _error(dtype: str) -> float:
+    if is_whole(dtype) or dtype not in _ROUNDED:
+        return 0.0
+    info: Any = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+    return 4 * float(info.eps)
+
+
 #: Floats shorter than those that ranges are computed with.
 _ROUNDED = frozenset({"bfloat16", "float16", "float32"})
 

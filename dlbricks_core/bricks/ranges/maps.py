@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import TINY, Range
+from dlbricks_core.bricks.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
 from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
 
@@ -22,10 +22,23 @@ class Map:
         image: What it makes of a range.
         source: ``(wanted, now)`` to a range whose image is within what is wanted; near to what
             the argument holds now where there are several.
+        codomain: All that it gives; ``None`` if its results are rounded exactly.
     """
 
     image: Callable[[Range], Range]
     source: Callable[[Range, Range], Range]
+    codomain: Range | None = None
+
+    def computed(self, now: Range, dtype: str) -> Range:
+        """What comes out where floats of a type are computed with."""
+        exact = self.image(now)
+        return exact if self.codomain is None else loosened(exact, dtype).meet(self.codomain)
+
+    def safe_source(self, wanted: Range, now: Range, dtype: str) -> Range:
+        """What must go in for that to be wanted."""
+        if self.codomain is not None:
+            wanted = tightened(wanted, dtype)
+        return self.source(wanted, now)
 
 
 def through(
@@ -36,17 +49,17 @@ def through(
     def image(step: Step) -> Sequence[Range]:
         result = step.ranges[0]
         for each in maps(step):
-            result = each.image(result)
+            result = each.computed(result, step.dtype)
         return [result] * len(step.outputs)
 
     def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
         passed = [step.ranges[0]]
         every = maps(step)
         for each in every[:-1]:
-            passed.append(each.image(passed[-1]))
+            passed.append(each.computed(passed[-1], step.dtype))
         result = wanted[0]
         for each, now in zip(reversed(every), reversed(passed), strict=True):
-            result = each.source(result, now)
+            result = each.safe_source(result, now, step.dtype)
         return {0: result}
 
     return Rule(image, asked, carries)
@@ -56,6 +69,8 @@ def rising(
     function: Function, inverse: Function, low: float = -np.inf, high: float = np.inf
 ) -> Map:
     """A function that grows with its argument, which lies between ``low`` and ``high``."""
+    with np.errstate(all="ignore"):
+        codomain = Range.of(function(np.asarray(low)), function(np.asarray(high)))
     return Map(
         lambda now: Range.of(
             function(np.clip(now.low, low, high)),
@@ -63,18 +78,7 @@ def rising(
             now.smooth,
         ),
         lambda wanted, now: Range.of(inverse(wanted.low), inverse(wanted.high)),
-    )
-
-
-def falling(function: Function, inverse: Function, low: float, high: float) -> Map:
-    """A function that gets less as its argument grows."""
-    return Map(
-        lambda now: Range.of(
-            function(np.clip(now.high, low, high)),
-            function(np.clip(now.low, low, high)),
-            now.smooth,
-        ),
-        lambda wanted, now: Range.of(inverse(wanted.high), inverse(wanted.low)),
+        codomain,
     )
 
 
@@ -103,7 +107,7 @@ def even(function: Function, inverse: Function) -> Map:
         mirrored = now.negative & (wanted.low > 0)
         return Range.of(np.where(mirrored, -most, least), np.where(mirrored, -least, most))
 
-    return Map(image, source)
+    return Map(image, source, Range.of(function(np.asarray(0.0)), np.inf))
 
 
 def _reciprocal(now: Range) -> Range:
@@ -117,19 +121,20 @@ def _reciprocal(now: Range) -> Range:
 
 def _divisors(wanted: Range, now: Range) -> Range:
     """Numbers of one sign whose reciprocals are wanted."""
-    sign = np.where(now.negative, -1.0, 1.0)
-    one, other = sign * wanted.low, sign * wanted.high
-    least, most = np.minimum(one, other), np.maximum(one, other)
+    mirrored = (wanted.high <= 0) | (now.negative & (wanted.low < 0))
+    least = np.where(mirrored, -wanted.high, wanted.low)
+    most = np.where(mirrored, -wanted.low, wanted.high)
     low = np.where(most > 0, 1 / np.maximum(most, 0), np.inf)
     high = np.where(least > 0, 1 / np.maximum(least, TINY), np.inf)
-    return Range.of(np.where(now.negative, -high, low), np.where(now.negative, -low, high))
+    return Range.of(np.where(mirrored, -high, low), np.where(mirrored, -low, high))
 
 
 def scaled(factor: float) -> Map:
-    """Multiplies by a positive number."""
+    """The sum of so many numbers."""
     return Map(
         lambda now: Range.of(now.low * factor, now.high * factor, now.smooth),
         lambda wanted, now: Range.of(wanted.low / factor, wanted.high / factor),
+        EVERYTHING,
     )
 
 
@@ -142,12 +147,12 @@ def accumulated(steps: int, exclusive: bool) -> Map:
         )
         return Range.of(np.minimum(sums.low, 0), np.maximum(sums.high, 0)) if exclusive else sums
 
-    return Map(
-        image,
-        lambda wanted, now: Range.of(
+    def source(wanted: Range, now: Range) -> Range:
+        return Range.of(
             np.maximum(wanted.low, wanted.low / steps), np.minimum(wanted.high, wanted.high / steps)
-        ),
-    )
+        )
+
+    return Map(image, source, EVERYTHING)
 
 
 def _power(exponent: float) -> Callable[[Array], Array]:
@@ -177,7 +182,7 @@ TOGETHER = Map(lambda now: now.hull(), lambda wanted, now: wanted.core())
 """Numbers that lie between the least and the greatest of a tensor."""
 
 RECIPROCAL = Map(_reciprocal, _divisors)
-ABSOLUTE = even(lambda x: x, lambda x: x)
+ABSOLUTE = replace(even(lambda x: x, lambda x: x), codomain=None)
 SQUARE = even(np.square, np.sqrt)
 SQUARE_ROOT = rising(np.sqrt, lambda y: np.square(np.maximum(y, 0)), low=0.0)
 EXPONENTIAL = rising(np.exp, lambda y: np.log(np.maximum(y, 0)))
@@ -193,4 +198,7 @@ RECTIFIED = rough(
     lambda x: np.maximum(x, 0),
     lambda wanted: Range.of(np.where(wanted.low <= 0, -np.inf, wanted.low), wanted.high),
 )
-NEGATED = falling(np.negative, np.negative, -np.inf, np.inf)
+NEGATED = Map(
+    lambda now: Range.of(-now.high, -now.low, now.smooth),
+    lambda wanted, now: Range.of(-wanted.high, -wanted.low),
+)

@@ -190,8 +190,14 @@ def _chosen(rule: Rule) -> Rule:
         return rule.image(step) if only is None else [step.ranges[only].hull()]
 
     def asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
-        only = taken(step)
-        return rule.asked(step, wanted) if only is None else {only: wanted[0].core()}
+        right = [at for at in (1, 2) if step.ranges[at].inside(wanted[0])]
+        only, condition = taken(step), {}
+        if only is None and step.free[0] and len(right) == 1:
+            (only,) = right
+            condition = {0: Range.of(2 - only, 2 - only)}
+        if only is None:
+            return rule.asked(step, wanted)
+        return {only: wanted[0].core(), **condition}
 
     return Rule(image, asked, rule.carries)
 

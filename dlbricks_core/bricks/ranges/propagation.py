@@ -14,7 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 
 from dlbricks_core.bricks.ranges.domains import Demand, demands
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, held, limits, representable
+from dlbricks_core.bricks.ranges.interval import (
+    EVERYTHING,
+    Range,
+    held,
+    is_whole,
+    limits,
+    representable,
+)
 from dlbricks_core.bricks.ranges.rules import RULES
 from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array, Model
@@ -64,7 +71,7 @@ class Propagation:
         wanted: Collection[Demand],
     ) -> None:
         self._model = model
-        self._layers = _leading_to({demand.tensor for demand in wanted}, model)
+        self._layers = _leading_to(wanted, model)
         self._certain = {
             name: Range.of(value, value).simplest()
             for name, value in known.items()
@@ -73,10 +80,7 @@ class Propagation:
         self._known = known
         read = {name for index in self._layers for name in model.layers[index].inputs if name}
         sources = (model.weights | set(model.inputs)) - known.keys()
-        self._defaults = {
-            name: defaults(name)
-            for name in sorted(sources & (read | {demand.tensor for demand in wanted}))
-        }
+        self._defaults = {name: defaults(name) for name in sorted(sources & read)}
         self._free = set(self._defaults)
         self._fed = self._free & set(model.inputs)
         for index in self._layers:
@@ -118,8 +122,12 @@ class Propagation:
             return default
         near = _fitted(default, wanted)
         bounded = np.isfinite(wanted.low) & np.isfinite(wanted.high)
+        least = wanted.low
+        if is_whole(self._model.tensors[name].dtype):
+            # Nobody feeds a number that only what is added to it makes an index.
+            least = np.where(wanted.high >= 0, np.maximum(least, 0), least)
         return Range.of(
-            np.where(bounded, wanted.low, near.low),
+            np.where(bounded, least, near.low),
             np.where(bounded, wanted.high, near.high),
             default.smooth,
         ).simplest()
@@ -145,7 +153,7 @@ class Propagation:
     def forward(self, current: _Ranges) -> dict[str, Range]:
         """Ranges of all that leads to a demand, from those of what is drawn."""
         ranges = {**self._certain, **current}
-        for step, rule in self._steps(ranges, self._layers):
+        for _, step, rule in self._steps(ranges, self._layers):
             for name, spec, image in zip(
                 step.layer.outputs, step.outputs, rule.image(step), strict=False
             ):
@@ -160,19 +168,22 @@ class Propagation:
     def _backward(self, forward: _Ranges, unmet: Iterable[Demand]) -> dict[str, Range]:
         """What is wanted of inputs and weights."""
         asked: dict[str, Range] = {}
+        demanded: dict[int, list[Demand]] = {}
         for demand in unmet:
-            self._ask(asked, demand.tensor, demand.choice(forward[demand.tensor]))
-        for step, rule in self._steps(forward, reversed(self._layers)):
+            demanded.setdefault(demand.layer, []).append(demand)
+        for index, step, rule in self._steps(forward, reversed(self._layers)):
             wanted = [asked.pop(name, None) for name in step.layer.outputs]
-            if not any(
+            if any(
                 each is not None and (rule.carries(step) or not forward[name].inside(each))
                 for name, each in zip(step.layer.outputs, wanted, strict=True)
             ):
-                continue
-            every = [EVERYTHING if each is None else each for each in wanted]
-            for position, each in rule.asked(step, every).items():
-                if step.free[position]:
-                    self._ask(asked, step.layer.inputs[position], each)
+                every = [EVERYTHING if each is None else each for each in wanted]
+                for position, each in rule.asked(step, every).items():
+                    if step.free[position]:
+                        self._ask(asked, step.layer.inputs[position], each)
+            for demand in demanded.get(index, ()):
+                name = demand.tensor
+                self._ask(asked, name, demand.choice(forward[name], asked.get(name, EVERYTHING)))
         return {name: each for name, each in asked.items() if name in self._defaults}
 
     def _ask(self, asked: dict[str, Range], name: str, wanted: Range) -> None:
@@ -192,7 +203,7 @@ class Propagation:
     def _is_static(self, name: str) -> bool:
         return not name or self._model.tensors[name].is_static
 
-    def _steps(self, ranges: _Ranges, indices: Iterable[int]) -> Iterable[tuple[Step, Rule]]:
+    def _steps(self, ranges: _Ranges, indices: Iterable[int]) -> Iterable[tuple[int, Step, Rule]]:
         for index in indices:
             layer = self._model.layers[index]
             if not all(map(self._is_static, (*layer.inputs, *layer.outputs))):
@@ -200,6 +211,7 @@ class Propagation:
             detailed = all(map(self._is_detailed, (*layer.inputs, *layer.outputs)))
             read = [ranges.get(name, EVERYTHING) for name in layer.inputs]
             yield (
+                index,
                 Step(
                     layer,
                     self._model.specs(layer.inputs),
@@ -214,13 +226,14 @@ class Propagation:
             )
 
 
-def _leading_to(tensors: Collection[str], model: Model) -> list[int]:
-    """Indices of the layers that compute the tensors, or something that these depend on."""
-    needed = set(tensors)
+def _leading_to(wanted: Collection[Demand], model: Model) -> list[int]:
+    """Indices of the layers that demand something, and of those that this depends on."""
+    demanding = {demand.layer for demand in wanted}
+    needed: set[str] = set()
     found = []
     for index in range(len(model.layers) - 1, -1, -1):
         layer = model.layers[index]
-        if not needed.isdisjoint(name for name in layer.outputs if name):
+        if index in demanding or not needed.isdisjoint(name for name in layer.outputs if name):
             needed.update(layer.reads)
             found.append(index)
     return found[::-1]

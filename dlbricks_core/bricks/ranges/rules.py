@@ -28,7 +28,6 @@ from dlbricks_core.bricks.ranges.maps import (
     Map,
     accumulated,
     even,
-    falling,
     power,
     rising,
     scaled,
@@ -48,7 +47,10 @@ def _carrying(*maps: Map) -> Rule:
 
 _FUNCTIONS: Mapping[str, Rule] = {
     "Abs": _always(ABSOLUTE),
-    "Acos": _always(falling(np.arccos, lambda y: np.cos(np.clip(y, 0, np.pi)), -1, 1)),
+    "Acos": _always(
+        NEGATED,
+        rising(lambda x: np.arccos(-x), lambda y: -np.cos(np.clip(y, 0, np.pi)), low=-1, high=1),
+    ),
     "Acosh": _always(rising(np.arccosh, lambda y: np.cosh(np.maximum(y, 0)), low=1)),
     "Asin": _always(
         rising(np.arcsin, lambda y: np.sin(np.clip(y, -np.pi / 2, np.pi / 2)), low=-1, high=1)
@@ -190,9 +192,9 @@ def _hot(step: Step) -> Sequence[Range]:
     return [step.ranges[2].hull()]
 
 
-def _remaining(step: Step) -> Sequence[Range]:
-    """Of a Not."""
-    return [Range.of(1 - step.ranges[0].high, 1 - step.ranges[0].low)]
+def _opposite(each: Range) -> Range:
+    """Of truth values."""
+    return Range.of(1 - each.high, 1 - each.low)
 
 
 _BOUNDED: Mapping[str, Rule] = {
@@ -205,7 +207,9 @@ _BOUNDED: Mapping[str, Rule] = {
     "Hardmax": _within(0, 1),
     "HardSigmoid": _within(0, 1),
     "MaxPool": Rule(_pooled, _top_asked),
-    "Not": Rule(_remaining),
+    "Not": Rule(
+        lambda step: [_opposite(step.ranges[0])], lambda step, wanted: {0: _opposite(wanted[0])}
+    ),
     "OneHot": Rule(_hot, lambda step, wanted: {2: wanted[0].core()}),
     "Range": Rule(_counted),
     "Sin": _within(-1, 1),
@@ -228,10 +232,7 @@ def _exponent(step: Step) -> float | None:
 def _powers(step: Step) -> Sequence[Range]:
     exponent = _exponent(step)
     if exponent is not None:
-        result = step.ranges[0]
-        for each in power(exponent):
-            result = each.image(result)
-        return [result]
+        return through(lambda step: power(exponent)).image(step)
     base, power_of = step.ranges
     base = Range.of(np.maximum(base.low, 0), np.maximum(base.high, 0))
     corners = [b**e for b in (base.low, base.high) for e in (power_of.low, power_of.high)]

@@ -45,6 +45,12 @@ class Step:
         assert spec is not None
         return spec.sizes
 
+    @property
+    def dtype(self) -> str:
+        """Element type of the first result."""
+        spec = self.outputs[0]
+        return "" if spec is None else spec.dtype
+
     def integer(self, name: str, default: int) -> int:
         """An attribute that is a whole number."""
         value = self.layer.attributes.get(name, default)

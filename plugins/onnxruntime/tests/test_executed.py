@@ -143,6 +143,8 @@ X, Y = TensorSpec("float32", (4, 6)), TensorSpec("float32", (2, 12))
         # Another shape of the same, at the end and at the beginning.
         ("Sigmoid x > a, Reshape a > Y", {"a": "Y"}),
         ("Reshape x > Q, Sigmoid Q > Y", {}),
+        # What indices are computed from.
+        ("Add x x > a, Cast a > b, Gather t b > y", {}),
     ],
 )
 def test_places(layers, expected):
