@@ -19,6 +19,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_onnxruntime.origins import in_order, named
 from dlbricks_onnxruntime.sessions import (
     INLINE_BYTES,
+    graph_parameters,
     is_large,
     open_session,
     session_options,
@@ -49,23 +50,34 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         path = Path(folder) / "executed.onnx"
         proto = to_onnx(model, network.weights, large)
         proto = _optimized(proto, path, settings)
-        values = _complete(proto, path, network.inputs, settings)
+        specs, values = _results(proto, path, network.inputs, settings)
         made = read_model(
             proto, name=model.name, source=model.source, base_dir=path.parent, zeros=True
         )
         made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
-    return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
+    fed = {name: model.tensors[name] for name in model.inputs}
+    return replace(
+        made,
+        executed="onnxruntime",
+        tensors={**made.tensors, **fed, **specs},
+        constants={**computed, **made.constants},
+    )
 
 
 def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:
-    """The graph that a session saves at this path, with zeros for large weights again."""
+    """The graph that a session saves at this path, with zeros for large weights again.
+
+    Parameters keep their values: they are part of what a brick is.
+    """
     options = unpacked(session_options(settings))
     options.optimized_model_filepath = str(path)
     _open(proto, path.with_name("model.onnx"), options)
     found = onnx.load(path, load_external_data=False)
+    kept = graph_parameters(found.graph)
     for tensor in found.graph.initializer:
-        if tensor.data_type in _FLOATS and len(tensor.raw_data) > INLINE_BYTES:
+        large = tensor.data_type in _FLOATS and len(tensor.raw_data) > INLINE_BYTES
+        if large and tensor.name not in kept:
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
     return found
@@ -99,14 +111,14 @@ def _zeros(tensor: TensorProto) -> int:
     return spec.nbytes
 
 
-def _complete(
+def _results(
     proto: ModelProto, path: Path, inputs: Mapping[str, Array], settings: BackendSettings
-) -> dict[str, Array]:
-    """Writes type and shape of every tensor into the graph.
+) -> tuple[dict[str, TensorSpec], dict[str, Array]]:
+    """What every layer computes.
 
     Returns:
-        Results of every layer, if it took a run to know them: ONNX Runtime infers most
-        shapes, and all of them in models that compute no sizes.
+        Specification of each result; and their values, if it took a run to know them: ONNX
+        Runtime infers most shapes, and all of them in models that compute no sizes.
     """
     graph = proto.graph
     names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
@@ -121,12 +133,7 @@ def _complete(
         specs = [_spec_of(value) for value in values.values()]
     del graph.output[:]
     graph.output.extend(outputs)
-    del graph.value_info[:]
-    graph.value_info.extend(
-        helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.sizes)
-        for name, spec in zip(names, specs, strict=True)
-    )
-    return values
+    return dict(zip(names, specs, strict=True)), values
 
 
 def _inferred(output: ort.NodeArg) -> TensorSpec:

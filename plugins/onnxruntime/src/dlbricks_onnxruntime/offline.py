@@ -16,6 +16,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES
 from dlbricks_onnxruntime.sessions import (
     Session,
     create_session,
+    graph_parameters,
     is_large,
     session_of,
     session_options,
@@ -52,9 +53,10 @@ def create_optimized(
         create_session(model, weights, options)
         proto = onnx.load(path)
     taken = {}
+    inline = graph_parameters(proto.graph)
     for tensor in proto.graph.initializer:
         spec = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
-        if is_large(spec):
+        if tensor.name not in inline and is_large(spec):
             taken[tensor.name] = spec, numpy_helper.to_array(tensor)
             tensor.CopyFrom(declared(tensor.name, spec))
     return session_of(proto, taken, session_options(without_optimizations(settings)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, to_onnx
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 
@@ -26,8 +27,8 @@ _LEVELS = {
 }
 
 INLINE_BYTES = 4096
-"""Weights up to this size are written into the model: shapes and the like are looked at
-while it is read."""
+"""Weights up to this size are written into the model, and parameters of any size are: ONNX
+Runtime's shape inference reads them, and finds no values that are handed over in memory."""
 
 #: Types that numpy lacks: ONNX Runtime takes their bits.
 _BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
@@ -50,7 +51,7 @@ def create_session(
     """A session for a model of any size.
 
     Large weights are handed over in memory. Written into the model they would be copied
-    five times, and protobuf takes no more than 2 GB.
+    five times, and protobuf takes no more than 2 GB. Known parameters are written into it.
 
     Args:
         model: In canonical form.
@@ -61,7 +62,8 @@ def create_session(
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
     """
     specs = model.tensors
-    large = [name for name in sorted(model.weights) if is_large(specs[name])]
+    inline = parameters((e.qualified_op, e.inputs) for e in model.layers) & model.constants.keys()
+    large = [n for n in sorted(model.weights) if n not in inline and is_large(specs[n])]
     proto = to_onnx(model, weights, frozenset(large))
     return session_of(proto, {name: (specs[name], weights[name]) for name in large}, options)
 
@@ -111,6 +113,27 @@ def is_large(spec: TensorSpec) -> bool:
     """
     known = spec.dtype in _BITS or numpy_dtype(spec.dtype).isbuiltin == 1
     return known and spec.dtype != "string" and spec.nbytes > INLINE_BYTES
+
+
+def parameters(layers: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """Tensors whose values ONNX Runtime may read before anything runs: sizes, axes, pads.
+
+    Args:
+        layers: Operator, with its domain in front, and inputs of each.
+    """
+    return {
+        name
+        for operator, inputs in layers
+        for position, name in enumerate(inputs)
+        if position in PARAMETER_INPUTS.get(operator, ())
+    }
+
+
+def graph_parameters(graph: GraphProto) -> set[str]:
+    """The same for a graph that ONNX Runtime wrote."""
+    return parameters(
+        (f"{n.domain}.{n.op_type}" if n.domain else n.op_type, n.input) for n in graph.node
+    )
 
 
 def session_options(settings: BackendSettings) -> ort.SessionOptions:
