@@ -8,6 +8,7 @@ import numpy as np
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks.materialize import materialize
+from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Model, to_onnx
 
 
@@ -15,9 +16,19 @@ class ReferenceHost:
     """Computes what a model's operators are defined to compute; it may take long."""
 
     def outputs(self, model: Model, seed: int) -> Mapping[str, Array]:
-        """Results by name, on the values that every backend gets for this seed."""
+        """Results by name, on the values that every backend gets for this seed.
+
+        Raises:
+            BackendError: If a result is no tensor.
+        """
         network = materialize(model, seed)
         evaluator = ReferenceEvaluator(to_onnx(model, network.weights))
         with np.errstate(all="ignore"):
             results = evaluator.run(None, dict(network.inputs))
-        return {name: np.asarray(value) for name, value in zip(model.outputs, results, strict=True)}
+        return {name: _tensor(name, r) for name, r in zip(model.outputs, results, strict=True)}
+
+
+def _tensor(name: str, result: object) -> Array:
+    if not isinstance(result, np.ndarray | np.generic):
+        raise BackendError(f"output {name} is no tensor")
+    return np.asarray(result)

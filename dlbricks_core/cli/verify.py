@@ -26,8 +26,9 @@ from dlbricks_core.workflows import VerifyOptions, load_models, verify
 def command(models: tuple[str, ...], **values: Any) -> int:
     """Run whole models on several frameworks and compare what they compute.
 
-    All get the same random weights and inputs. Exit status 3: something disagrees, is
-    unsupported, or fails.
+    All get the same random weights and inputs. Where the backends agree with each other and
+    the ONNX reference does not, it says so, and what is known to be wrong there. Exit status
+    3: something disagrees, is unsupported, or fails.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")

@@ -250,10 +250,10 @@ class Bench:
     def _checked(self, models: dict[str, Model]) -> dict[str, str]:
         try:
             found: dict[str, str] = self._call("check", self._target, models)
-        except WorkerError as error:
+        except BackendError as error:
             if len(models) == 1:
                 return dict.fromkeys(models, f"checking it: {error}")
-            # One of them breaks the worker: find out which.
+            # One of them breaks the check or its worker: find out which.
             return {k: r for k, m in models.items() for k, r in self._checked({k: m}).items()}
         return found
 

@@ -25,6 +25,9 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
             styled((_result(verdict), "" if verdict.agrees else "red")),
         )
     console.print(shown)
+    # Remarks are the same for all backends of a model.
+    for model, remark in dict.fromkeys((v.model, each) for v in verdicts for each in v.remarks):
+        console.print(f"Remark: {escape(f'{model}: {remark}')}")
     for verdict in verdicts:
         where = f"{verdict.model} on {verdict.backend}"
         for lacking in verdict.unsupported:
@@ -55,6 +58,8 @@ def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> di
                 "varied": verdict.varied if verdict.error is not None else None,
                 "unsupported": [asdict(lacking) for lacking in verdict.unsupported],
                 "failure": verdict.failure or None,
+                "remarks": list(verdict.remarks),
+                "disputed": verdict.disputed,
             }
             for verdict in verdicts
         ],
@@ -68,6 +73,8 @@ def _result(verdict: Verdict) -> str:
         return "failed"
     if verdict.error > verdict.tolerance:
         return "differs"
+    if verdict.disputed:
+        return "disputed"
     return "agrees" if verdict.varied else "constant"
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from dlbricks_core.backends import Array
+from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import Model
 from dlbricks_core.measure.bench import Bench, BenchSettings
 from dlbricks_core.worker import WorkerProcess
+from dlbricks_core.workflows.agreement import (
+    Results,
+    all_vary,
+    difference,
+    majority,
+)
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
 
@@ -23,9 +27,6 @@ REFERENCE = "onnx reference"
 #: Operators whose results can hide a difference in what they read: with random weights a
 #: classifier's probabilities are nearly one and zero.
 _SATURATING = frozenset({"ArgMax", "HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax", "Tanh"})
-
-#: Outputs that vary less than this, relative to their size, show nothing.
-_LEAST_SPREAD = 1e-4
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Verdict:
         varied: Whether all outputs vary, so that the comparison shows something.
         unsupported: What kept the backend from running the model.
         failure: What went wrong otherwise.
+        remarks: What to know of the comparison, the same for all backends of a model: who
+            agrees with whom, what is wrong with the ONNX reference, why it has no results.
+        disputed: Whether the backends agree with each other and not with the ONNX reference,
+            and nothing is known to be wrong with that.
     """
 
     model: str
@@ -82,11 +87,14 @@ class Verdict:
     varied: bool = False
     unsupported: tuple[Lacking, ...] = ()
     failure: str = ""
+    remarks: tuple[str, ...] = ()
+    disputed: bool = False
 
     @property
     def agrees(self) -> bool:
-        """Whether the backend ran the model and agreed on outputs that vary."""
-        return self.error is not None and self.error <= self.tolerance and self.varied
+        """Whether the backend ran the model and agreed on outputs that vary, beyond dispute."""
+        near = self.error is not None and self.error <= self.tolerance
+        return near and self.varied and not self.disputed
 
 
 def verify(
@@ -146,31 +154,46 @@ def _with_probes(model: Model) -> Model:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A verdict before the comparison, and the outputs to compare."""
+    """A verdict before the comparison, and the results to compare."""
 
     verdict: Verdict
-    outputs: Mapping[str, Array] | None = None
+    results: Results | None = None
 
 
-def _reference(
-    cut: CutModel, options: VerifyOptions, observer: Observer
-) -> Mapping[str, Array] | None:
-    """What the reference evaluator computes; ``None`` where it cannot, or takes too long."""
+@dataclass(frozen=True)
+class _Reference:
+    """What the ONNX reference evaluator makes of a model.
+
+    Attributes:
+        results: ``None`` where there are none.
+        reason: Why there are none, unless nobody wanted them.
+        defects: What is known to be wrong with them.
+    """
+
+    results: Results | None = None
+    reason: str = ""
+    defects: tuple[str, ...] = ()
+
+
+def _reference(cut: CutModel, options: VerifyOptions, observer: Observer) -> _Reference:
     observer.advance(cut.model.name)
-    if options.reference_s <= 0:
-        return None
+    if options.reference_s <= 0 or any(layer.opaque for layer in cut.model.layers):
+        return _Reference()
+    defects = known_defects(cut.model)
     with WorkerProcess("dlbricks_core.backends.reference:ReferenceHost") as worker:
         try:
-            results: Mapping[str, Array] = worker.call(
+            results: Results = worker.call(
                 "outputs", cut.whole.model, options.seed, timeout=options.reference_s
             )
-        except DLBricksError:
-            return None
-    return results
+        except DLBricksError as error:
+            return _Reference(reason=error.message, defects=defects)
+    return _Reference(results, defects=defects)
 
 
 def _attempts(bricks: BrickSet, backend: str, bench: Bench, observer: Observer) -> list[_Attempt]:
-    reasons = bench.unsupported({s: b.model for s, b in bricks.bricks.items() if not b.opaque})
+    opaque = {s: b.opaque for s, b in bricks.bricks.items() if b.opaque}
+    known = {s: b.model for s, b in bricks.bricks.items() if not b.opaque}
+    reasons = {**opaque, **bench.unsupported(known)}
     attempts = []
     for cut in bricks.models:
         verdict = Verdict(cut.model.name, backend, unsupported=_lacking(cut, reasons))
@@ -189,72 +212,99 @@ def _lacking(cut: CutModel, reasons: Mapping[str, str]) -> tuple[Lacking, ...]:
 
 def _run(cut: CutModel, verdict: Verdict, bench: Bench) -> _Attempt:
     try:
-        outputs = bench.infer(cut.whole.model)
+        results = bench.infer(cut.whole.model)
     except UnsupportedError as error:
         lacking = Lacking("", 0, error.message)
         return _Attempt(replace(verdict, unsupported=(lacking,)))
     except DLBricksError as error:
         return _Attempt(replace(verdict, failure=error.message))
-    return _Attempt(verdict, outputs)
+    return _Attempt(verdict, results)
+
+
+@dataclass(frozen=True)
+class _Standard:
+    """What a model's results are compared with.
+
+    Attributes:
+        name: Of the backend or of the ONNX reference; empty if there is nothing.
+        results: Its results.
+        remarks: How it came to be chosen.
+        disputed: As in :class:`Verdict`.
+    """
+
+    name: str = ""
+    results: Results = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    disputed: bool = False
 
 
 def _compared(
-    attempts: Sequence[_Attempt], reference: Mapping[str, Array] | None, options: VerifyOptions
+    attempts: Sequence[_Attempt], reference: _Reference, options: VerifyOptions
 ) -> list[Verdict]:
     """Verdicts on one model."""
-    name = REFERENCE
-    ran = [each for each in attempts if each.outputs is not None]
-    if reference is None and len(ran) > 1:
-        name, reference = ran[0].verdict.backend, ran[0].outputs
-    verdicts = []
-    for attempt in attempts:
-        verdict = replace(attempt.verdict, tolerance=options.tolerance)
-        if attempt.outputs is not None and reference is not None:
-            pairs = [(attempt.outputs[key], reference[key]) for key in reference]
-            verdict = replace(
-                verdict,
-                reference=name,
-                error=max((relative_error(*pair) for pair in pairs), default=0.0),
-                varied=all(_varies(expected) for _, expected in pairs),
-            )
-        elif attempt.outputs is not None:
-            verdict = replace(verdict, failure="there is nothing to compare its outputs with")
-        verdicts.append(verdict)
-    return verdicts
+    ran = [(a.verdict.backend, a.results) for a in attempts if a.results is not None]
+    standard = _standard(ran, reference, options.tolerance) if ran else _Standard()
+    return [
+        replace(
+            _judged(attempt, standard, options.tolerance),
+            remarks=standard.remarks,
+            disputed=standard.disputed,
+        )
+        for attempt in attempts
+    ]
 
 
-def relative_error(actual: Array, expected: Array) -> float:
-    """Largest error of an element, relative to how far the elements lie from their mean.
+def _judged(attempt: _Attempt, standard: _Standard, tolerance: float) -> Verdict:
+    verdict = replace(attempt.verdict, tolerance=tolerance)
+    if attempt.results is None:
+        return verdict
+    if not standard.name:
+        return replace(verdict, failure="there is nothing to compare its outputs with")
+    return replace(
+        verdict,
+        reference=standard.name,
+        error=difference(attempt.results, standard.results),
+        varied=all_vary(standard.results),
+    )
 
-    That is stricter than an error relative to the elements themselves where a large common
-    part would hide a difference. Infinite where shapes, NaNs or infinities differ.
+
+def _standard(
+    ran: Sequence[tuple[str, Results]], reference: _Reference, tolerance: float
+) -> _Standard:
+    """The ONNX reference, unless the backends agree with each other and not with it.
+
+    Where it is known to be wrong, no backend that is wrong in the same way makes it right.
     """
-    if actual.shape != expected.shape:
-        return np.inf
-    got, want = _numbers(actual), _numbers(expected)
-    finite = np.isfinite(want)
-    if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
-        return np.inf
-    got, want = got[finite], want[finite]
-    if not want.size:
-        return 0.0
-    if want.size > 1 and _varies(expected):
-        scale = np.abs(want - want.mean()) + want.std()
-    else:
-        scale = np.maximum(np.abs(want), np.finfo(np.float32).tiny)
-    error = np.abs(got - want) / scale
-    return float(error.max()) if np.isfinite(error).all() else np.inf
+    followers = {
+        i
+        for i, (_, results) in enumerate(ran)
+        if reference.results is not None and difference(results, reference.results) <= tolerance
+    }
+    alike: Sequence[int] = ()
+    if len(followers) < len(ran):
+        alike = majority([results for _, results in ran], tolerance)
+    trusted = followers & {*alike} if alike and reference.defects else followers
+    if reference.results is not None and (trusted or not (alike or reference.defects)):
+        return _Standard(REFERENCE, reference.results)
+    remarks = _remarks([name for name, _ in ran], alike, reference)
+    if not alike and len(ran) == 1:
+        return _Standard(remarks=remarks)
+    name, results = ran[alike[0] if alike else 0]
+    disputed = reference.results is not None and not reference.defects
+    return _Standard(name, results, remarks, disputed)
 
 
-def _varies(values: Array) -> bool:
-    """Whether there is something to see; a single number always is."""
-    numbers = _numbers(values)
-    finite = numbers[np.isfinite(numbers)]
-    if finite.size < 2:
-        return True
-    return bool(finite.std() > _LEAST_SPREAD * np.abs(finite).max())
-
-
-def _numbers(values: Array) -> Array:
-    wide = np.complex128 if values.dtype.kind == "c" else np.float64
-    return values.astype(wide).ravel()
+def _remarks(names: Sequence[str], alike: Sequence[int], reference: _Reference) -> tuple[str, ...]:
+    """Who agrees with whom, and what is to say of the ONNX reference."""
+    remarks = []
+    wrong = [f"the {REFERENCE}"] if reference.results is not None else []
+    others = [name for i, name in enumerate(names) if i not in alike] + wrong
+    if alike and others:
+        every = len(alike) == len(names)
+        group = "the backends" if every else " and ".join(names[i] for i in alike)
+        verb = "does" if len(others) == 1 else "do"
+        remarks.append(f"{group} agree with each other; {' and '.join(others)} {verb} not")
+    if reference.reason:
+        remarks.append(f"the {REFERENCE} has no results: {reference.reason}")
+    remarks += [f"known to be wrong in the {REFERENCE}: {defect}" for defect in reference.defects]
+    return tuple(remarks)

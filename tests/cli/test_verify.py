@@ -9,7 +9,8 @@ import pytest
 
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.workflows import MeasureOptions, context
-from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, relative_error, verify
+from dlbricks_core.workflows.agreement import relative_error
+from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, verify
 
 
 def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):

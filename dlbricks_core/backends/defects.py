@@ -1,0 +1,130 @@
+"""Where the ONNX reference evaluator is known to be wrong.
+
+Found by running every attribute of recurrent, pooling, normalization, attention, resizing and
+quantizing layers on the evaluator of onnx 1.23 and on three frameworks: those agreed with each
+other and with the operator's definition. A test holds each entry against the installed version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dlbricks_core.ir import Layer, Model
+
+_RECURRENT = ("GRU", "LSTM", "RNN")
+_GATES = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+_LENGTHS, _INDICES, _SCORES = 4, 1, 3
+"""Positions: lengths of sequences among the inputs, indices of a pooling and scores of an
+attention among the outputs."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """Something that the evaluator gets wrong.
+
+    Attributes:
+        operators: Whose results are wrong.
+        applies: Whether it shows in a layer of a model in canonical form.
+        why: What the evaluator does, as the end of a sentence that the operator begins.
+    """
+
+    operators: tuple[str, ...]
+    applies: Callable[[Model, Layer], bool]
+    why: str
+
+
+def known_defects(model: Model) -> tuple[str, ...]:
+    """What is known to be wrong in the evaluator's results for a model, a line each.
+
+    Args:
+        model: In canonical form.
+    """
+    found = Counter(
+        (layer.op, defect.why)
+        for layer in model.layers
+        for defect in DEFECTS
+        if not layer.domain and layer.op in defect.operators and defect.applies(model, layer)
+    )
+    return tuple(f"{op}{f' (x{n})' if n > 1 else ''}: {why}" for (op, why), n in found.items())
+
+
+def _set(name: str) -> Callable[[Model, Layer], bool]:
+    return lambda model, layer: bool(layer.attributes.get(name))
+
+
+def _numbers(layer: Layer, name: str) -> tuple[int, ...]:
+    value = layer.attributes.get(name, ())
+    return value if isinstance(value, tuple) else ()
+
+
+def _activations(layer: Layer) -> tuple[str, ...]:
+    value = layer.attributes.get("activations", ())
+    return tuple(str(name).lower() for name in value) if isinstance(value, tuple) else ()
+
+
+def _other_gates(model: Model, layer: Layer) -> bool:
+    """Whether a gate has another activation than by default."""
+    gates, given = _GATES[layer.op], _activations(layer)
+    return given not in ((), gates, 2 * gates)
+
+
+def _two_activations(model: Model, layer: Layer) -> bool:
+    """Whether the two directions have different ones."""
+    return len(set(_activations(layer))) > 1
+
+
+def _gives(outputs: tuple[str, ...], position: int) -> bool:
+    return len(outputs) > position and bool(outputs[position])
+
+
+def _by_average(layer: Layer) -> bool:
+    """Whether the evaluator treats a MaxPool like an AveragePool."""
+    return {*_numbers(layer, "strides"), *_numbers(layer, "dilations")} <= {1}
+
+
+def _uneven_pads(model: Model, layer: Layer) -> bool:
+    pads = _numbers(layer, "pads")
+    half = len(pads) // 2
+    uneven = pads[:half] != pads[half:] or (half == 1 and any(pads))
+    return _by_average(layer) and uneven
+
+
+def _capped_scores(model: Model, layer: Layer) -> bool:
+    first = not layer.attributes.get("qk_matmul_output_mode")
+    return _gives(layer.outputs, _SCORES) and first and bool(layer.attributes.get("softcap"))
+
+
+def _cubic_border(model: Model, layer: Layer) -> bool:
+    modes = layer.attributes.get("mode"), layer.attributes.get("padding_mode")
+    return modes == ("cubic", "border")
+
+
+def _batch_for_channels(model: Model, layer: Layer) -> bool:
+    batch, channels, *_ = model.tensors[layer.inputs[0]].sizes
+    return batch != channels
+
+
+DEFECTS = (
+    Defect(_RECURRENT, _set("clip"), "clip is ignored"),
+    Defect(_RECURRENT, lambda m, layer: _gives(layer.inputs, _LENGTHS), "sequence_lens is ignored"),
+    Defect(("GRU", "LSTM"), _other_gates, "activations are ignored"),
+    Defect(("LSTM",), _set("input_forget"), "input_forget is ignored"),
+    Defect(("RNN",), _two_activations, "both directions get the first one's activation"),
+    Defect(("MaxPool",), _uneven_pads, "pads that differ between the ends of an axis are mixed up"),
+    Defect(
+        ("MaxPool",),
+        lambda m, layer: _by_average(layer) and _gives(layer.outputs, _INDICES),
+        "the indices are not computed where all strides are 1",
+    ),
+    Defect(("LpPool",), _set("ceil_mode"), "windows beyond the edge count as full"),
+    Defect(
+        ("LpNormalization",),
+        lambda m, layer: layer.attributes.get("p") == 1,
+        "p=1 adds up signed values",
+    ),
+    Defect(("LRN",), _batch_for_channels, "it goes through batches instead of channels"),
+    Defect(("Attention",), _capped_scores, "scores of mode 0 are softcapped"),
+    Defect(("GridSample",), _cubic_border, "coordinates are clamped before cubic interpolation"),
+)
