@@ -27,7 +27,7 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
     console.print(shown)
     # Remarks are the same for all backends of a model.
     for model, remark in dict.fromkeys((v.model, each) for v in verdicts for each in v.remarks):
-        console.print(f"Remark: {escape(f'{model}: {remark}')}")
+        console.print(f"Remark: {model}: {remark}")
     for verdict in verdicts:
         where = f"{verdict.model} on {verdict.backend}"
         for lacking in verdict.unsupported:

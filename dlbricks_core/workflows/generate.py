@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core import __version__
-from dlbricks_core.bricks import Brick, BrickSet, extract, materialize, signature
-from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.importers.onnx import read_proto
-from dlbricks_core.ir import Model, read_model, save_onnx, to_onnx
-from dlbricks_core.passes import normalize
+from dlbricks_core.bricks import Brick, BrickSet, materialize
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import Layer, Model, save_onnx, to_onnx
+from dlbricks_core.worker import WorkerError, WorkerProcess
 from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.manifest import (
+    MANIFEST,
+    SCHEMA_VERSION,
+    Entry,
+    check_file,
+    read_manifest,
+)
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import Failure
 
-MANIFEST = "manifest.json"
-_SCHEMA_VERSION = 1
+_INCOMPLETE = ".incomplete"
+"""Folder in the target where files are written; they move to their place in the end."""
+
+_MOST_BRICK_BYTES = 2**31
+"""Of a brick's file; protobuf takes no more."""
+
+_READ_S = 60.0
+"""Longest time that a brick may take to read."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +61,8 @@ def generate(
     """Writes every unique brick of the models as an ONNX file, and a manifest.
 
     The files hold seeded values instead of the models' weights, and the manifest tells
-    neither which model a brick is from nor how often it occurs.
+    neither which model a brick is from nor how often it occurs. Whatever ends the writing,
+    the folder holds a complete set with its manifest, or none.
 
     Args:
         models: In canonical form.
@@ -63,71 +78,144 @@ def generate(
     brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
     # Sorted, so that the order does not tell where in a model a brick stands.
     bricks = [brickset.bricks[identity] for identity in sorted(brickset.bricks)]
-    usable = [brick for brick in bricks if not brick.opaque]
-    omitted = [Failure("", ", ".join(b.operators), b.opaque) for b in bricks if b.opaque]
-    observer.stage(f"Writing {len(usable)} bricks", len(usable))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for brick in usable:
-            values = materialize(brick.model, seed).weights
-            save_onnx(to_onnx(brick.model, values), folder / _file_name(brick))
+    observer.stage(f"Writing {len(bricks)} bricks", len(bricks))
+    written: list[Brick] = []
+    omitted: list[Failure] = []
+    with _complete_or_not(folder) as incomplete:
+        for brick in bricks:
             observer.advance(brick.signature)
-        text = json.dumps(_manifest(usable, omitted, cut_options, seed), indent=1)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DLBricksError(
-            f"{folder} cannot be written: {error.strerror}", hint="Choose another with --output."
-        ) from error
-    return Folder(folder, usable, omitted)
+            reason = _written(brick, seed, incomplete)
+            if reason:
+                omitted.append(Failure("", ", ".join(brick.operators), reason))
+            else:
+                written.append(brick)
+        text = json.dumps(_manifest(written, omitted, cut_options, seed), indent=1)
+        (incomplete / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return Folder(folder, written, omitted)
 
 
 def check_unused(folder: Path) -> None:
     """Refuses a folder of generated bricks, which would be mixed with others.
 
     Raises:
-        DLBricksError: If it holds a manifest.
+        DLBricksError: If it holds a manifest, or cannot be looked into.
     """
-    if (folder / MANIFEST).exists():
+    try:
+        used = (folder / MANIFEST).exists()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if used:
         raise DLBricksError(
             f"{folder} already holds generated bricks", hint="Name another folder or remove it."
         )
 
 
+def _unwritable(folder: Path, error: OSError) -> DLBricksError:
+    return DLBricksError(
+        f"{folder} cannot be written: {error.strerror or error}",
+        hint="Choose another with --output.",
+    )
+
+
+def _written(brick: Brick, seed: int, folder: Path) -> str:
+    """Writes a brick; tells why it cannot be written, if so."""
+    if brick.opaque:
+        return brick.opaque
+    try:
+        proto = to_onnx(brick.model, materialize(brick.model, seed).weights)
+    except DLBricksError as error:
+        return error.message
+    except MemoryError:
+        return "ran out of memory"
+    save_onnx(proto, folder / _file_name(brick))
+    return ""
+
+
+@contextmanager
+def _complete_or_not(folder: Path) -> Iterator[Path]:
+    """A place for files that belong into a folder, and that move there when all are written.
+
+    Raises:
+        DLBricksError: If they cannot be written.
+    """
+    created = False
+    incomplete = folder / _INCOMPLETE
+    try:
+        created = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(incomplete, ignore_errors=True)  # of a run that was killed
+        incomplete.mkdir()
+        yield incomplete
+        # The manifest comes last: without it, the next run begins anew.
+        for path in sorted(incomplete.iterdir(), key=lambda path: path.name == MANIFEST):
+            path.replace(folder / path.name)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(incomplete, ignore_errors=True)
+        if created:
+            with suppress(OSError):
+                folder.rmdir()  # unless it holds something now
+
+
 def read_folder(folder: Path) -> tuple[list[Brick], CutOptions]:
     """The bricks of a generated folder and how they were cut.
 
+    Returns:
+        A brick for each that the manifest names, an opaque one for each that cannot be read,
+        with the reason; and how they were cut.
+
     Raises:
-        DLBricksError: If the folder holds no valid manifest, or a file is missing or is
-            not the brick that the manifest says it is.
+        DLBricksError: If the folder holds no valid manifest or no brick that can be read.
     """
+    manifest = read_manifest(folder)
+    if not manifest.entries:
+        raise DLBricksError(
+            f"{folder} holds no bricks", hint=f"{MANIFEST} says why they were omitted."
+        )
+    bricks, error = [], None
+    for entry, found in _read(folder, manifest.entries):
+        if isinstance(found, DLBricksError):
+            error = error or found
+            found = _unread(entry, found.message)
+        bricks.append(found)
+    if error and all(brick.opaque for brick in bricks):
+        raise error
+    return bricks, manifest.cut_options
+
+
+def _read(folder: Path, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Brick | DLBricksError]]:
+    """Each brick, or why it cannot be read; in a worker, which a file may break."""
+    worker: WorkerProcess | None = None
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        version = manifest["schema_version"]
-        entries = [(entry["signature"], entry["file"]) for entry in manifest["bricks"]]
-        cut_options = CutOptions(manifest["granularity"], manifest["split"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DLBricksError(
-            f"{folder} is not a folder of generated bricks",
-            hint=f"It needs a valid {MANIFEST}; make one with: dlbricks generate MODEL -o FOLDER",
-        ) from error
-    if version > _SCHEMA_VERSION:
-        raise DLBricksError(
-            f"{folder} was made by a newer DLBricks", hint="Upgrade: pip install -U dlbricks"
-        )
-    return [_read_brick(folder / file, identity) for identity, file in entries], cut_options
+        for entry in entries:
+            path = folder / entry.file
+            found: Brick | DLBricksError
+            try:
+                check_file(path, _MOST_BRICK_BYTES)
+                worker = worker or WorkerProcess("dlbricks_core.workflows.reading:BrickReader")
+                found = worker.call("read", path, entry.signature, timeout=_READ_S)
+            except DLBricksError as error:
+                found = _naming(path, error)
+                if worker is not None and isinstance(error, WorkerError):
+                    worker.close()
+                    worker = None
+            yield entry, found
+    finally:
+        if worker is not None:
+            worker.close()
 
 
-def _read_brick(path: Path, identity: str) -> Brick:
-    model = normalize(
-        read_model(read_proto(path), name=path.stem, base_dir=path.parent, zeros=True)
-    )
-    every = range(len(model.layers))
-    found = signature(model, every)
-    if found != identity:
-        raise ModelError(
-            f"{path} is not the brick {identity}", hint="The file was changed; generate it again."
-        )
-    return Brick(identity, extract(model, every, identity))
+def _naming(path: Path, error: DLBricksError) -> DLBricksError:
+    """The error with the file's name in it."""
+    if str(path) in error.message:
+        return error
+    return DLBricksError(f"{path}: {error.message}", error.hint)
+
+
+def _unread(entry: Entry, reason: str) -> Brick:
+    layer = Layer(entry.file, (), (), opaque=reason)
+    return Brick(entry.signature, Model(entry.signature, (layer,), (), (), {}))
 
 
 def _file_name(brick: Brick) -> str:
@@ -141,7 +229,7 @@ def _manifest(
     seed: int,
 ) -> dict[str, Any]:
     return {
-        "schema_version": _SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION,
         "producer": f"dlbricks {__version__}",
         "granularity": cut_options.granularity,
         "split": cut_options.strategy,

@@ -77,6 +77,10 @@ def test_bench_refuses_folders_that_are_not_bricks(dlbricks, save, tmp_path):
     files = sorted((tmp_path / "bricks").glob("*.onnx"))
     files[0].write_bytes(files[1].read_bytes())
     done = dlbricks("bench", "bricks", *arguments)
+    assert done.status == 3
+    assert "is not the brick" in done.out
+    files[1].unlink()
+    done = dlbricks("bench", "bricks", *arguments)
     assert done.status == 2
     assert "is not the brick" in done.err
 

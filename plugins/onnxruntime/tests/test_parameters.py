@@ -58,8 +58,9 @@ def test_parameters_are_never_handed_over_in_memory(nothing_is_small, name):
     network = cases.network(name)
     assert OnnxruntimeBackend().check(network.model) == {}
     check_agrees(network)
-    made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
-    assert run(materialize(made)).keys() == set(network.model.outputs)
+    if all(spec.elements for spec in network.model.tensors.values()):
+        made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+        assert run(materialize(made)).keys() == set(network.model.outputs)
 
 
 def test_there_are_cases_of_every_kind():

@@ -50,19 +50,13 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
         path = Path(folder) / "executed.onnx"
         proto = to_onnx(model, network.weights, large)
         proto = _optimized(proto, path, settings)
-        specs, values = _results(proto, path, network.inputs, settings)
+        values = _complete(proto, path, network.inputs, settings)
         made = read_model(
             proto, name=model.name, source=model.source, base_dir=path.parent, zeros=True
         )
         made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
-    fed = {name: model.tensors[name] for name in model.inputs}
-    return replace(
-        made,
-        executed="onnxruntime",
-        tensors={**made.tensors, **fed, **specs},
-        constants={**computed, **made.constants},
-    )
+    return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
 
 
 def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:
@@ -111,14 +105,14 @@ def _zeros(tensor: TensorProto) -> int:
     return spec.nbytes
 
 
-def _results(
+def _complete(
     proto: ModelProto, path: Path, inputs: Mapping[str, Array], settings: BackendSettings
-) -> tuple[dict[str, TensorSpec], dict[str, Array]]:
-    """What every layer computes.
+) -> dict[str, Array]:
+    """Writes type and shape of every tensor into the graph.
 
     Returns:
-        Specification of each result; and their values, if it took a run to know them: ONNX
-        Runtime infers most shapes, and all of them in models that compute no sizes.
+        Results of every layer, if it took a run to know them: ONNX Runtime infers most
+        shapes, and all of them in models that compute no sizes.
     """
     graph = proto.graph
     names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
@@ -133,7 +127,12 @@ def _results(
         specs = [_spec_of(value) for value in values.values()]
     del graph.output[:]
     graph.output.extend(outputs)
-    return dict(zip(names, specs, strict=True)), values
+    del graph.value_info[:]
+    graph.value_info.extend(
+        helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.sizes)
+        for name, spec in zip(names, specs, strict=True)
+    )
+    return values
 
 
 def _inferred(output: ort.NodeArg) -> TensorSpec:

@@ -1,0 +1,358 @@
+"""Folders of generated bricks: complete or not there, and read as if an enemy had written them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import read_model
+from dlbricks_core.passes import normalize
+from dlbricks_core.workflows import CutOptions, Observer
+from dlbricks_core.workflows.generate import generate, read_folder
+from dlbricks_core.workflows.manifest import MOST_BYTES, read_manifest
+
+CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
+chain (float[2, 8] x) => (float[2, 8] y) { a = Relu(x)  b = Tanh(a)  y = Sigmoid(b) }"""
+
+TEXT = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+text (string[2] city) => (float[2] y) {
+    i = ai.onnx.ml.LabelEncoder <keys_strings = ["rome", "oslo"], values_floats = [1.0, 2.0]> (city)
+    y = Tanh(i) }"""
+
+
+def model(text):
+    return normalize(read_model(onnx.parser.parse_model(text), name="net"))
+
+
+def write(folder, text=CHAIN):
+    return generate([model(text)], CutOptions(), folder, 0, Observer())
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("original") / "bricks"
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """Three bricks, to be spoiled."""
+    return Path(shutil.copytree(original, tmp_path / "bricks"))
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def rewrite(folder, **fields):
+    (folder / "manifest.json").write_text(json.dumps({**manifest_of(folder), **fields}))
+
+
+def refused(folder, *words):
+    with pytest.raises(DLBricksError) as caught:
+        read_folder(folder)
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+    for word in words:
+        assert word in caught.value.message
+
+
+# -- writing
+
+
+def test_a_brick_without_values_is_omitted_by_name(tmp_path):
+    written = write(tmp_path / "bricks", TEXT)
+    assert [brick.operators for brick in written.bricks] == [("Tanh",)]
+    (omitted,) = written.omitted
+    assert omitted.what == "ai.onnx.ml.LabelEncoder"
+    assert "text" in omitted.reason
+    assert manifest_of(tmp_path / "bricks")["omitted"] == [
+        {"layers": omitted.what, "reason": omitted.reason}
+    ]
+    assert len(read_folder(tmp_path / "bricks")[0]) == 1
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("existed", [False, True])
+def test_what_is_interrupted_leaves_nothing_and_is_done_again(
+    tmp_path, monkeypatch, error, existed
+):
+    folder = tmp_path / "bricks"
+    if existed:
+        folder.mkdir()
+        (folder / "notes.txt").write_text("mine")
+    written = []
+
+    def failing(proto, path):
+        onnx.save(proto, path)
+        written.append(path)
+        if len(written) == 2:
+            raise error
+
+    with monkeypatch.context() as patched:
+        # The package has a function of the module's name.
+        patched.setattr(sys.modules[generate.__module__], "save_onnx", failing)
+        expected = DLBricksError if isinstance(error, OSError) else KeyboardInterrupt
+        with pytest.raises(expected):
+            write(folder)
+    assert folder.exists() == existed
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["notes.txt"] * existed
+    write(folder)
+    assert len(read_manifest(folder).entries) == 3
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    left = tmp_path / "bricks" / ".incomplete"
+    left.mkdir(parents=True)
+    (left / "other.onnx").write_bytes(b"")
+    (tmp_path / "bricks" / "other.txt").write_text("mine")
+    write(tmp_path / "bricks")
+    names = {path.suffix for path in (tmp_path / "bricks").iterdir()}
+    assert names == {".onnx", ".json", ".txt"}
+    assert not left.exists()
+
+
+def test_folders_that_cannot_be_written_are_told(tmp_path, folder):
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
+        with pytest.raises(DLBricksError, match="cannot be written"):
+            write(target)
+    with pytest.raises(DLBricksError, match="already holds"):
+        write(folder)
+
+
+# -- manifests of others
+
+TREE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(["schema_version", "granularity", "split", "bricks"])
+BRICK_FIELDS = st.sampled_from(["signature", "file"])
+
+
+@given(field=FIELDS, value=TREE)
+def test_wrong_fields_are_one_line(original, tmp_path_factory, field, value):
+    check_manifest(tmp_path_factory, {**manifest_of(original), field: value})
+
+
+@given(field=BRICK_FIELDS, value=TREE)
+def test_wrong_fields_of_bricks_are_one_line(original, tmp_path_factory, field, value):
+    fields = manifest_of(original)
+    fields["bricks"][1][field] = value
+    check_manifest(tmp_path_factory, fields)
+
+
+def check_manifest(tmp_path_factory, fields):
+    folder = tmp_path_factory.getbasetemp() / "spoiled"
+    folder.mkdir(exist_ok=True)
+    (folder / "manifest.json").write_text(json.dumps(fields))
+    try:
+        found = read_manifest(folder)
+    except DLBricksError as error:
+        lines = error.message.splitlines()
+        assert (len(lines), "spoiled" in lines[0]) == (1, True)
+    else:
+        assert found.cut_options.strategy in STRATEGIES
+        assert all(isinstance(entry.file, str) for entry in found.entries)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "no JSON"),
+        (b"\xff\xfe{}", "UTF-8"),
+        (b"[]", "no JSON object"),
+        (b'{"schema_version": NaN}', "NaN"),
+        (b'{"schema_version": Infinity}', "Infinity"),
+        (b'{"schema_version": ' + b"9" * 5000 + b"}", "no JSON"),
+        (b'{"split": 1, "split": 2}', "twice"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"schema_version": "1"}', "schema_version is '1'"),
+        (b'{"schema_version": true}', "schema_version is True"),
+        (b'{"schema_version": 7}', "newer DLBricks"),
+        (b"{}", "schema_version is missing"),
+    ],
+)
+def test_contents_that_are_no_manifest(folder, content, word):
+    (folder / "manifest.json").write_bytes(content)
+    refused(folder, word, "bricks")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"granularity": 0}, ("granularity is 0",)),
+        ({"granularity": 2**31}, ("granularity is 2147483648",)),
+        ({"granularity": 2.0}, ("granularity is 2.0",)),
+        ({"granularity": [1]}, ("granularity is [1]",)),
+        ({"split": "sideways"}, ("split is 'sideways'", "chain")),
+        ({"split": ["chain"]}, ("split is ['chain']",)),
+        ({"bricks": {"file": "x"}}, ("bricks is", "a list")),
+        ({"bricks": ["x.onnx"]}, ("brick 1 is 'x.onnx'",)),
+        ({"bricks": [{"signature": "0" * 24}]}, ("file is missing (brick 1)",)),
+        ({"bricks": [{"signature": "../" * 8, "file": "x"}]}, ("not a signature",)),
+    ],
+)
+def test_fields_that_nobody_writes(folder, fields, words):
+    rewrite(folder, **fields)
+    refused(folder, "manifest.json", *words)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x.onnx", "/etc/passwd", "a/b.onnx", "a\\b.onnx", "C:x", "x\0y",
+             "x\x1b[2J", "manifest.json", "n" * 256, "\ud800", ["x"], 7, None],
+)  # fmt: skip
+def test_names_that_lead_elsewhere(folder, name):
+    bricks = manifest_of(folder)["bricks"]
+    rewrite(folder, bricks=[bricks[0], {**bricks[1], "file": name}])
+    refused(folder, "manifest.json", "(brick 2)", "not the name of a file in the folder")
+
+
+def test_a_folder_without_bricks_says_so(folder):
+    rewrite(folder, bricks=[])
+    refused(folder, "holds no bricks")
+
+
+def test_bricks_stand_in_it_once(folder):
+    first, second, _ = manifest_of(folder)["bricks"]
+    rewrite(folder, bricks=[first, first])
+    refused(folder, first["signature"], "2 times")
+    rewrite(folder, bricks=[first, {**second, "file": first["file"]}])
+    refused(folder, first["file"], "2 times")
+
+
+def test_a_manifest_is_a_file_of_its_own_and_not_huge(folder, original, tmp_path):
+    path = folder / "manifest.json"
+    with path.open("r+b") as file:
+        file.truncate(MOST_BYTES + 1)
+    refused(folder, "at most")
+    path.unlink()
+    refused(folder, "not a folder of generated bricks")
+    path.symlink_to(original / "manifest.json")
+    refused(folder, "is a link")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    refused(folder, "is a link")
+    path.unlink()
+    os.mkfifo(path)
+    refused(folder, "no regular file")
+    path.unlink()
+    path.mkdir()
+    refused(folder, "no regular file")
+    refused(tmp_path / "absent", "not a folder of generated bricks")
+    (tmp_path / "file").write_text("")
+    refused(tmp_path / "file", "not a folder of generated bricks")
+
+
+# -- files of others
+
+
+def spoil_with_other(path, other):
+    shutil.copy(other, path)
+
+
+def spoil_with_link(path, other):
+    path.unlink()
+    path.symlink_to(other.resolve())
+
+
+def spoil_with_pipe(path, other):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def spoil_with_huge(path, other):
+    with path.open("r+b") as file:
+        file.truncate(2**31 + 1)
+
+
+def spoil_with_outer_data(path, other):
+    """A weight that lies in a file elsewhere."""
+    proto = onnx.load(path)
+    proto.graph.initializer.append(
+        onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=1)
+    )
+    proto.graph.initializer[0].external_data.add(key="location", value="/etc/passwd")
+    proto.graph.node[0].op_type = "Add"
+    proto.graph.node[0].input.append("w")
+    path.write_bytes(proto.SerializeToString())
+
+
+SPOILS = {
+    "is not the brick": spoil_with_other,
+    "is a link": spoil_with_link,
+    "no regular file": spoil_with_pipe,
+    "No such file": lambda path, other: path.unlink(),
+    "is not an ONNX model": lambda path, other: path.write_bytes(b"abc"),
+    "bytes, and at most": spoil_with_huge,
+    "": spoil_with_outer_data,
+}
+MANY = ["Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Exp", "Erf", "Cos", "Sin"]
+
+
+def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
+    folder = tmp_path / "bricks"
+    layers = " ".join(f"t{i + 1} = {op}(t{i})" for i, op in enumerate(MANY))
+    text = f"many (float[2, 8] t0) => (float[2, 8] t{len(MANY)}) {{ {layers} }}"
+    write(folder, f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    good, *bad, also_good = (folder / entry["file"] for entry in manifest_of(folder)["bricks"])
+    for spoil, path in zip(SPOILS.values(), bad, strict=True):
+        spoil(path, good)
+    bricks, _ = read_folder(folder)
+    assert (bricks[0].opaque, bricks[-1].opaque) == ("", "")
+    assert (bricks[0].signature, bricks[-1].signature) == (good.stem, also_good.stem)
+    for word, path, brick in zip(SPOILS, bad, bricks[1:-1], strict=True):
+        assert word in brick.opaque
+        assert str(path) in brick.opaque
+
+
+def test_a_brick_that_ends_its_reader_costs_no_other(folder):
+    first, *_ = sorted(folder.glob("*.onnx"))
+    proto = onnx.load(first)
+    # ONNX's shape inference takes such an axis for one of a vector's places.
+    proto.graph.node[0].CopyFrom(
+        onnx.helper.make_node("LayerNormalization", ["x0", "w"], ["t0"], axis=2147483648)
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float32), "w"))
+    first.write_bytes(proto.SerializeToString())
+    bricks, _ = read_folder(folder)
+    assert [bool(brick.opaque) for brick in bricks] == [True, False, False]
+    assert str(first) in bricks[0].opaque
+
+
+def test_bench_times_what_can_be_read(folder, tmp_path):
+    pytest.importorskip("onnxruntime")
+    files = sorted(folder.glob("*.onnx"))
+    files[0].unlink()
+    done = bench_of(folder, tmp_path)
+    assert [bool(brick.failure) for brick in done.bricks] == [True, False, False]
+    (failure,) = done.failures
+    assert files[0].name in failure.where
+    assert "No such file" in failure.reason
+    for file in files[1:]:
+        file.unlink()
+    with pytest.raises(DLBricksError, match="No such file"):
+        bench_of(folder, tmp_path)
+
+
+def bench_of(folder, tmp_path):
+    from dlbricks_core.store import ResultStore
+    from dlbricks_core.workflows import MeasureOptions, bench
+
+    with ResultStore.open(str(tmp_path / "s.sqlite")) as store:
+        return bench(folder, MeasureOptions("onnxruntime", threads=1, runs=3), store, Observer())
