@@ -13,9 +13,9 @@ from dlbricks_core.ir import dtype_name
 Results = Mapping[str, Array]
 """Of a model, by the name of the output."""
 
-_UNITS = 4
-"""Of the precision of floats below 32 bits that two results may lie apart: how a framework rounds
-on the way is its own."""
+_UNITS, _MOST_ROUNDED = 4, 0.25
+"""Of the precision of floats below 32 bits that two results may lie apart, and the largest part of
+a number that this may be: how a framework rounds on the way is its own."""
 
 _SHORT_BYTES = 4
 
@@ -60,7 +60,7 @@ def relative_error(actual: Array, expected: Array) -> float:
     else:
         scale = np.maximum(np.abs(want), np.finfo(np.float32).tiny)
     precision = max(_precision(actual.dtype), _precision(expected.dtype))
-    rounding = _UNITS * precision * np.maximum(np.abs(want), scale)
+    rounding = min(_UNITS * precision, _MOST_ROUNDED) * np.maximum(np.abs(want), scale)
     error = np.maximum(np.abs(got - want) - rounding, 0) / scale
     return float(error.max()) if np.isfinite(error).all() else np.inf
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 
 import numpy as np
+import onnx
 import pytest
+from rich.console import Console
 
 from dlbricks_core.plugins import Plugin
+from dlbricks_core.report import print_verification
+from dlbricks_core.testing import cases
 from dlbricks_core.workflows import MeasureOptions, context
 from dlbricks_core.workflows.agreement import relative_error
 from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, verify
@@ -73,6 +78,108 @@ def test_verify_takes_the_first_backend_for_a_reference(wrong, model):
     exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_s=0))
     assert (exact.reference, exact.error) == ("faulty", 0.0)
     assert (off.reference, off.agrees) == ("faulty", False)
+
+
+def test_backends_that_agree_with_each_other_dispute_the_reference(wrong, model):
+    first, second = verify([model], options("wrong", "wrong"))
+    assert (first.reference, first.error, second.error) == ("wrong", 0.0, 0.0)
+    assert first.remarks == (
+        "the backends agree with each other; the onnx reference does not",
+    )  # fmt: skip
+    assert first.disputed
+    assert not first.agrees
+
+
+def test_the_reference_stands_where_a_backend_agrees_with_it(wrong, model):
+    *off, exact = verify([model], options("wrong", "wrong", "faulty"))
+    assert {verdict.reference for verdict in (*off, exact)} == {REFERENCE}
+    assert [verdict.agrees for verdict in (*off, exact)] == [False, False, True]
+    assert exact.remarks == ()
+
+
+def test_a_majority_names_who_differs(wrong, model):
+    found = verify([model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_s=0))
+    assert [verdict.agrees for verdict in found] == [False, True, True]
+    assert [verdict.reference for verdict in found] == ["faulty"] * 3
+    assert found[0].remarks == ("faulty and faulty agree with each other; wrong does not",)
+
+
+CLIPPED = """(float[5, 2, 4] x, float[1, 12, 4] w1, float[1, 12, 3] w2) => (y)
+    { y = LSTM <hidden_size = 3, clip = 0.05> (x, w1, w2) }"""
+
+
+@pytest.fixture
+def clipped():
+    return cases.build(CLIPPED, "clipped").model
+
+
+KNOWN = "known to be wrong in the onnx reference: LSTM: clip is ignored"
+
+
+def test_a_known_defect_of_the_reference_costs_no_agreement(wrong, clipped):
+    found = verify([clipped], options("wrong", "wrong"))
+    assert all(verdict.agrees for verdict in found)
+    assert found[0].remarks == (
+        "the backends agree with each other; the onnx reference does not", KNOWN,
+    )  # fmt: skip
+    stream = StringIO()
+    print_verification(Console(file=stream, width=80), found)
+    printed = " ".join(stream.getvalue().split())
+    assert [printed.count(remark) for remark in found[0].remarks] == [1, 1]
+
+
+def test_a_backend_with_the_same_defect_does_not_make_it_right(wrong, clipped):
+    *right, same = verify([clipped], options("wrong", "wrong", "faulty"))
+    assert all(verdict.agrees for verdict in right)
+    assert (same.agrees, same.reference) == (False, "wrong")
+    assert same.remarks == (
+        "wrong and wrong agree with each other; faulty and the onnx reference do not", KNOWN,
+    )  # fmt: skip
+
+
+def test_one_backend_is_not_held_against_a_reference_that_is_wrong(wrong, clipped, model):
+    alone, other = verify([clipped, model], options("wrong"))
+    assert "nothing to compare" in alone.failure
+    assert alone.remarks == (KNOWN,)
+    assert (other.failure, other.reference, other.remarks) == ("", REFERENCE, ())
+
+
+def test_verify_tells_why_there_is_no_reference(wrong, model):
+    found = verify([model], options("faulty", "faulty"), VerifyOptions(reference_s=1e-3))
+    assert all(verdict.agrees for verdict in found)
+    (remark,) = found[0].remarks
+    assert remark == "the onnx reference has no results: no answer within 0.001 s"
+
+
+def test_verify_names_layers_that_cannot_run_alone(wrong, builder, model):
+    b = builder()
+    b.relu(b.input)
+    layers = (replace(b.layers[0], opaque="a result that is no tensor"),)
+    first, second = verify([replace(b.model(name="maps"), layers=layers), model], options("faulty"))
+    assert [(x.operator, x.reason) for x in first.unsupported] == [
+        ("Relu", "a result that is no tensor")
+    ]
+    assert second.agrees
+
+
+def test_a_check_that_fails_costs_no_other_model(wrong, builder, model):
+    b = builder()
+    b.add("RaiseCheck", b.relu(b.input))
+    first, second = verify([b.model(name="odd"), model], options("faulty"))
+    assert "not today" in first.unsupported[0].reason
+    assert second.agrees
+
+
+def test_texts_are_verified(dlbricks, tmp_path, read):
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+    labels (float[4, 3] x) => (string[4] label, float[4, 2] p) {
+        label, p = ai.onnx.ml.LinearClassifier <coefficients = [0.1, -0.2, 0.3, 0.4, 0.5, -0.6],
+            intercepts = [0.1, 0.2], classlabels_strings = ["ham", "spam"]> (x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "labels.onnx")
+    done = dlbricks("verify", "labels.onnx", "--backends", "onnxruntime", "--json", "v.json")
+    (verdict,) = read("v.json")["verdicts"]
+    assert (done.status, verdict["agrees"], verdict["remarks"]) == (0, True, [])
 
 
 def test_verify_reports_each_unsupported_layer(wrong, builder, model):

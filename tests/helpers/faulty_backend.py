@@ -117,6 +117,8 @@ class FaultyBackend(Backend):
         for i, layer in enumerate(model.layers):
             if layer.op == "CrashCheck":
                 crash()
+            if layer.op == "RaiseCheck":
+                raise RuntimeError("not today")
             if layer.op == "Unsupported":
                 found[i] = str(UnsupportedError("no counterpart for Unsupported"))
         return found

@@ -1,0 +1,83 @@
+"""How far results lie apart, of all element types, and which of several agree."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from dlbricks_core.workflows.agreement import all_vary, majority, relative_error
+
+VALUES = np.array([0.5, 1.0, 2.0, 4.0])
+
+
+def texts(*words, dtype=object):
+    return np.array(words, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "int8", "uint64", "float16", "float64", "complex64", ml_dtypes.bfloat16,
+     ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint2],
+)  # fmt: skip
+def test_every_element_type_is_compared(dtype):
+    values = np.array([0, 1, 1, 0]).astype(dtype)
+    assert relative_error(values, values) == 0.0
+    assert relative_error(values, values[::-1]) == 0.0
+    assert relative_error(1 - values.real.astype(np.float32), values) > 0.5
+    assert all_vary({"y": values})
+
+
+def test_other_types_of_the_same_numbers_agree():
+    assert (
+        relative_error(VALUES.astype(np.float32), VALUES.astype(np.int32) + 0.5 * (VALUES < 1)) == 0
+    )
+    assert relative_error(np.array([True, False]), np.array([1, 0], np.int64)) == 0
+    assert relative_error(VALUES.astype(np.complex64), VALUES) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+def test_the_rounding_of_short_floats_is_no_error(dtype):
+    precision = float(ml_dtypes.finfo(dtype).eps)
+    values = np.linspace(1.0, 1.2, 50)  # their common part is larger than what they vary by
+    rounded = values.astype(dtype).astype(np.float64)
+    for units, error in ((1, False), (40, True)):
+        off = (rounded + units * precision).astype(dtype)
+        assert (relative_error(off, rounded.astype(dtype)) > 1e-3) == error
+
+
+def test_texts_are_the_same_or_not():
+    assert relative_error(texts("ham", "spam"), texts("ham", "spam", dtype=str)) == 0.0
+    assert relative_error(texts("ham", "spam"), texts("ham", "ham")) == np.inf
+    assert relative_error(texts("1", "2"), np.array([1.0, 2.0])) == np.inf
+    assert relative_error(np.array([1.0, 2.0]), texts("1", "2")) == np.inf
+
+
+def test_texts_need_not_vary_beside_numbers():
+    alike = texts("ham", "ham")
+    assert not all_vary({"label": alike})
+    assert all_vary({"label": texts("ham", "spam")})
+    assert all_vary({"label": alike, "p": VALUES})
+    assert not all_vary({"label": texts("ham", "spam"), "p": np.ones(3)})
+
+
+def test_results_without_elements_agree_by_their_shape():
+    empty = np.zeros((0, 4), np.float32)
+    assert relative_error(empty, empty) == 0.0
+    assert relative_error(empty, empty.T) == np.inf
+    assert all_vary({"y": empty, "text": texts()})
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ([1.0], ()),
+        ([1.0, 1.0], (0, 1)),
+        ([1.0, 1.1], ()),
+        ([1.0, 1.1, 1.0], (0, 2)),
+        ([1.1, 1.0, 1.0], (1, 2)),
+        ([1.0, 1.1, 1.2], ()),
+        ([1.0, 1.0, 1.1, 1.1], ()),
+        ([1.0, 1.1, 1.1, 1.1], (1, 2, 3)),
+    ],
+)
+def test_a_majority_agrees_with_each_other(factors, expected):
+    assert majority([{"y": factor * VALUES} for factor in factors], 1e-3) == expected
