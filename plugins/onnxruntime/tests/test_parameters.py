@@ -13,11 +13,12 @@ from dlbricks_core.testing import cases
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
 
-PARTS = 600
-NAMES = ", ".join(f"p{i}" for i in range(PARTS))
-SPLIT = f"""(float[2, {PARTS}] x) => (y) {{
-    r = Relu(x)  {NAMES} = Split <axis = 1, num_outputs = {PARTS}> (r)
-    z = Concat <axis = 1> ({NAMES})  y = Tanh(z) }}"""
+
+def split(parts):
+    names = ", ".join(f"p{i}" for i in range(parts))
+    return f"""(float[2, {parts}] x) => (y) {{
+        r = Relu(x)  {names} = Split <axis = 1, num_outputs = {parts}> (r)
+        z = Concat <axis = 1> ({names})  y = Tanh(z) }}"""
 
 
 def with_parameters(name):
@@ -69,7 +70,7 @@ def test_there_are_cases_of_every_kind():
 
 
 def test_more_than_512_parts_are_split():
-    network = cases.build(SPLIT)
+    network = cases.build(split(600))
     assert OnnxruntimeBackend().check(network.model) == {}
     check_agrees(network)
     made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
@@ -77,6 +78,13 @@ def test_more_than_512_parts_are_split():
     assert "Split" in {layer.op for brick in bricks for layer in brick.model.layers}
     for brick in bricks:
         run(materialize(brick.model))
+
+
+def test_parameters_are_known_that_are_longer_than_what_is_read_of_other_weights():
+    network = cases.build(split(4200))
+    made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+    (layer,) = [layer for layer in made.layers if layer.op == "Split"]
+    assert np.array_equal(made.constants[layer.inputs[1]], np.ones(4200))
 
 
 def test_a_long_float_parameter_keeps_its_values():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import onnxruntime as ort
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import materialize
@@ -49,26 +49,39 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         path = Path(folder) / "executed.onnx"
         proto = to_onnx(model, network.weights, large)
-        proto = _optimized(proto, path, settings)
+        proto = _optimized(proto, path, settings, large)
         values = _complete(proto, path, network.inputs, settings)
         made = read_model(
             proto, name=model.name, source=model.source, base_dir=path.parent, zeros=True
         )
         made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
-    return replace(made, executed="onnxruntime", constants={**computed, **made.constants})
+    known = {**computed, **made.constants, **_parameters(proto, large)}
+    return replace(made, executed="onnxruntime", constants=known)
 
 
-def _optimized(proto: ModelProto, path: Path, settings: BackendSettings) -> ModelProto:
+def _parameters(proto: ModelProto, unknown: Collection[str]) -> dict[str, Array]:
+    """Values of the graph's parameters, of any length: they are part of what a brick is."""
+    names = graph_parameters(proto.graph).difference(unknown)
+    return {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in proto.graph.initializer
+        if tensor.name in names
+    }
+
+
+def _optimized(
+    proto: ModelProto, path: Path, settings: BackendSettings, unknown: Collection[str]
+) -> ModelProto:
     """The graph that a session saves at this path, with zeros for large weights again.
 
-    Parameters keep their values: they are part of what a brick is.
+    Known parameters keep their values.
     """
     options = unpacked(session_options(settings))
     options.optimized_model_filepath = str(path)
     _open(proto, path.with_name("model.onnx"), options)
     found = onnx.load(path, load_external_data=False)
-    kept = graph_parameters(found.graph)
+    kept = graph_parameters(found.graph).difference(unknown)
     for tensor in found.graph.initializer:
         large = tensor.data_type in _FLOATS and len(tensor.raw_data) > INLINE_BYTES
         if large and tensor.name not in kept:
