@@ -94,22 +94,6 @@ def generate(
     return Folder(folder, written, omitted)
 
 
-def check_unused(folder: Path) -> None:
-    """Refuses a folder of generated bricks, which would be mixed with others.
-
-    Raises:
-        DLBricksError: If it holds a manifest, or cannot be looked into.
-    """
-    try:
-        used = (folder / MANIFEST).exists()
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    if used:
-        raise DLBricksError(
-            f"{folder} already holds generated bricks", hint="Name another folder or remove it."
-        )
-
-
 def _unwritable(folder: Path, error: OSError) -> DLBricksError:
     return DLBricksError(
         f"{folder} cannot be written: {error.strerror or error}",
@@ -156,6 +140,22 @@ def _complete_or_not(folder: Path) -> Iterator[Path]:
         if created:
             with suppress(OSError):
                 folder.rmdir()  # unless it holds something now
+
+
+def check_unused(folder: Path) -> None:
+    """Refuses a folder of generated bricks, which would be mixed with others.
+
+    Raises:
+        DLBricksError: If it holds a manifest, or cannot be looked into.
+    """
+    try:
+        used = (folder / MANIFEST).exists()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if used:
+        raise DLBricksError(
+            f"{folder} already holds generated bricks", hint="Name another folder or remove it."
+        )
 
 
 def read_folder(folder: Path) -> tuple[list[Brick], CutOptions]:
