@@ -66,13 +66,8 @@ def relative_error(actual: Array, expected: Array) -> float:
 
 
 def all_vary(results: Results) -> bool:
-    """Whether every output varies, so that a comparison shows something.
-
-    A text is one of a few words, and often the same for all inputs: beside numbers it need not
-    vary.
-    """
-    numbers = [value for value in results.values() if not _is_text(value)]
-    return all(map(_varies, numbers or results.values()))
+    """Whether every output varies, so that a comparison shows something."""
+    return all(map(_varies, results.values()))
 
 
 def _varies(values: Array) -> bool:

@@ -170,16 +170,18 @@ def test_a_check_that_fails_costs_no_other_model(wrong, builder, model):
     assert second.agrees
 
 
-def test_texts_are_verified(dlbricks, tmp_path, read):
+def test_text_costs_no_other_model(dlbricks, save, tmp_path, read):
     pytest.importorskip("onnxruntime")
     text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
     labels (float[4, 3] x) => (string[4] label, float[4, 2] p) {
         label, p = ai.onnx.ml.LinearClassifier <coefficients = [0.1, -0.2, 0.3, 0.4, 0.5, -0.6],
             intercepts = [0.1, 0.2], classlabels_strings = ["ham", "spam"]> (x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "labels.onnx")
-    done = dlbricks("verify", "labels.onnx", "--backends", "onnxruntime", "--json", "v.json")
-    (verdict,) = read("v.json")["verdicts"]
-    assert (done.status, verdict["agrees"], verdict["remarks"]) == (0, True, [])
+    done = dlbricks("verify", "labels.onnx", save("good", "Relu"), "--backends", "onnxruntime",
+                    "--json", "v.json")  # fmt: skip
+    labels, good = read("v.json")["verdicts"]
+    assert (done.status, labels["agrees"], good["agrees"]) == (3, False, True)
+    assert labels["failure"] or labels["unsupported"]
 
 
 def test_verify_reports_each_unsupported_layer(wrong, builder, model):

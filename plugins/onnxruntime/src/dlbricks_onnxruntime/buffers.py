@@ -104,9 +104,7 @@ def _end(name: str, following: Mapping[str, str]) -> str:
 
 
 def aligned(array: Array) -> Array:
-    """A copy that begins on a cache line, as ONNX Runtime's own memory does; any for text."""
-    if array.dtype.hasobject:
-        return array.copy()
+    """A copy that begins on a cache line, as ONNX Runtime's own memory does."""
     copy = aligned_empty(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy

@@ -104,13 +104,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
-        found = {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
-        if any(value.dtype.hasobject for value in found.values()):
-            bound = zip(
-                _handed_on(loaded.model, loaded.arrays), loaded.binding.get_outputs(), strict=True
-            )
-            found |= {n: value.numpy() for n, value in bound if loaded.arrays[n].dtype.hasobject}
-        return found
+        return {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
 
     def profile(self, network: Network, runs: int) -> Profile:
         """What ONNX Runtime's profiler says of every node that it executes."""
@@ -150,18 +144,12 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
 
 
 def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
-    """Binds arrays to a session: the model's inputs, and what it hands on.
-
-    Text has no memory that could be bound: ONNX Runtime allocates it anew in every run.
-    """
+    """Binds arrays to a session: the model's inputs, and what it hands on."""
     binding = session.io_binding()
     for name in model.inputs:
         binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
     for name in _handed_on(model, arrays):
-        if arrays[name].dtype.hasobject:
-            binding.bind_output(name)
-        else:
-            binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
+        binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
     return Loaded(session, binding, model, dict(arrays))
 
 
