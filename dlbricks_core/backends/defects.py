@@ -102,8 +102,8 @@ def _cubic_border(model: Model, layer: Layer) -> bool:
 
 
 def _batch_for_channels(model: Model, layer: Layer) -> bool:
-    batch, channels, *_ = model.tensors[layer.inputs[0]].sizes
-    return batch != channels
+    sizes = model.tensors[layer.inputs[0]].sizes
+    return sizes[:1] != sizes[1:2]
 
 
 DEFECTS = (

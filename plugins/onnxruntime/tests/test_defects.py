@@ -105,3 +105,10 @@ def test_every_defect_has_a_case():
 @pytest.mark.parametrize("name", sorted({*cases.COMMON} - {"lrn"}))
 def test_nothing_is_known_against_common_cases(name):
     assert known_defects(cases.network(name).model) == ()
+
+
+def test_layers_of_any_rank_are_looked_at():
+    network = cases.build("(float[8] x) => (y) { y = LRN<size=3>(x) }")
+    assert known_defects(network.model) == (
+        "LRN: it goes through batches instead of channels",
+    )  # fmt: skip
