@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 
 import pytest
@@ -13,7 +12,7 @@ from dlbricks_pytorch.factories import TorchFactories
 from dlbricks_pytorch.importer import PytorchImporter, from_exported, from_module
 from dlbricks_pytorch.package import load_program
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import main
@@ -100,7 +99,7 @@ def test_large_weights_of_a_file_are_not_read(tmp_path):
     module = nn.Sequential(nn.Linear(64, 4000), nn.BatchNorm1d(4000), nn.Linear(4000, 2))
     path = save(module, tmp_path / "large.pt2", torch.randn(3, 64))
     weights = load_program(path).state_dict
-    assert not weights["0.weight"].any()
+    assert isinstance(weights["0.weight"], FakeTensor)
     assert torch.equal(weights["0.bias"], module[0].bias)
     model = normalize(PytorchImporter().load(path))
     direct = normalize(from_module(module, (torch.randn(3, 64),)))
@@ -122,11 +121,9 @@ class Shared(nn.Module):
         return self.other(self.tied(x @ self.lower.T @ self.upper))
 
 
-def test_file_with_weights_that_share_memory(tmp_path, caplog):
+def test_file_with_weights_that_share_memory(tmp_path):
     path = save(Shared(), tmp_path / "shared.pt2", torch.randn(3, 200))
-    with caplog.at_level(logging.INFO):
-        assert operators(PytorchImporter().load(path)) == ["MatMul", "MatMul", "Gemm", "Gemm"]
-    assert "shared.pt2 is read with all its weights" in caplog.text
+    assert operators(PytorchImporter().load(path)) == ["MatMul", "MatMul", "Gemm", "Gemm"]
 
 
 def test_module_without_memory_for_its_weights():
@@ -154,7 +151,7 @@ class Untranslatable(nn.Module):
 
 
 def test_operator_that_onnx_lacks_is_a_model_error():
-    with pytest.raises(ModelError, match=r"cannot translate.*eig") as raised:
+    with pytest.raises(ModelError, match=r"translation of .*eig.*importer.py") as raised:
         from_module(Untranslatable(), (torch.randn(3, 3),))
     assert raised.value.hint
     assert "\n" not in raised.value.message
@@ -264,7 +261,7 @@ def test_factory_may_return(name, factories):
         (":pair", "names no factory"),
         ("own_factories:", "names no factory"),
         ("own_absent:pair", "no module 'own_absent'"),
-        ("own_broken:pair", "no module 'not_a_module_at_all'"),
+        ("own_broken:pair", "needs the module 'not_a_module_at_all'"),
         ("own_failing:pair", "ValueError: bad"),
         ("own_factories:absent", "has no 'absent'"),
         ("own_factories:number", "is no function"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +14,16 @@ import onnx_ir
 import torch
 from onnx import ModelProto
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.graph_signature import OutputKind
+from torch.utils import _pytree as pytree
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
+from dlbricks_pytorch.causes import chain, noted_place, one_line, place, told
 from dlbricks_pytorch.translations import OPSET, translations
+
+#: Namespaces of operators that are torch's own.
+OWN = frozenset(("aten", "prims", "prim", "quantized", "quantized_decomposed", "higher_order"))
 
 
 def trace(
@@ -39,11 +46,10 @@ def trace(
             return torch.export.export(
                 module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
-    except Exception as error:  # torch raises whatever the module and its own passes raise
+    except (Exception, SystemExit) as error:  # whatever the module and torch's passes raise
+        reason, hint = told(error)
         raise ModelError(
-            f"torch.export cannot follow {type(module).__name__}: {_first_line(error)}",
-            hint="See that module(*inputs) runs, and that its control flow needs no values "
-            "of tensors.",
+            f"torch.export cannot follow {type(module).__name__}{place(error)}: {reason}", hint=hint
         ) from error
     finally:
         for each, was_training in training:
@@ -54,12 +60,14 @@ def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
     """The program in ONNX, layer by layer as its author wrote it, weights included.
 
     Args:
-        program: Copies of what attention gives are added to it.
+        program: Copies of what attention gives are added to it, and results that are no
+            tensors are taken off.
 
     Raises:
-        ModelError: If ONNX has no counterpart of an operator.
+        ModelError: If ONNX has no counterpart of an operator, or no result is a tensor.
     """
     _settle_strides(program)
+    _drop_constant_results(program)
     try:
         with _quiet():
             result = torch.onnx.export(
@@ -71,13 +79,58 @@ def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
                 custom_translation_table=translations(program),
             )
     except Exception as error:  # torch.onnx raises whatever its translations raise
-        cause = _root(error)
-        raise ModelError(
-            f"torch.onnx cannot translate the program: {_first_line(cause)}",
-            hint="Write that part with operators that torch.onnx knows.",
-        ) from error
+        raise _untranslated(error) from error
     assert result is not None
     return result
+
+
+def _untranslated(error: Exception) -> ModelError:
+    """The error that names the operator, with its place in the user's code."""
+    *_, cause = chain(error)
+    node = _node_at(error)
+    hint = "Write that part with operators that torch.onnx knows."
+    if node is None:
+        return ModelError(f"torch.onnx cannot translate the program: {one_line(cause)}", hint=hint)
+    target = node.target
+    custom = isinstance(target, torch._ops.OpOverload) and target.namespace not in OWN
+    name = target.name().removesuffix(".default") if custom else str(target)
+    where = f"{'the custom operator ' * custom}{name}{noted_place(node.stack_trace or '')}"
+    if type(cause).__name__ == "DispatchError":
+        return ModelError(f"torch.onnx has no translation of {where}", hint=hint)
+    return ModelError(f"torch.onnx cannot translate {where}: {one_line(cause)}", hint=hint)
+
+
+def _node_at(error: BaseException) -> torch.fx.Node | None:
+    """The node that torch.onnx was translating."""
+    for each in chain(error):
+        for frame, _ in traceback.walk_tb(each.__traceback__):
+            node = frame.f_locals.get("node")
+            if isinstance(node, torch.fx.Node) and node.op == "call_function":
+                return node
+    return None
+
+
+def _drop_constant_results(program: torch.export.ExportedProgram) -> None:
+    """Leaves tensors alone as results: torch.onnx fails at numbers.
+
+    Raises:
+        ModelError: If nothing is left.
+    """
+    output = program.graph.output_node()
+    results = output.args[0]
+    assert isinstance(results, Sequence)
+    kept = [i for i, result in enumerate(results) if isinstance(result, torch.fx.Node)]
+    if not kept:
+        raise ModelError("it returns no tensor", hint="See what its forward method returns.")
+    if len(kept) == len(results):
+        return
+    output.args = (tuple(results[i] for i in kept),)
+    specs = program.graph_signature.output_specs
+    specs[:] = [specs[i] for i in kept]
+    call = program.module_call_graph[0].signature
+    assert call is not None
+    count = sum(spec.kind == OutputKind.USER_OUTPUT for spec in specs)
+    call.out_spec = pytree.tree_structure((0,) * count)
 
 
 def _settle_strides(program: torch.export.ExportedProgram) -> None:
@@ -143,14 +196,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

@@ -5,24 +5,33 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.ir import Model
-from dlbricks_pytorch.importer import from_module
+from dlbricks_pytorch.causes import one_line, place
+from dlbricks_pytorch.importer import from_exported, from_module
 
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
+
 _FORM = "Write torch:package.module:factory; modules are found from the current directory on."
 _RETURN = (
     "It returns (module, example_inputs) or (module, example_inputs, example_kwargs), "
-    "or a module whose example_inputs attribute holds them."
+    "or a module whose example_inputs attribute holds them, or an exported program."
 )
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_MOST_NAMES = 8
 
 
 class TorchFactories(ModelCollection):
@@ -30,8 +39,9 @@ class TorchFactories(ModelCollection):
 
     A factory takes no arguments and returns ``(module, example_inputs)``, with keyword
     arguments for the module as a third item if it needs them; or a module that has them in
-    its attribute ``example_inputs``. There is no list of all factories: ``torch:`` alone
-    means none.
+    its attribute ``example_inputs``; or what ``torch.export`` made. A dictionary for the
+    inputs means keyword arguments, where the module has all of its keys for parameters.
+    There is no list of all factories: ``torch:`` alone means none.
     """
 
     name = "torch"
@@ -51,15 +61,15 @@ class TorchFactories(ModelCollection):
             ModelError: If there is no such factory, it fails, returns something else, or
                 its module cannot be lowered.
         """
-        made = _made(name)
-        made = _resized(made, options)
-        return from_module(
-            made.module,
-            made.args,
-            made.kwargs,
-            name=name.rpartition(":")[2],
-            source=f"{self.name}:{name}",
-        )
+        factory = _factory(name)
+        made = _guarded(name, "it", partial(_made, name, factory))
+        label, source = name.rpartition(":")[2], f"{self.name}:{name}"
+        try:
+            if isinstance(made, Made):
+                return _lowered(_resized(made, options), label, source)
+            return from_exported(made, name=label, source=source)
+        except ModelError as error:
+            raise ModelError(f"{source}: {error.message}", hint=error.hint) from error
 
 
 @dataclass(frozen=True)
@@ -71,77 +81,165 @@ class Made:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _made(name: str) -> Made:
+def _lowered(made: Made, name: str, source: str) -> Model:
+    return from_module(made.module, made.args, made.kwargs, name=name, source=source)
+
+
+def _guarded(name: str, what: str, call: Callable[[], T]) -> T:
+    """What the user's own code gives; all that it may raise, exits too, is an error for users."""
+    try:
+        return call()
+    except ModelError:
+        raise
+    except BaseException as error:  # its process has no other user
+        module, _, attribute = name.partition(":")
+        code = f"import {module}" + (f"; {module}.{attribute}()" if what == "it" else "")
+        raise ModelError(
+            f"torch:{name}: {what} failed{place(error)}: {one_line(error)}",
+            hint=f"Try: python -c {shlex.quote(code)}",
+        ) from error
+
+
+def _made(name: str, factory: Any) -> Made | torch.export.ExportedProgram:
     import torch
 
-    factory = _factory(name)
     if isinstance(factory, torch.nn.Module):
         return _checked(name, factory)
-    try:
-        result = factory()
-    except Exception as error:  # the user's own code
+    lacking = _arguments(factory)
+    if lacking:
         raise ModelError(
-            f"torch:{name} failed: {_one_line(error)}",
-            hint="A factory is called without arguments.",
-        ) from error
-    return _checked(name, result)
+            f"torch:{name} needs the arguments {cut(lacking)}",
+            hint="A factory is called without arguments: write one that gives them.",
+        )
+    return _checked(name, factory())
 
 
-def _factory(name: str) -> Callable[[], Any]:
+def _arguments(factory: Callable[..., Any]) -> list[str]:
+    """Names of the arguments without which a function cannot be called."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # some of those written in C have none
+        return []
+    varying = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty
+            and each.kind not in varying]  # fmt: skip
+
+
+def _factory(name: str) -> Any:
     module_name, _, attributes = name.partition(":")
     if not module_name or not attributes:
         raise ModelError(f"torch:{name} names no factory", hint=_FORM)
+    if module_name.endswith(".py") or not _DOTTED.fullmatch(module_name):
+        stem = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        meant = f" Perhaps torch:{stem}:{attributes}" if _DOTTED.fullmatch(stem) else ""
+        raise ModelError(f"torch:{name}: {module_name} is no name of a module", hint=_FORM + meant)
     if "" not in sys.path:
         sys.path.insert(0, "")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ModelError(f"torch:{name}: there is no module {error.name!r}", hint=_FORM) from error
-    except Exception as error:  # the user's own code
-        raise ModelError(
-            f"torch:{name}: importing {module_name} failed: {_one_line(error)}",
-            hint=f"Try: python -c 'import {module_name}'",
-        ) from error
+    found: Any = _guarded(name, f"importing {module_name}", partial(_imported, name, module_name))
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
+        at = partial(getattr, found, attribute, _ABSENT)
+        inner = _guarded(name, f"finding {attribute}", at)
+        if inner is _ABSENT:
             raise ModelError(
                 f"torch:{name}: {module_name} has no {attribute!r}",
-                hint=f"It has {_callables(found) or 'no functions'}.",
+                hint=f"It has {cut(_callables(found)) or 'no functions'}.",
             )
-        found = getattr(found, attribute)
+        found = inner
     if not callable(found):
         raise ModelError(f"torch:{name} is no function", hint=_RETURN)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+_ABSENT = object()
 
 
-def _callables(module: Any) -> str:
-    own = [
+def _imported(name: str, module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            raise ModelError(f"torch:{name}: there is no module {error.name!r}", _FORM) from error
+        if error.name:
+            raise ModelError(
+                f"torch:{name}: importing {module}{place(error)} needs the module "
+                f"{error.name!r}, which is not installed here",
+                hint=f"Install what provides it beside DLBricks ({sys.executable}).",
+            ) from error
+        raise
+
+
+def _callables(module: Any) -> list[str]:
+    return [
         key
         for key, value in vars(module).items()
         if inspect.isfunction(value) and not key.startswith("_")
     ]
-    return ", ".join(own[:8]) + (", ..." if len(own) > 8 else "")
 
 
-def _checked(name: str, result: Any) -> Made:
+def cut(names: Sequence[str]) -> str:
+    """Names in a row, of many the first ones and a count."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" ... and {more} more" if more > 0 else "")
+
+
+def _checked(name: str, result: Any) -> Made | torch.export.ExportedProgram:
     import torch
 
+    if isinstance(result, torch.export.ExportedProgram):
+        return result
     if isinstance(result, torch.nn.Module):
         inputs = getattr(result, "example_inputs", None)
         result = (result, inputs) if inputs is not None else (result,)
-    parts = result if isinstance(result, tuple) else (result,)
+    parts = tuple(result) if isinstance(result, tuple | list) else (result,)
     if not parts or not isinstance(parts[0], torch.nn.Module):
+        raise ModelError(f"torch:{name} returned {_kind(result)}, not a torch module", hint=_RETURN)
+    if isinstance(parts[0], torch.jit.ScriptModule):
         raise ModelError(
-            f"torch:{name} returned {type(result).__name__}, not a torch module", hint=_RETURN
+            f"torch:{name} returned a TorchScript module, which torch.export cannot follow",
+            hint="Return the module that it was made from.",
         )
-    if not 2 <= len(parts) <= 3 or not isinstance(parts[-1], dict if len(parts) == 3 else object):
+    if len(parts) == 1 or parts[1] is None:
         raise ModelError(f"torch:{name} gives its module no example inputs", hint=_RETURN)
-    inputs = parts[1] if isinstance(parts[1], tuple | list) else (parts[1],)
-    return Made(parts[0], tuple(inputs), parts[2] if len(parts) == 3 else {})
+    if len(parts) > 3 or not isinstance(parts[-1], dict if len(parts) == 3 else object):
+        raise ModelError(f"torch:{name} returned {len(parts)} things: {cut([*map(_kind, parts)])}",
+                         hint=_RETURN)  # fmt: skip
+    inputs = tuple(parts[1]) if isinstance(parts[1], tuple | list) else (parts[1],)
+    made = Made(parts[0], inputs, parts[2] if len(parts) == 3 else {})
+    return _fitting(name, made)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself"
+    return type(value).__name__
+
+
+def _fitting(name: str, made: Made) -> Made:
+    """Its inputs as the module's forward takes them: one dictionary may mean keywords."""
+    signature = inspect.signature(made.module.forward)
+    if len(made.args) == 1 and isinstance(made.args[0], dict) and not made.kwargs:
+        keywords = made.args[0]
+        if all(key in signature.parameters for key in keywords) and _binds(signature, (), keywords):
+            return Made(made.module, (), keywords)
+    problem = _binds(signature, made.args, made.kwargs)
+    if problem is not True:
+        raise ModelError(
+            f"torch:{name}: its example inputs do not fit "
+            f"{type(made.module).__name__}.forward{signature}: {problem}",
+            hint=_RETURN,
+        )
+    return made
+
+
+def _binds(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Whether a function takes arguments; or else why not."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return True
 
 
 def _resized(made: Made, options: ImportOptions) -> Made:

@@ -8,32 +8,49 @@ from typing import TYPE_CHECKING, Any
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.importers.files import check_file
 from dlbricks_core.ir import Model, read_model
+from dlbricks_pytorch.kinds import kind_of
 
 if TYPE_CHECKING:
     import torch
 
 _SUFFIX = ".pt2"
+#: What else PyTorch writes: read where a program is in it, told apart where not.
+_OTHERS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pkl", ".ptl")
 
 
 class PytorchImporter(Importer):
-    """Reads ``.pt2`` files, which ``torch.export.save`` writes.
+    """Reads ``.pt2`` files, which ``torch.export.save`` writes, without running code of theirs.
 
-    Like every file that torch loads, one from a source that you do not trust may run code.
+    Weights are not read, and nothing is unpickled.
     """
 
     name = "pytorch"
     suffixes = (_SUFFIX,)
     isolated = True
 
+    def handles(self, spec: str) -> bool:
+        """Whether PyTorch writes files of such names; what they are is seen when they are read."""
+        return spec.endswith((_SUFFIX, *_OTHERS))
+
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
         """Reads a program; dimensions that were exported as dynamic stay so.
 
         Raises:
-            ModelError: If the file is missing or damaged, or ONNX has no counterpart of one
-                of its operators.
+            ModelError: If the file is missing or damaged, holds weights or a pickle only, or
+                ONNX has no counterpart of one of its operators.
         """
-        return from_exported(_load(path), name=path.stem, source=str(path))
+        check_file(path, f"{_SUFFIX} file")
+        try:
+            kind = kind_of(path)
+            if kind is None:
+                from dlbricks_pytorch.package import load_program
+
+                return from_exported(load_program(path), name=path.stem, source=str(path))
+        except ModelError as error:
+            raise ModelError(f"{path}: {error.message}", hint=error.hint) from error
+        raise ModelError(f"{path} {kind.what}", hint=kind.hint)
 
 
 def from_module(
@@ -90,22 +107,3 @@ def from_exported(
     from dlbricks_pytorch.export import to_proto
 
     return read_model(to_proto(program), name=name, source=source)
-
-
-def _load(path: Path) -> torch.export.ExportedProgram:
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, not a file", hint="Name a .pt2 file in it.")
-    if not path.exists():
-        raise ModelError(f"{path} does not exist", hint="Check the path's spelling.")
-    import torch
-
-    from dlbricks_pytorch.package import load_program
-
-    try:
-        return load_program(path)
-    except Exception as error:  # torch raises whatever its readers of zip, JSON and pickle raise
-        raise ModelError(
-            f"{path} is no program that torch {torch.__version__} can read",
-            hint="Write it with torch.export.save(torch.export.export(module, inputs), path); "
-            "torch.save files hold no graph.",
-        ) from error

@@ -1,0 +1,124 @@
+"""What an exception of PyTorch, or of the user's own code, says in one line: reason and place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_MOST_LETTERS = 240
+_PATHS = sysconfig.get_paths()
+_PACKAGES = (_PATHS["purelib"] + os.sep, _PATHS["platlib"] + os.sep)
+_OWN = (_PATHS["stdlib"] + os.sep, str(Path(__file__).parent), "<")
+_LIBRARIES = ("torch", "functorch", "onnxscript", "onnx_ir")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What exceptions of one kind mean.
+
+    Attributes:
+        pattern: Of the exception's type and message.
+        text: What it means; may use the pattern's groups; empty for the message itself.
+        hint: What the user can do.
+    """
+
+    pattern: str
+    text: str
+    hint: str
+
+
+_REASONS = (
+    Reason(
+        r"GuardOnDataDependent|data-dependent|DataDependent",
+        "its control flow or a size depends on the values of a tensor",
+        "Decide by shapes or numbers instead, or write it with torch.where or torch.cond.",
+    ),
+    Reason(
+        r"PackedParams|__obj_flatten__|torch\.classes\.(\w+)",
+        "its weights are packed into an object that torch.export cannot follow",
+        "Export the module before it is quantized or packed; quantized ONNX files can be read.",
+    ),
+    Reason(
+        r"but ?got FakeTensor|FakeTensor.*(integer|size)",
+        "a size in it comes from the values of a tensor, as in packed sequences",
+        "Give such sizes as numbers; call recurrent layers on the padded tensor.",
+    ),
+    Reason(
+        r"(?:no fake impl|Operator does not support running with fake|no .*Meta.* kernel).*",
+        "",
+        "Register a fake implementation of that operator: torch.library.register_fake.",
+    ),
+    Reason(
+        r"(?:Unsupported input type|unsupported type|not a (?:valid|supported) input).*",
+        "",
+        "Example inputs are tensors, numbers, texts, None, and tuples, lists or dictionaries "
+        "of those.",
+    ),
+)
+_DEFAULT_HINT = "See that module(*inputs) runs by itself, with the example inputs."
+
+
+def told(error: BaseException) -> tuple[str, str]:
+    """The reason that an exception gives, in one line, and what to do about it."""
+    line = one_line(error)
+    for reason in _REASONS:
+        if re.search(reason.pattern, line):
+            return reason.text or line, reason.hint
+    return line, _DEFAULT_HINT
+
+
+def one_line(error: BaseException) -> str:
+    """Type and message of an exception; of a long message the first line."""
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception:  # noqa: BLE001 - the user's own exception may fail to describe itself
+        lines = []
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+
+
+def place(error: BaseException) -> str:
+    """Where the user's own code was, as ``" (file.py:12)"``; empty if it was nowhere."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _shown(error.filename, error.lineno or 0)
+    places = [
+        (frame.filename, frame.lineno or 0)
+        for each in chain(error)
+        for frame in traceback.extract_tb(each.__traceback__)
+        if not _is_foreign(frame.filename)
+    ]
+    return _shown(*places[-1]) if places else ""
+
+
+def _is_foreign(file: str) -> bool:
+    """Whether a file is not where the user's code goes wrong: Python's, torch's or ours."""
+    for folder in _PACKAGES:
+        if file.startswith(folder):
+            return Path(file.removeprefix(folder)).parts[0] in _LIBRARIES
+    return file.startswith(_OWN)
+
+
+def noted_place(stack: str) -> str:
+    """The last place in a stack that torch noted beside an operator."""
+    found: list[tuple[str, str]] = re.findall(r'File "([^"\n]+)", line (\d+)', stack)
+    return _shown(found[-1][0], int(found[-1][1])) if found else ""
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and its causes, the last cause last."""
+    at: BaseException | None = error
+    while at is not None:
+        yield at
+        at = at.__cause__
+
+
+def _shown(file: str, line: int) -> str:
+    with contextlib.suppress(ValueError, OSError):
+        file = str(Path(file).relative_to(Path.cwd()))
+    return f" ({file}:{line})"
