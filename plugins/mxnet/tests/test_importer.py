@@ -317,7 +317,7 @@ def test_plain_block_is_refused():
 
 def test_operators_without_counterpart_are_all_named():
     block = _Call(lambda F, x: F.contrib.fft(F.sort(x)))
-    with pytest.raises(UnsupportedError, match=r"operators _contrib_fft, sort"):
+    with pytest.raises(UnsupportedError, match=r"operators sort \('.*'\), _contrib_fft \('"):
         from_block(block, {"data": (2, 8)})
 
 

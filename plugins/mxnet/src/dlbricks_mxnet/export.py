@@ -24,9 +24,10 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_mxnet import export_recurrent as export_recurrent  # adds to the table
 from dlbricks_mxnet.export_converters import CONVERTERS, SHAPES, TYPES
-from dlbricks_mxnet.export_graph import Symbol, annotate, one_line, unique_names
+from dlbricks_mxnet.export_graph import Symbol, annotate, unique_names
 from dlbricks_mxnet.export_upgrade import OPSET, upgrade
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import import_mxnet, one_line
+from dlbricks_mxnet.symbol_file import named
 
 _IR_VERSION = 9
 
@@ -120,11 +121,10 @@ def _check_operators(symbol: Symbol) -> None:
     with _exporter() as exporter:
         known = {op for version in exporter.registry_.values() for op in version}
     nodes = json.loads(symbol.tojson())["nodes"]
-    missing = sorted({node["op"] for node in nodes} - known)
+    missing = [node for node in nodes if node["op"] not in known]
     if missing:
         raise UnsupportedError(
-            f"no ONNX counterpart of the MXNet operator{'s' * (len(missing) > 1)} "
-            f"{', '.join(missing)}",
+            f"no ONNX counterpart of the MXNet operator{'s' * (len(missing) > 1)} {named(missing)}",
             hint="Replace them in the network, or export it to ONNX another way.",
         )
 

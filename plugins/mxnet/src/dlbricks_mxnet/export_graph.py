@@ -12,7 +12,10 @@ import numpy as np
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import TensorSpec, dtype_name, numpy_dtype
 from dlbricks_mxnet.export_converters import FLAT, SHAPES, TYPES
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import import_mxnet, one_line
+
+MOST_ELEMENTS = 1 << 34
+"""Elements of a tensor: 64 GiB of numbers of 32 bits."""
 
 Symbol = Any  # mxnet.symbol.Symbol; MXNet has no type information
 
@@ -83,6 +86,7 @@ def annotate(
     by_node: dict[str, list[TensorSpec]] = {}
     for tensor, shape, dtype in zip(internals, shapes, types, strict=True):
         spec = TensorSpec(dtype_name(np.dtype(dtype)), tuple(shape))
+        _check_size(tensor.name, spec)
         by_node.setdefault(tensor.name, []).append(spec)
     graph = json.loads(symbol.tojson())
     for node in graph["nodes"]:
@@ -92,6 +96,15 @@ def annotate(
     variables = {node["name"] for node in graph["nodes"] if node["op"] == "null"}
     annotated = import_mxnet().sym.load_json(json.dumps(graph))
     return annotated, {name: by_node[name][0] for name in variables}
+
+
+def _check_size(name: str, spec: TensorSpec) -> None:
+    """Refuses a tensor that a constant of its size would fill memory with."""
+    if spec.elements > MOST_ELEMENTS:
+        raise ModelError(
+            f"{name!r} gives {spec.elements} elements; {MOST_ELEMENTS} is the limit",
+            hint="Check the shapes of the network's inputs and its attributes.",
+        )
 
 
 def _infer(
@@ -110,11 +123,3 @@ def _infer(
             hint="Give the shape of every input, such as --dim data=1x3x224x224.",
         )
     return arguments, outputs, auxiliary
-
-
-def one_line(error: Exception) -> str:
-    """What an error of MXNet says, without its stack trace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Check failed" in line]
-    text = (told or lines or [type(error).__name__])[-1]
-    return " ".join(text.split())

@@ -26,3 +26,11 @@ def import_mxnet() -> ModuleType:
             f"MXNet cannot be imported: {error}",
             hint="Install the plugin again: it names the versions of MXNet and numpy that work.",
         ) from error
+
+
+def one_line(error: Exception) -> str:
+    """What an error of MXNet says, without its stack trace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Check failed" in line]
+    text = (told or lines or [type(error).__name__])[-1]
+    return " ".join(text.split())

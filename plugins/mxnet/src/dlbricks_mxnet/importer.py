@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.importers.texts import cut
 from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs
+from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -40,19 +41,22 @@ class MxnetImporter(Importer):
             ModelError: If a file is missing or damaged, or an input has no shape.
             UnsupportedError: If ONNX has no counterpart of an operator.
         """
-        text = _read(path)
-        params = read_specs(_params_file(path))
-        mx = import_mxnet()
         try:
-            symbol = mx.sym.load_json(text)
-        except mx.MXNetError as error:
+            graph = read_graph(path)
+            params = read_specs(_params_file(path))
+            symbol = load_symbol(graph)
+            shapes, types = _declared(symbol, options)
+            name = path.name.removesuffix(_SUFFIX)
+            return from_symbol(symbol, params, shapes, types=types, name=name, source=str(path))
+        except (ModelError, UnsupportedError) as error:
+            told = error.message if str(path) in error.message else f"{path}: {error.message}"
+            raise type(error)(told, hint=error.hint) from error
+        except Exception as error:  # MXNet and its exporter trust a file to be what they wrote
             raise ModelError(
-                f"{path} is not a graph that MXNet {mx.__version__} can read",
-                hint="Save it again with net.export() or symbol.save().",
+                f"{path} is damaged, or says what MXNet cannot: "
+                f"{type(error).__name__}: {one_line(error)}"[:300],
+                hint="Fetch it again, or save it again with net.export().",
             ) from error
-        shapes, types = _declared(symbol, options)
-        name = path.name.removesuffix(_SUFFIX)
-        return from_symbol(symbol, params, shapes, types=types, name=name, source=str(path))
 
 
 def from_symbol(
@@ -94,8 +98,8 @@ def from_symbol(
     missing = [k for k in symbol.list_inputs() if k not in params and k not in inputs]
     if missing:
         raise ModelError(
-            f"{name}: no shape for the input{'s' * (len(missing) > 1)} {', '.join(missing)}",
-            hint=f"Give it, such as --dim {missing[0]}=1x3x224x224.",
+            f"{name}: no shape for the input{'s' * (len(missing) > 1)} {cut(missing)}",
+            hint=f"Give it, such as --dim {shlex.quote(missing[0])}=1x3x224x224.",
         )
     model = read_model(export(symbol, inputs, params), name=name, source=source)
     return dataclasses.replace(
@@ -180,29 +184,6 @@ def _spec(value: Any) -> TensorSpec | None:
     return TensorSpec(dtype_name(np.dtype(value.dtype)), tuple(value.shape))
 
 
-def _read(path: Path) -> str:
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, not a file", hint="Name the -symbol.json file.")
-    try:
-        text = path.read_text()
-        graph = json.loads(text)
-    except FileNotFoundError as error:
-        raise ModelError(f"{path} does not exist", hint="Check the path's spelling.") from error
-    except OSError as error:
-        raise ModelError(
-            f"{path} cannot be read: {error.strerror}", hint="Check its permissions."
-        ) from error
-    except ValueError as error:
-        raise ModelError(
-            f"{path} is not JSON, or is truncated", hint="Fetch or export it again."
-        ) from error
-    if not isinstance(graph, dict) or not {"nodes", "heads"} <= graph.keys():
-        raise ModelError(
-            f"{path} is JSON, but no MXNet graph", hint="MXNet's graphs have nodes and heads."
-        )
-    return text
-
-
 def _params_file(path: Path) -> Path:
     """The parameters that belong to a graph; the last epoch where there are several."""
     stem = path.name.removesuffix(_SUFFIX)
@@ -223,10 +204,9 @@ def _declared(symbol: Any, options: ImportOptions) -> tuple[Shapes, Mapping[str,
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, str] = {}
     for name, attributes in symbol.attr_dict().items():
-        if "__shape__" in attributes:
-            shape = ast.literal_eval(attributes["__shape__"])
-            if shape and all(size > 0 for size in shape[1:]):
-                shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])
+        shape = parsed_shape(attributes.get("__shape__"))
+        if shape and all(size > 0 for size in shape[1:]):
+            shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])
         if attributes.get("__dtype__", "-1").isdigit():
             types[name] = TYPES[int(attributes["__dtype__"])]
     return {**shapes, **options.shapes}, types

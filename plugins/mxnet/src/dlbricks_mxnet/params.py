@@ -7,23 +7,33 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import TensorSpec, dtype_name, numpy_dtype
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_core.importers.files import check_file
+from dlbricks_core.ir import TensorSpec, numpy_dtype
 
 #: MXNet's numbers for element types.
 TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
          "int16", "uint16", "uint32", "uint64", "bfloat16")  # fmt: skip
 
+MOST_ARRAYS = 1_000_000
+_MOST_AXES = 32
+_MOST_NAME_BYTES = 10_000
+
 _LIST_MAGIC = 0x112
-_ARRAY_MAGIC = (0xF993FAC9, 0xF993FACA)
-_DENSE = 0
+_OF_64_BITS = 0xF993FAC8
+"""Marks an array whose sizes are of 64 bits; one without any mark begins with its rank."""
+_NUMPY = 0xF993FACA
+"""Marks an array of today that may have no axes."""
+_WITH_STORAGE = (0xF993FAC9, _NUMPY)
+"""Mark an array that says how it is stored: today's."""
+#: Index arrays that stand behind the values, by the number of the storage: dense, rows, CSR.
+_INDICES = {0: 0, 1: 1, 2: 2}
+
+_HINT = "Fetch it or save it again."
 
 
-class _UnknownFormatError(Exception):
-    """The file is not of the common kind, which MXNet 1.0 and later write."""
+class _DamageError(Exception):
+    """What is wrong with a file, to stand behind its name."""
 
 
 def read_specs(path: Path) -> dict[str, TensorSpec]:
@@ -32,56 +42,95 @@ def read_specs(path: Path) -> dict[str, TensorSpec]:
     Raises:
         ModelError: If the file is damaged or holds no parameters.
     """
+    check_file(path, ".params file")
     try:
         with path.open("rb") as file:
-            return _read_headers(file, path.stat().st_size)
-    except (_UnknownFormatError, struct.error):
-        return _read_all(path)
-    except OSError as error:
+            return _Reader(file, path.stat().st_size).specs()
+    except (_DamageError, UnicodeDecodeError, OSError) as error:
         raise ModelError(
-            f"{path} cannot be read: {error.strerror}", hint="Check its permissions."
+            f"{path} holds no MXNet parameters, or is truncated: {error}", hint=_HINT
         ) from error
 
 
-def _read_headers(file: BinaryIO, size: int) -> dict[str, TensorSpec]:
-    def number(form: str) -> Any:
-        return struct.unpack(f"<{form}", file.read(struct.calcsize(form)))[0]
+class _Reader:
+    """Reads headers and steps over values, never beyond the file's end or back."""
 
-    magic, _, count = number("Q"), number("Q"), number("Q")
-    if magic != _LIST_MAGIC:
-        raise _UnknownFormatError
-    specs = []
-    for _ in range(count):
-        if number("I") not in _ARRAY_MAGIC or number("i") != _DENSE:
-            raise _UnknownFormatError
-        shape = tuple(number("q") for _ in range(number("i")))
-        if not shape:
-            raise _UnknownFormatError
-        number("Q")  # the device that it was on
-        spec = TensorSpec(TYPES[number("i")], shape)
-        file.seek(math.prod(shape) * numpy_dtype(spec.dtype).itemsize, 1)
-        specs.append(spec)
-    if file.tell() > size:
-        raise _UnknownFormatError
-    names = [file.read(number("Q")).decode() for _ in range(number("Q"))]
-    if len(names) != len(specs):
-        raise _UnknownFormatError
-    return dict(zip(names, specs, strict=True))
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size
 
+    def specs(self) -> dict[str, TensorSpec]:
+        """All arrays by name."""
+        magic, _, count = self._numbers("QQQ")
+        if magic != _LIST_MAGIC:
+            raise _DamageError("it begins otherwise")
+        if count > MOST_ARRAYS:
+            raise _DamageError(f"it has {count} arrays; {MOST_ARRAYS} is the limit")
+        specs = [self._array() for _ in range(count)]
+        (named,) = self._numbers("Q")
+        if count and not named:
+            raise _DamageError("its arrays have no names; save them as a dictionary")
+        if named != count:
+            raise _DamageError(f"it has {count} arrays and {named} names")
+        return dict(zip([self._name() for _ in range(named)], specs, strict=True))
 
-def _read_all(path: Path) -> dict[str, TensorSpec]:
-    """Whatever else MXNet can read, or its refusal."""
-    mx = import_mxnet()
-    try:
-        arrays = mx.nd.load(str(path))
-    except (mx.MXNetError, ValueError) as error:
-        raise ModelError(
-            f"{path} holds no MXNet parameters, or is truncated",
-            hint="Fetch it or save it again.",
-        ) from error
-    if not isinstance(arrays, dict):
-        raise ModelError(f"the arrays in {path} have no names", hint="Save them as a dictionary.")
-    return {
-        name: TensorSpec(dtype_name(np.dtype(array.dtype)), tuple(array.shape))
-        for name, array in arrays.items()
-    }
+    def _array(self) -> TensorSpec:
+        (magic,) = self._numbers("I")
+        held = None
+        indices = 0
+        if magic in _WITH_STORAGE:
+            (storage,) = self._numbers("i")
+            if storage not in _INDICES:
+                raise _DamageError(f"an array is stored in the way {storage}, which is unknown")
+            indices = _INDICES[storage]
+            held = self._shape() if indices else None
+            shape = self._shape()
+        else:
+            shape = self._shape() if magic == _OF_64_BITS else self._sizes(magic, "I")
+        if not shape and magic != _NUMPY:
+            raise _DamageError("an array has no shape")
+        self._numbers("ii")  # the device that it was on
+        spec = TensorSpec(self._type(), shape)
+        others = [(self._type(), self._shape()) for _ in range(indices)]
+        for dtype, sizes in [(spec.dtype, shape if held is None else held), *others]:
+            self._skip(math.prod(sizes) * numpy_dtype(dtype).itemsize)
+        return spec
+
+    def _shape(self) -> tuple[int, ...]:
+        return self._sizes(self._numbers("i")[0], "q")
+
+    def _sizes(self, rank: int, form: str) -> tuple[int, ...]:
+        if not 0 <= rank <= _MOST_AXES:
+            raise _DamageError(f"an array has {rank} axes")
+        sizes: tuple[int, ...] = self._numbers(form * rank)
+        if any(size < 0 for size in sizes):
+            raise _DamageError(f"an array has the shape {'x'.join(map(str, sizes))}")
+        return sizes
+
+    def _type(self) -> str:
+        (number,) = self._numbers("i")
+        if not 0 <= number < len(TYPES):
+            raise _DamageError(f"an array has the element type {number}, which is unknown")
+        return TYPES[number]
+
+    def _name(self) -> str:
+        (length,) = self._numbers("Q")
+        if length > _MOST_NAME_BYTES:
+            raise _DamageError(f"a name has {length} bytes")
+        return self._bytes(length).decode()
+
+    def _numbers(self, form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", self._bytes(struct.calcsize(f"<{form}")))
+
+    def _bytes(self, count: int) -> bytes:
+        self._take(count)
+        return self._file.read(count)
+
+    def _skip(self, count: int) -> None:
+        self._take(count)
+        self._file.seek(count, 1)
+
+    def _take(self, count: int) -> None:
+        if count > self._left:
+            raise _DamageError(f"{count} bytes should follow where {self._left} are left")
+        self._left -= count

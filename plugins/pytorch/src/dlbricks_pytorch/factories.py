@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
+from dlbricks_core.importers.texts import cut
 from dlbricks_core.ir import Model
 from dlbricks_pytorch.causes import one_line, place
 from dlbricks_pytorch.importer import from_exported, from_module
@@ -31,7 +32,6 @@ _RETURN = (
     "or a module whose example_inputs attribute holds them, or an exported program."
 )
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_MOST_NAMES = 8
 
 
 class TorchFactories(ModelCollection):
@@ -174,12 +174,6 @@ def _callables(module: Any) -> list[str]:
         for key, value in vars(module).items()
         if inspect.isfunction(value) and not key.startswith("_")
     ]
-
-
-def cut(names: Sequence[str]) -> str:
-    """Names in a row, of many the first ones and a count."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" ... and {more} more" if more > 0 else "")
 
 
 def _checked(name: str, result: Any) -> Made | torch.export.ExportedProgram:
