@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.files import check_file
 from dlbricks_core.ir import Model, read_model
+from dlbricks_pytorch.causes import one_line
 from dlbricks_pytorch.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -48,8 +49,13 @@ class PytorchImporter(Importer):
                 from dlbricks_pytorch.package import load_program
 
                 return from_exported(load_program(path), name=path.stem, source=str(path))
-        except ModelError as error:
-            raise ModelError(f"{path}: {error.message}", hint=error.hint) from error
+        except DLBricksError as error:
+            raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+        except Exception as error:  # torch trusts a program to be what it wrote
+            raise ModelError(
+                f"{path} is damaged, or says what torch cannot: {one_line(error)}",
+                hint="Write it again with torch.export.save.",
+            ) from error
         raise ModelError(f"{path} {kind.what}", hint=kind.hint)
 
 

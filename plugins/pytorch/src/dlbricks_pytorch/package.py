@@ -47,7 +47,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
         described, model = archive.json(entry), model_of(entry)
         values = _small_values(archive, model) if model else {}
     serialized = _guarded("program", partial(_program, described))
-    return _guarded("program", partial(_deserialized, checked(serialized), values))
+    return _guarded("program", lambda: _deserialized(checked(serialized), values))
 
 
 def _guarded(what: str, read: Callable[[], Any]) -> Any:
