@@ -11,6 +11,7 @@ from typing import Any
 from dlbricks_core.errors import DLBricksError, ModelError, PluginError
 from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
 from dlbricks_core.importers.cache import ImportCache
+from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import Model
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover, find
@@ -321,7 +322,7 @@ def _importer_for(spec: str) -> Plugin:
     broken = "".join(f"; importer {name} is broken: {why}" for name, why in problems.items())
     raise ModelError(
         f"no importer reads {spec}",
-        hint=f"Files that can be read: {', '.join(sorted(suffixes))}{broken}",
+        hint=f"{advice(spec)}Files that can be read: {', '.join(sorted(suffixes))}{broken}",
     )
 
 

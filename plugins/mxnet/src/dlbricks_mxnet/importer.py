@@ -13,6 +13,7 @@ import numpy as np
 
 from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.importers.files import check_file
 from dlbricks_core.importers.texts import cut
 from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
 from dlbricks_mxnet.framework import import_mxnet, one_line
@@ -22,6 +23,7 @@ from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
 Shapes = Mapping[str, tuple[int, ...]]
 
 _SUFFIX = "-symbol.json"
+_WEIGHTS = ".params"
 
 
 class MxnetImporter(Importer):
@@ -34,6 +36,10 @@ class MxnetImporter(Importer):
     suffixes = (_SUFFIX,)
     isolated = True
 
+    def handles(self, spec: str) -> bool:
+        """Whether it is a graph by its name, or the weights of one, which need it."""
+        return spec.endswith((_SUFFIX, _WEIGHTS))
+
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
         """Reads the graph, and the shapes of its weights.
 
@@ -41,6 +47,8 @@ class MxnetImporter(Importer):
             ModelError: If a file is missing or damaged, or an input has no shape.
             UnsupportedError: If ONNX has no counterpart of an operator.
         """
+        if path.name.endswith(_WEIGHTS):
+            raise _weights_alone(path)
         try:
             graph = read_graph(path)
             params = read_specs(_params_file(path))
@@ -182,6 +190,15 @@ def _spec(value: Any) -> TensorSpec | None:
     if value is None or isinstance(value, TensorSpec):
         return value
     return TensorSpec(dtype_name(np.dtype(value.dtype)), tuple(value.shape))
+
+
+def _weights_alone(path: Path) -> ModelError:
+    check_file(path, f"{_SUFFIX} file")
+    graph = path.with_name(re.sub(r"(-\d+)?\.params$", _SUFFIX, path.name))
+    hint = f"Name the graph beside it: {shlex.quote(str(graph))}"
+    if not graph.is_file():
+        hint = f"Name its graph, {graph.name}; net.export() writes both."
+    return ModelError(f"{path} holds weights of MXNet without a graph", hint=hint)
 
 
 def _params_file(path: Path) -> Path:

@@ -1,0 +1,29 @@
+"""Files that people have and nothing here reads: what they are, and what makes a model of them."""
+
+from __future__ import annotations
+
+_TF = "python -m tf2onnx.convert makes an ONNX file of it (pip install tf2onnx)."
+_WEIGHTS = "It holds weights without a graph: name the model's ONNX file or its code."
+
+#: What to do with a file, by how its name ends.
+_ADVICE = {
+    (".h5", ".hdf5", ".keras"): f"A Keras model: {_TF}",
+    (".tflite", ".lite"): f"A TensorFlow Lite model: {_TF}",
+    (".savedmodel", ".meta", ".pbtxt"): f"A TensorFlow model: {_TF}",
+    (".mlmodel", ".mlpackage"): "A Core ML model: export the model that it was made from to ONNX.",
+    (".caffemodel", ".prototxt"): "A Caffe model: convert it to ONNX first.",
+    (".pdmodel", ".pdiparams"): "A PaddlePaddle model: paddle2onnx makes an ONNX file of it.",
+    (".xml", ".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it "
+    "was made from.",
+    (".gguf", ".ggml", ".npz", ".npy", ".msgpack"): _WEIGHTS,
+    (".py",): "Python code: name a factory in it, torch:module:factory",
+    (".json",): "An MXNet graph is called NAME-symbol.json, with NAME-0000.params beside it.",
+    (".zip", ".gz", ".tgz", ".tar", ".xz", ".bz2", ".zst", ".7z"): "An archive: unpack it first.",
+}
+
+
+def advice(spec: str) -> str:
+    """What to do with a file of that name, to stand before more; empty where nothing is known."""
+    name = spec.lower()
+    found = next((text for suffixes, text in _ADVICE.items() if name.endswith(suffixes)), "")
+    return f"{found.removesuffix('.')}. " if found else ""

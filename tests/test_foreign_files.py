@@ -1,0 +1,35 @@
+"""Files that nothing here reads: the hint says what to do with them."""
+
+import pytest
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers.files import check_file
+from dlbricks_core.importers.foreign import advice
+from dlbricks_core.workflows.loading import LoadOptions, ModelLoader
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("net.h5", "tf2onnx"), ("NET.TFLITE", "tf2onnx"), ("net.json", "-symbol.json"),
+     ("net.py", "torch:module:factory"), ("net.gguf", "weights"), ("net.tar.gz", "unpack")],
+)  # fmt: skip
+def test_hint_says_what_the_file_is(name, told, tmp_path):
+    (tmp_path / name).touch()
+    with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError) as raised:
+        loader.load([str(tmp_path / name)])
+    assert told in raised.value.hint
+    assert ".onnx" in raised.value.hint
+
+
+def test_unknown_file_has_no_advice():
+    assert advice("net.strange") == ""
+
+
+def test_file_is_checked_before_it_is_read(tmp_path):
+    (tmp_path / "a.x").write_bytes(bytes(100))
+    check_file(tmp_path / "a.x", ".x file", 100)
+    for path, told in [("a.x", "limit"), ("b.x", "does not exist"), (".", "folder"),
+                       ("a\0.x", "cannot be read"), ("x" * 5000, "cannot be read")]:  # fmt: skip
+        with pytest.raises(ModelError, match=told) as raised:
+            check_file(tmp_path / path, ".x file", 99)
+        assert raised.value.hint
