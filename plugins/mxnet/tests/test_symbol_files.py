@@ -101,6 +101,8 @@ def test_graph_of_wrong_types_is_named(load, change, words):
         ({**RELU, "inputs": [[3, 1000, 0]]}, ["'odd'", "output 1000 of 'fc'"]),
         ({**RELU, "inputs": [3]}, ["'odd'"]),
         ({**RELU, "inputs": {"3": 0}}, ["'odd'"]),
+        ({"op": "BatchNorm", "inputs": []}, ["'odd'", "reads nothing"]),
+        ({"op": "BatchNorm"}, ["odd"]),
         ({**RELU, "attrs": {"axis": 1}}, ["'odd'", "attributes"]),
         ({**RELU, "attrs": []}, ["'odd'", "attributes"]),
         ({"op": "null", "name": "data", "inputs": []}, ["two", "'data'"]),

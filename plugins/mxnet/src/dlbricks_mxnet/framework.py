@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
 from types import ModuleType
 
 import numpy as np
 
 from dlbricks_core.errors import PluginError
+
+#: Time and place of a check in MXNet's own sources.
+_PLACE = re.compile(r"^\w*MXNetError: |\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 
 def import_mxnet() -> ModuleType:
@@ -33,4 +37,4 @@ def one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "Check failed" in line]
     text = (told or lines or [type(error).__name__])[-1]
-    return " ".join(text.split())
+    return " ".join(_PLACE.sub("", text).split())

@@ -12,6 +12,7 @@ from dlbricks_core.ir import Array, Network
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.importer import trace
 from dlbricks_mxnet.paper.catalogue import ENTRIES
+from dlbricks_mxnet.symbol_file import load_symbol, read_graph
 
 _NEAR_ONE = ("gamma", "var")
 """How the names of scales and variances end; anything else is drawn small."""
@@ -60,4 +61,4 @@ def _symbol(source: str) -> Any:
     if collection == "paper" and name in ENTRIES:
         with mx.name.NameManager():
             return trace(ENTRIES[name].build(), ENTRIES[name].inputs)[0]
-    return mx.sym.load_json(Path(source).read_text(encoding="utf-8"))
+    return load_symbol(read_graph(Path(source)))

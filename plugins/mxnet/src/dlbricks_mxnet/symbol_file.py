@@ -152,6 +152,10 @@ def _node(node: Any, index: int) -> dict[str, Any]:
     _require(_is_text(op), f"its node {name!r} has no operator")
     inputs = node.get("inputs", [])
     _require(isinstance(inputs, list), f"the inputs of its node {name!r} are no list")
+    # MXNet itself reads the first input's type before it looks whether there is one.
+    _require(
+        inputs or op == "null" or op.startswith("_"), f"its node {name!r} ({op}) reads nothing"
+    )
     made = {
         "op": op,
         "name": name,
