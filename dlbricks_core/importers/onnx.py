@@ -9,11 +9,12 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import Border, ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
 from dlbricks_core.ir import Model, read_model
 from dlbricks_core.ir.limits import MAX_FILE_BYTES
+from dlbricks_core.ir.wire import check_messages
 
 
 class OnnxImporter(Importer):
@@ -49,6 +50,8 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path} cannot be read: {error.strerror}", hint="Check its permissions."
         ) from error
+    with Border(str(path)):
+        check_messages(raw)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(raw)

@@ -13,6 +13,12 @@ from dlbricks_core.errors import ModelError
 MAX_FILE_BYTES = 2**31 - 1
 """Of a serialized model: more than that protobuf cannot read. Weights may lie beside it."""
 
+SMALL_FILE_BYTES = 2**22
+"""Of a file that can do no harm, whatever it holds; only larger ones are counted first."""
+
+MAX_MESSAGES = 2_000_000
+"""Layers, attributes, tensors and whatever else a model's file consists of."""
+
 MAX_ELEMENTS = 2**38
 """Of one tensor. The largest weights of today's models have less than 2**36."""
 
