@@ -75,12 +75,12 @@ class TimerHost:
         Args:
             backend: ``"module:Class"`` of the backend.
             settings: Threads and options.
-            memory: Bytes that the networks may take; ``None`` for no limit.
+            memory: Bytes that the framework and the networks may use; ``None`` for no limit.
             cache: Bytes of the largest cache.
             near: Bytes of those caches that are the cores' own.
 
         Returns:
-            Bytes that the networks may really take, where other limits leave less.
+            Bytes of it that are left to the networks, where other limits leave as many.
         """
         instance: Backend = load_object(backend)()
         self._timer = instance.timer(settings)
@@ -94,7 +94,7 @@ class TimerHost:
             self.load(key, _next_to_nothing(layers), 0, "brick")
         self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
         self._wake = self._loaded[_WAKE]
-        # On top of what the framework itself takes.
+        # What the framework itself holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
 
     def load(self, key: str, model: Model, seed: int, kind: str = "") -> float:

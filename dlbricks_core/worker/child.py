@@ -13,7 +13,7 @@ from typing import Any
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.worker.channel import Channel
 from dlbricks_core.worker.guard import stand_guard
-from dlbricks_core.worker.memory import limit_memory
+from dlbricks_core.worker.memory import lacks_memory, limit_memory
 
 
 def serve(channel: Channel, service: object) -> None:
@@ -27,8 +27,6 @@ def serve(channel: Channel, service: object) -> None:
             answer: tuple[str, Any] = ("result", getattr(service, method)(*arguments))
         except DLBricksError as error:
             answer = ("error", error)
-        except MemoryError:
-            answer = ("error", ("ran out of memory", "", traceback.format_exc()))
         except Exception as error:  # noqa: BLE001 - whatever a framework raises goes to the parent
             answer = ("error", (_summary(error), "", traceback.format_exc()))
         try:
@@ -51,6 +49,8 @@ _LONGEST, _HEAD, _TAIL = 300, 140, 150
 
 
 def _summary(error: Exception) -> str:
+    if lacks_memory(error):
+        return "ran out of memory"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # MXNet puts its C++ stack first and the reason last; others say it in the first line.
     reason = next((line for line in lines if "Error" in line or "Check failed" in line), None)

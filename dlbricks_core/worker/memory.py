@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -142,40 +143,47 @@ def _counters(path: Path) -> dict[str, int]:
 
 
 def limit_memory(nbytes: int) -> int:
-    """Limits what this process may take from here on; called again, it counts anew.
+    """Limits what this process may use; called again, it counts anew.
 
-    Only the soft limit is set, and never above that which the process was started with.
+    What it holds and has not used, such as stacks, does not count. Only the soft limit is set,
+    and never above that which the process was started with.
 
     Args:
-        nbytes: On top of what it holds.
+        nbytes: All in all.
 
     Returns:
-        Bytes that it may really take: other limits may leave less.
+        Bytes that it may still take: other limits may leave less.
     """
     held = _held()
     given = _soft_limits_at_start()
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    wanted = min(held[resource.RLIMIT_DATA] + nbytes, given.get("ulimit -d", _NO_LIMIT))
+    more = max(nbytes - held.used, 0)
+    wanted = min(held.by_limit[resource.RLIMIT_DATA] + more, given.get("ulimit -d", _NO_LIMIT))
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
-    left = (soft - held[_ULIMITS[name]] for name, soft in _soft_limits().items())
-    return max(min(nbytes, *left), 0)
+    left = (soft - held.by_limit[_ULIMITS[name]] for name, soft in _soft_limits().items())
+    return max(min(more, *left), 0)
 
 
 _NO_LIMIT = 1 << 62
 
 
-def _held() -> dict[int, int]:
-    """Bytes that count against each limit; without /proc, the most that was ever resident."""
+@dataclass(frozen=True)
+class _Held:
+    """Bytes that this process holds: that it uses and no file has, and that each limit counts."""
+
+    used: int
+    by_limit: dict[int, int]
+
+
+def _held() -> _Held:
     try:
-        pages = (_ROOT / "proc/self/statm").read_text(encoding="ascii").split()
-    except OSError:
+        text = (_ROOT / "proc/self/statm").read_text(encoding="ascii")
+    except OSError:  # without /proc, what was resident at most stands for all of it
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return dict.fromkeys(_ULIMITS.values(), resident)
-    size = os.sysconf("SC_PAGE_SIZE")
-    return {
-        resource.RLIMIT_AS: int(pages[0]) * size,
-        resource.RLIMIT_DATA: int(pages[5]) * size,
-    }
+        return _Held(resident, dict.fromkeys(_ULIMITS.values(), resident))
+    page = os.sysconf("SC_PAGE_SIZE")
+    size, resident, shared, _, _, data, _ = (int(pages) * page for pages in text.split())
+    return _Held(resident - shared, {resource.RLIMIT_AS: size, resource.RLIMIT_DATA: data})
 
 
 def _soft_limits() -> dict[str, int]:

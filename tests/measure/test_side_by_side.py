@@ -57,13 +57,13 @@ def test_groups_are_of_about_one_size(bench, store):
 
 
 def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
-    """In an address space where others lay before, large feature maps may find no room."""
+    """Where others lay before, large feature maps may find no room."""
     starts = []
     launched = Bench._launched
 
-    def counted(self):
+    def counted(self, *, asked):
         starts.append(self._worker is None)
-        return launched(self)
+        return launched(self, asked=asked)
 
     monkeypatch.setattr(Bench, "_launched", counted)
     monkeypatch.setattr(Bench, "nbytes", lambda self, model: 2**30)
