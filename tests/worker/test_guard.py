@@ -188,3 +188,18 @@ def test_what_cannot_be_sent_is_an_error_of_the_call(service):
         with pytest.raises(RemoteError, match="pickle"):
             worker.call("unpicklable", timeout=30)
         assert worker.call("add", 1, 1) == 2
+
+
+def test_where_nothing_can_be_written_a_worker_runs_that_writes_nothing(service, monkeypatch):
+    def nowhere():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    with WorkerProcess(service) as worker:
+        assert worker.call("add", 1, 1) == 2
+
+
+def test_a_process_that_cannot_be_started_is_an_error_for_users(service, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(WorkerError, match="cannot be started"):
+        WorkerProcess(service)
