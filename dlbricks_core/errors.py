@@ -46,9 +46,11 @@ class BackendError(DLBricksError):
     """A backend or its worker process failed."""
 
 
+INVALID_MODEL = "The file is damaged or not a valid ONNX model; try onnx.checker on it."
+"""What to do about a model that breaks the standard."""
+
 _NAME_LETTERS = 80
 _REASON_LETTERS = 200
-_INVALID = "The file is damaged or not a valid ONNX model; try onnx.checker on it."
 
 _names = reprlib.Repr()
 _names.maxstring = _NAME_LETTERS
@@ -103,4 +105,4 @@ class Border:
             hint = "Free memory, or raise the limit that this process runs under."
             raise ModelError(f"{where}: the memory is not enough", hint=hint) from error
         if not isinstance(error, DLBricksError):
-            raise ModelError(f"{where}: {reason(error)}", hint=_INVALID) from error
+            raise ModelError(f"{where}: {reason(error)}", hint=INVALID_MODEL) from error

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.errors import INVALID_MODEL, Border, ModelError, shown
 from dlbricks_core.ir.model import Attribute, Subgraph, TensorValue
 from dlbricks_core.ir.tensor_data import array_of, check_tensor
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS, PACKED_BITS, dtype_name
@@ -41,7 +41,7 @@ def read_attributes(node: NodeProto) -> dict[str, Attribute]:
         if reader is None:
             raise ModelError(
                 f"attribute {shown(attribute.name)} has no valid type",
-                hint="The file is damaged or not a valid ONNX model; try onnx.checker on it.",
+                hint=INVALID_MODEL,
             )
         with Border("attribute", attribute.name):
             values[attribute.name] = reader(attribute)

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.errors import INVALID_MODEL, ModelError, shown
 from dlbricks_core.ir.limits import MAX_LAYERS, MAX_NESTED_CALLS
 
 _OPSET = "dlbricks.opset"
-_INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
-
 _Key = tuple[str, str, str]
 
 
@@ -66,7 +64,7 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
         key = (domain_of(function.domain), function.name, function.overload)
         if key in functions:
             raise ModelError(f"the function {shown(function.name)} is defined twice",
-                             hint=_INVALID)  # fmt: skip
+                             hint=INVALID_MODEL)  # fmt: skip
         functions[key] = function
         for entry in function.opset_import:
             opsets.setdefault(domain_of(entry.domain), entry.version)
@@ -112,7 +110,7 @@ class _Sizes:
 
     def _of_function(self, key: _Key, path: tuple[_Key, ...]) -> int:
         if key in path:
-            raise ModelError(f"the function {shown(key[1])} calls itself", hint=_INVALID)
+            raise ModelError(f"the function {shown(key[1])} calls itself", hint=INVALID_MODEL)
         if len(path) >= MAX_NESTED_CALLS:
             raise ModelError(
                 f"its functions call each other more than {MAX_NESTED_CALLS} deep",
@@ -199,7 +197,7 @@ class _Inliner:
             raise ModelError(
                 f"the call {shown(call.name)} of the function {shown(function.name)} has more "
                 "inputs or outputs than the function",
-                hint=_INVALID,
+                hint=INVALID_MODEL,
             )
         self._calls += 1
         scope = self._scope(function, call, f"{self._stem}{self._calls}/")

@@ -23,7 +23,7 @@ from onnx import (
     numpy_helper,
 )
 
-from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.errors import INVALID_MODEL, Border, ModelError, shown
 from dlbricks_core.ir.attributes import has_subgraphs, read_attributes
 from dlbricks_core.ir.functions import check_layers, domain_of, inlined, opset_of, subgraphs
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
@@ -33,8 +33,6 @@ from dlbricks_core.ir.tensor_data import array_of, check_tensor, is_external, re
 from dlbricks_core.ir.tensors import DTYPE_NAMES, Dim, TensorSpec
 
 _OLDEST_OPSET = 7
-
-_INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
 
 #: What exporters write for "any size": dimensions of that name are not the same for it.
 _NO_NAMES = frozenset({"", "?", "*", "-1", "None"})
@@ -110,7 +108,7 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> Model:
         tensors.setdefault(out, TensorSpec("undefined", None))
     for out in outputs:
         if out not in made and out not in weight_names and out not in inputs:
-            raise ModelError(f"nothing produces the output {shown(out)}", hint=_INVALID)
+            raise ModelError(f"nothing produces the output {shown(out)}", hint=INVALID_MODEL)
     return Model(
         name=name,
         layers=tuple(layers),
@@ -139,10 +137,10 @@ def _check_opset(opsets: Mapping[str, int], who: str) -> None:
 
 def _check_names(inputs: Sequence[str], weights: frozenset[str], outputs: Sequence[str]) -> None:
     if "" in inputs or "" in weights or "" in outputs:
-        raise ModelError("an input, output or initializer has no name", hint=_INVALID)
+        raise ModelError("an input, output or initializer has no name", hint=INVALID_MODEL)
     if len(set(inputs)) < len(inputs):
         twice = next(name for name in inputs if inputs.count(name) > 1)
-        raise ModelError(f"the input {shown(twice)} is there twice", hint=_INVALID)
+        raise ModelError(f"the input {shown(twice)} is there twice", hint=INVALID_MODEL)
 
 
 def _layer(node: NodeProto) -> Layer:
@@ -200,9 +198,9 @@ def _dim(dim: Any, least: int) -> Dim:
 
 
 def _sparse_spec(sparse: SparseTensorProto) -> TensorSpec:
-    dtype = DTYPE_NAMES.get(sparse.values.data_type, "undefined")
+    check_tensor(sparse.values)
     check_shape(sparse.dims)
-    return TensorSpec(dtype, tuple(sparse.dims))
+    return TensorSpec(DTYPE_NAMES[sparse.values.data_type], tuple(sparse.dims))
 
 
 def _read_constant(
@@ -212,11 +210,11 @@ def _read_constant(
 ) -> None:
     """Takes a ``Constant`` node for the initializer that it is."""
     if len(node.attribute) != 1 or len(node.output) != 1 or not node.output[0]:
-        raise ModelError("a Constant must have one value and one output", hint=_INVALID)
+        raise ModelError("a Constant must have one value and one output", hint=INVALID_MODEL)
     attribute = node.attribute[0]
     out = node.output[0]
     if out in weights or out in sparse:
-        raise ModelError(f"the tensor {shown(out)} is defined twice", hint=_INVALID)
+        raise ModelError(f"the tensor {shown(out)} is defined twice", hint=INVALID_MODEL)
     if attribute.name == "value" and attribute.HasField("t"):
         weights[out] = attribute.t
         return
@@ -226,7 +224,7 @@ def _read_constant(
     kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
              "value_ints": np.int64, "value_string": object, "value_strings": object}  # fmt: skip
     if attribute.name not in kinds:
-        raise ModelError(f"a Constant has no value in {shown(attribute.name)}", hint=_INVALID)
+        raise ModelError(f"a Constant has no value in {shown(attribute.name)}", hint=INVALID_MODEL)
     value = onnx.helper.get_attribute_value(attribute)
     weights[out] = numpy_helper.from_array(np.array(value, dtype=kinds[attribute.name]))
 
@@ -239,7 +237,7 @@ def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
         in_order = in_order and all(read in defined for read in layer.reads)
         for out in layer.outputs:
             if out in defined and out:
-                raise ModelError(f"the tensor {shown(out)} is defined twice", hint=_INVALID)
+                raise ModelError(f"the tensor {shown(out)} is defined twice", hint=INVALID_MODEL)
             if out:
                 defined.add(out)
     for layer in layers:
@@ -248,7 +246,7 @@ def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
                 raise ModelError(
                     f"{layer.op} {shown(layer.name or next(iter(layer.outputs), ''))} reads "
                     f"{shown(read)}, which nothing produces",
-                    hint=_INVALID,
+                    hint=INVALID_MODEL,
                 )
     if in_order:
         return layers
@@ -260,5 +258,5 @@ def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
     try:
         order = list(nx.lexicographical_topological_sort(graph))
     except nx.NetworkXUnfeasible as error:
-        raise ModelError("the graph has a cycle", hint=_INVALID) from error
+        raise ModelError("the graph has a cycle", hint=INVALID_MODEL) from error
     return [layers[i] for i in order]

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_field
 
-from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.errors import INVALID_MODEL, Border, ModelError, shown
 from dlbricks_core.ir.external import ExternalFiles
 from dlbricks_core.ir.functions import domain_of, graphs_in
 from dlbricks_core.ir.limits import MAX_ATTRIBUTE_BYTES, MAX_CONSTANT_ELEMENTS, check_shape
@@ -23,8 +23,6 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, PACKED_BITS, data_bytes
 
 #: Raw data of more elements are not even counted: counting copies them.
 _MAX_COUNTED = 2**24
-
-_INVALID = "The file is damaged or not a valid ONNX model; try onnx.checker on it."
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -45,20 +43,20 @@ def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
     dtype = DTYPE_NAMES.get(tensor.data_type)
     if dtype is None:
         raise ModelError(f"its element type {tensor.data_type} is none that ONNX defines",
-                         hint=_INVALID)  # fmt: skip
+                         hint=INVALID_MODEL)  # fmt: skip
     check_shape(tensor.dims)
     elements = math.prod(tensor.dims)
     if is_external(tensor):
         if dtype == "string":
             raise ModelError("its texts lie in an external file, which ONNX does not allow",
-                             hint=_INVALID)  # fmt: skip
+                             hint=INVALID_MODEL)  # fmt: skip
         return
     found, needed, unit = _amount(tensor, dtype, elements)
     if found != needed and (found or complete or elements <= MAX_CONSTANT_ELEMENTS):
         shape = "x".join(str(size) for size in tensor.dims)
         raise ModelError(
             f"its data have {found} {unit}, its type and shape {dtype}[{shape}] need {needed}",
-            hint=_INVALID,
+            hint=INVALID_MODEL,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir import numpy_dtype
 from dlbricks_core.ir.limits import MAX_ELEMENTS
 from dlbricks_core.passes.draft import Array, Draft
@@ -147,7 +147,7 @@ def split(draft: Draft) -> None:
     if parts not in (None, len(draft.outputs)):
         raise ModelError(
             f"Split has {len(draft.outputs)} outputs, its num_outputs says {parts}",
-            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+            hint=INVALID_MODEL,
         )
     if draft.has(1):
         sizes = draft.integers(1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx import GraphProto, ModelProto, helper
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir import Attribute, Layer, Model, Subgraph, TensorSpec, read_model
 from dlbricks_core.passes.draft import Array
 
@@ -34,7 +34,7 @@ def chosen_branch(
     key = "then_branch" if condition.any() else "else_branch"
     graph = layer.attributes.get(key)
     if not isinstance(graph, Subgraph):
-        raise ModelError(f"If has no {key}", hint="The file is not a valid ONNX model.")
+        raise ModelError(f"If has no {key}", hint=INVALID_MODEL)
     outside = [name for name in layer.captures if name in tensors]
     proto = ModelProto(graph=GraphProto.FromString(graph.proto))
     known = {**opsets, "": layer.opset} if layer.opset else opsets
@@ -43,7 +43,7 @@ def chosen_branch(
     branch = read_model(proto, name=key)
     if len(branch.outputs) != len(layer.outputs):
         raise ModelError(f"If has {len(layer.outputs)} results, its {key} {len(branch.outputs)}",
-                         hint="The file is not a valid ONNX model.")  # fmt: skip
+                         hint=INVALID_MODEL)  # fmt: skip
     return _renamed(branch, layer, set(outside))
 
 

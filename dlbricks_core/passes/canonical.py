@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from dlbricks_core.errors import ModelError, UnsupportedError
+from dlbricks_core.errors import INVALID_MODEL, ModelError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
@@ -153,7 +153,7 @@ def _recurrent(draft: Draft) -> None:
     if directions not in (1, 2):
         raise ModelError(
             f"{draft.op} has weights for {directions} directions, not for one or two",
-            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+            hint=INVALID_MODEL,
         )
     attributes = draft.attributes
     attributes["hidden_size"] = hidden

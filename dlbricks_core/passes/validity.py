@@ -10,13 +10,12 @@ from typing import Any
 
 import onnx.defs
 
-from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.errors import INVALID_MODEL, ModelError, shown
 from dlbricks_core.ir import Attribute, Subgraph, TensorSpec, TensorValue
 from dlbricks_core.ir.opsets import NEWEST_OPSET
 from dlbricks_core.passes.schemas import definition
 
 _Kind = onnx.defs.OpSchema.AttrType
-_INVALID = "The file is not a valid ONNX model; try onnx.checker on it."
 
 
 def _all(*kinds: type) -> Callable[[Any], bool]:
@@ -72,10 +71,12 @@ def check_definition(
         value = attributes.get(name)
         if value is None:
             if formal.required:
-                raise ModelError(f"{schema.name} lacks its attribute {name}", hint=_INVALID)
+                raise ModelError(f"{schema.name} lacks its attribute {name}", hint=INVALID_MODEL)
         elif formal.type in _FITS and not _FITS[formal.type](value):
             kind = str(formal.type).rpartition(".")[2]
-            raise ModelError(f"the attribute {name} of {schema.name} is no {kind}", hint=_INVALID)
+            raise ModelError(
+                f"the attribute {name} of {schema.name} is no {kind}", hint=INVALID_MODEL
+            )
     _check_axes(schema.name, attributes, inputs[0] if inputs else None)
 
 
@@ -83,7 +84,7 @@ def _check_count(op: str, what: str, given: Sequence[object], least: int, most: 
     if not least <= len(given) <= most:
         allowed = f"{least}" if least == most else f"{least} to {most}"
         raise ModelError(f"{op} has {len(given)} {what}, its definition allows {allowed}",
-                         hint=_INVALID)  # fmt: skip
+                         hint=INVALID_MODEL)  # fmt: skip
 
 
 def _check_axes(op: str, attributes: Mapping[str, Attribute], first: TensorSpec | None) -> None:
@@ -96,7 +97,8 @@ def _check_axes(op: str, attributes: Mapping[str, Attribute], first: TensorSpec 
         for axis in value if isinstance(value, tuple) else (value,):
             if isinstance(axis, int) and not -limit <= axis <= limit:
                 raise ModelError(
-                    f"{op} has the {name} {axis}, its input {len(first.shape)} axes", hint=_INVALID
+                    f"{op} has the {name} {axis}, its input {len(first.shape)} axes",
+                    hint=INVALID_MODEL,
                 )
     if isinstance(skipped := attributes.get("batch_dims", 0), int) and skipped < 0:
-        raise ModelError(f"{op} has the batch_dims {shown(str(skipped))}", hint=_INVALID)
+        raise ModelError(f"{op} has the batch_dims {shown(str(skipped))}", hint=INVALID_MODEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir.limits import MAX_AXES
 from dlbricks_core.passes.draft import Draft
 
@@ -101,7 +101,7 @@ def block_columns(draft: Draft) -> None:
     if axes > MAX_AXES:
         raise ModelError(
             f"Col2Im has sizes for {axes} axes, more than {MAX_AXES}",
-            hint="The file is not a valid ONNX model; try onnx.checker on it.",
+            hint=INVALID_MODEL,
         )
     _written(draft, "strides", [1] * axes)
     _written(draft, "dilations", [1] * axes)
