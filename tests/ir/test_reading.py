@@ -17,6 +17,7 @@ from dlbricks_core.ir.functions import inlined
 from dlbricks_core.ir.limits import MAX_LAYERS
 from dlbricks_core.passes import normalize
 
+NODE = helper.make_node
 ADD = [helper.make_node("Add", ["x", "bias"], ["y"], name="sum")]
 
 
@@ -86,13 +87,23 @@ def test_constants_have_one_value(attributes):
     refused(model([node, *ADD]), "Constant", "'bias'")
 
 
+def test_sparse_initializers_have_a_type():
+    proto = model(ADD)
+    sparse = proto.graph.sparse_initializer.add(dims=[4])
+    sparse.values.CopyFrom(TensorProto(name="bias", dims=[1], raw_data=bytes(4)))
+    refused(proto, "tensor 'bias'", "element type 0")
+
+
+def test_results_that_only_training_gives_are_missed():
+    four = [constant(name, np.ones(4, np.float32)) for name in "sbmv"]
+    node = NODE("BatchNormalization", ["x", *"sbmv"], ["t", "y", "z"], training_mode=0)
+    refused(model([node], *four), "'y'", "not trained")
+
+
 def test_large_weights_may_lack_their_data():
     weight = TensorProto(name="w", data_type=1, dims=[4, 2**34])
     proto = model([helper.make_node("MatMul", ["x", "w"], ["y"])], weight)
     assert read(proto).tensors["y"].sizes == (2, 2**34)
-
-
-NODE = helper.make_node
 
 
 @pytest.mark.parametrize(
