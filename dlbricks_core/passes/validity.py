@@ -44,6 +44,10 @@ _FITS: Mapping[Any, Callable[[Any], bool]] = {
 _AXES = ("axis", "axes", "batch_axis", "time_axis", "batch_dims")
 
 
+#: Operators that ignore their axis where they have one scale.
+_FREE = frozenset({"DequantizeLinear", "QuantizeLinear"})
+
+
 def check_definition(
     schema: onnx.defs.OpSchema,
     attributes: Mapping[str, Attribute],
@@ -88,13 +92,14 @@ def _check_count(op: str, what: str, given: Sequence[object], least: int, most: 
 
 
 def _check_axes(op: str, attributes: Mapping[str, Attribute], first: TensorSpec | None) -> None:
-    if first is None or first.shape is None:
+    if first is None or first.shape is None or op in _FREE:
         return
-    # The new axis of OneHot and the like counts in the result.
-    limit = len(first.shape) + 1
     for name in _AXES:
         value = attributes.get(name)
-        for axis in value if isinstance(value, tuple) else (value,):
+        axes = value if isinstance(value, tuple) else (value,)
+        # The new axes of Unsqueeze, OneHot and the like count in the result.
+        limit = len(first.shape) + len(axes)
+        for axis in axes:
             if isinstance(axis, int) and not -limit <= axis <= limit:
                 raise ModelError(
                     f"{op} has the {name} {axis}, its input {len(first.shape)} axes",

@@ -129,6 +129,19 @@ def test_broken_layers_are_named(nodes, words):
     refused(model(nodes, opset=18), words)
 
 
+def test_new_axes_may_lie_far_behind_the_old_ones():
+    nodes = [NODE("ReduceMean", ["x"], ["m"], axes=[1], keepdims=0),
+             NODE("Unsqueeze", ["m"], ["y"], axes=[1, 2, 3])]  # fmt: skip
+    assert read(model(nodes, opset=11)).tensors["y"].sizes == (2, 1, 1, 1)
+
+
+def test_an_axis_that_is_ignored_may_be_any():
+    scale = constant("s", np.float32(1))
+    node = NODE("QuantizeLinear", ["x", "s"], ["q"], axis=7)
+    back = NODE("DequantizeLinear", ["q", "s"], ["y"], axis=7)
+    assert read(model([node, back], scale)).tensors["y"].sizes == (2, 4)
+
+
 def test_indices_that_take_inference_down_never_reach_it():
     node = NODE("GatherND", ["x", "i"], ["y"], name="r", batch_dims=-2)
     refused(model([node], constant("i", [[0, 1]])), "batch_dims", "'r'")
