@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.ir import Layer, Model
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS, made_into_indices
 
 _MAX_AXES = 8
 
@@ -30,7 +30,10 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
             what to fuse and what to compute only once; else scalars are rounded to two digits,
             for they tell one model from another. Coarser ones would change the time: a library's
             ``erf`` branches on its argument, which another divisor than 1.41 spreads differently.
+            Those that indices are computed with stay: a larger one leads out of a table, whose
+            size is known anyway.
     """
+    indexing = made_into_indices([model.layers[index] for index in indices])
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
     inputs = tuple(renamed.values())
     weights = 0
@@ -45,8 +48,10 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
                 renamed[tensor] = f"w{weights}"
                 weights += 1
             if tensor in model.constants:
-                whole = position in by_value or _is_size(model, tensor)
-                kept = _kept(model.constants[tensor], by_value=whole, exact=exact)
+                value = model.constants[tensor]
+                counts = tensor in indexing and _is_scalar(value)
+                whole = counts or position in by_value or _is_size(model, tensor)
+                kept = _kept(value, by_value=whole, exact=exact)
                 if kept is not None and (position in by_value or renamed[tensor] not in constants):
                     constants[renamed[tensor]] = kept
         for tensor in layer.outputs:

@@ -152,3 +152,18 @@ INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
     "SoftmaxCrossEntropyLoss": {1: _classes},
     "TensorScatter": {2: _cache_slots},
 }
+
+
+def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
+    """Tensors that are indices, lengths or shifts, and those that these are computed from.
+
+    Args:
+        layers: In topological order.
+    """
+    found: set[str] = set()
+    for layer in reversed(layers):
+        positions = INDEX_INPUTS.get(layer.qualified_op, ())
+        found.update(name for at, name in enumerate(layer.inputs) if name and at in positions)
+        if not found.isdisjoint(layer.outputs):
+            found.update(layer.reads)
+    return frozenset(found)

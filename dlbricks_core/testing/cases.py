@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, read_model, to_onnx
+from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.passes import normalize
 
 #: What every backend runs, unless it declares why not.
@@ -189,6 +190,13 @@ UNCOMMON: Mapping[str, str] = MappingProxyType({
     "remainder": "(int64[2,8] a, int64[2,8] b) => (y) { y = Mod(a, b) }",
     "gather_elements": "(float[3,4] x, int64[3,2] i) => (y) { y = GatherElements<axis=1>(x, i) }",
     "gather_nd": "(float[3,4,2] x, int64[5,2] i) => (y) { y = GatherND(x, i) }",
+    "columns_as_indices": "(float[6,3] x, float[5,2] w1, float[900,2] w2) => (y, z)"
+                          "{ s = Constant<value_ints=[1,1,1]>() a, b, z = Split<axis=1>(x, s)"
+                          " i = Cast<to=7>(a) j = Cast<to=7>(b) p = Gather(w1, i)"
+                          " q = Gather(w2, j) y = Concat<axis=2>(p, q) }",
+    "differences_as_indices": "(int64[6,2] x, float[50,3] w1) => (y)"
+                              "{ s = Constant<value_ints=[1,1]>() a, b = Split<axis=1>(x, s)"
+                              " d = Sub(b, a) y = Gather(w1, d) }",
     "scatter_nd": "(float[4,3] x, float[2,3] u) => (y) { i = Constant<value_ints=[2,0]>()"
                   " a = Constant<value_ints=[1]>() j = Unsqueeze(i, a)"
                   " y = ScatterND(x, j, u) }",
@@ -235,7 +243,8 @@ def build(text: str, name: str = "case", seed: int = 0) -> Network:
     )
     drawn = materialize(normalize(raw), seed)
     rng = np.random.default_rng(seed)
-    varied = {n: _varied(value, rng) for n, value in drawn.inputs.items()}
+    fixed = made_into_indices(drawn.model.layers)
+    varied = {n: value if n in fixed else _varied(value, rng) for n, value in drawn.inputs.items()}
     return replace(drawn, inputs=varied)
 
 

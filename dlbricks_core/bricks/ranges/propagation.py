@@ -198,7 +198,7 @@ class Propagation:
             asked[name] = both.simplest()
 
     def _is_detailed(self, name: str) -> bool:
-        return not name or self._model.tensors[name].elements <= self._most
+        return not name or 0 < self._model.tensors[name].elements <= self._most
 
     def _is_static(self, name: str) -> bool:
         return not name or self._model.tensors[name].is_static

@@ -12,7 +12,7 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Layer, Model
-from dlbricks_core.ir.parameters import INDEX_INPUTS
+from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.ir.tensors import aligned_empty
 
 #: Layers that write over one of their inputs when nobody else needs it, and which ones; as
@@ -52,23 +52,12 @@ def places(model: Model) -> dict[str, str]:
         kept = first if first in model.inputs else last
         if name != kept and kept in (*model.inputs, *model.outputs):
             found[name] = kept
-    fixed = _made_into_indices(model)
+    fixed = made_into_indices(model.layers)
     return {
         name: kept
         for name, kept in found.items()
         if not _seen_anyway(model, name, kept) and kept not in fixed
     }
-
-
-def _made_into_indices(model: Model) -> set[str]:
-    """Tensors that indices are computed from."""
-    found: set[str] = set()
-    for layer in reversed(model.layers):
-        positions = INDEX_INPUTS.get(layer.qualified_op, ())
-        found.update(name for at, name in enumerate(layer.inputs) if name and at in positions)
-        if not found.isdisjoint(layer.outputs):
-            found.update(layer.reads)
-    return found
 
 
 def _seen_anyway(model: Model, name: str, kept: str) -> bool:
