@@ -133,6 +133,15 @@ def test_layout_of_older_versions_is_read(entries, tmp_path, bomb):
     assert load(tmp_path / "old.pt2").layers
 
 
+def test_program_of_another_format_is_refused(entries, tmp_path):
+    def change(document):
+        document["schema_version"]["major"] = 99
+        document["torch_version"] = "3.1"
+
+    path = fuzz_programs.archive(tmp_path / "net.pt2", edited(entries, change))
+    refused(path, "'3.1'", "format 99", torch.__version__)
+
+
 def test_program_by_another_suffix_is_read(entries, tmp_path):
     assert PytorchImporter().handles("net.pt")
     assert load(fuzz_programs.archive(tmp_path / "net.pt", entries)).layers

@@ -85,6 +85,13 @@ def checked(program: schema.ExportedProgram) -> schema.ExportedProgram:
     Raises:
         ModelError: If it holds anything that torch does not write.
     """
+    version = program.schema_version
+    if version.major != schema.SCHEMA_VERSION[0]:
+        raise ModelError(
+            f"torch {str(program.torch_version)[:20]!r} wrote it in format "
+            f"{version.major}; torch {torch.__version__} reads {schema.SCHEMA_VERSION[0]}",
+            hint="Export it again with that version of torch, or install the other.",
+        )
     graph = program.graph_module.graph
     nodes = sum(1 for each in _parts(program.graph_module) if isinstance(each, schema.Node))
     if nodes > MOST_NODES:
