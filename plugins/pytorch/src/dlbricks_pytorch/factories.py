@@ -14,7 +14,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.importers.texts import cut
 from dlbricks_core.ir import Model
@@ -64,12 +64,12 @@ class TorchFactories(ModelCollection):
         factory = _factory(name)
         made = _guarded(name, "it", partial(_made, name, factory))
         label, source = name.rpartition(":")[2], f"{self.name}:{name}"
+        lowered = partial(_lowered, made, options, label, source)
         try:
-            if isinstance(made, Made):
-                return _lowered(_resized(made, options), label, source)
-            return from_exported(made, name=label, source=source)
-        except ModelError as error:
-            raise ModelError(f"{source}: {error.message}", hint=error.hint) from error
+            return _guarded(name, "lowering it", lowered)
+        except DLBricksError as error:
+            told = error.message if source in error.message else f"{source}: {error.message}"
+            raise type(error)(told, hint=error.hint) from error
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,20 @@ class Made:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _lowered(made: Made, name: str, source: str) -> Model:
-    return from_module(made.module, made.args, made.kwargs, name=name, source=source)
+def _lowered(
+    made: Made | torch.export.ExportedProgram, options: ImportOptions, name: str, source: str
+) -> Model:
+    if not isinstance(made, Made):
+        return from_exported(made, name=name, source=source)
+    sized = _resized(made, options)
+    return from_module(sized.module, sized.args, sized.kwargs, name=name, source=source)
 
 
 def _guarded(name: str, what: str, call: Callable[[], T]) -> T:
     """What the user's own code gives; all that it may raise, exits too, is an error for users."""
     try:
         return call()
-    except ModelError:
+    except DLBricksError:
         raise
     except BaseException as error:  # its process has no other user
         module, _, attribute = name.partition(":")

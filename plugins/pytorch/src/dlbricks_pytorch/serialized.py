@@ -71,8 +71,10 @@ _LITERALS = {
     "Integer": re.compile(r"-?\d{1,20}", re.ASCII),
     "Rational": re.compile(r"-?\d{1,20}", re.ASCII),
 }
+#: What symbols and numbers are said to be: positive or not, of so many bits.
+_SETTING = re.compile(r"True|False|\d{1,3}", re.ASCII)
 _CHARACTERS = re.compile(r"[\w+\-*/%(),.<>=!&|~' ]{1,5000}", re.ASCII)
-_MOST_EXPONENT = 64
+_MOST_EXPONENT = 16
 _GRAMMAR = (ast.Expression, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.BinOp)
 
 
@@ -264,11 +266,11 @@ def _is_formula(node: ast.AST) -> bool:
         case ast.Constant(value):
             return type(value) in (int, float, bool) and abs(value) < 2**64
         case ast.Call(ast.Name(function), operands, keywords) if function in _LITERALS:
-            return all(
-                isinstance(each, ast.Constant)
-                and _LITERALS[function].fullmatch(str(each.value)) is not None
-                for each in _unsigned(operands)
-            ) and all(isinstance(each.value, ast.Constant) for each in keywords)
+            return (
+                len(operands) == (2 if function == "Rational" else 1)
+                and all(_is_literal(each, _LITERALS[function]) for each in operands)
+                and all(_is_literal(each.value, _SETTING) for each in keywords)
+            )
         case ast.Call(ast.Name(function), operands, []) if function in _FUNCTIONS:
             if function in _POWERS and not (len(operands) == 2 and _is_small(*operands)):
                 return False
@@ -279,8 +281,10 @@ def _is_formula(node: ast.AST) -> bool:
     return isinstance(node, _GRAMMAR) and all(map(_is_formula, inner))
 
 
-def _unsigned(operands: list[ast.expr]) -> list[ast.expr]:
-    return [each.operand if isinstance(each, ast.UnaryOp) else each for each in operands]
+def _is_literal(node: ast.expr, pattern: re.Pattern[str]) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and pattern.fullmatch(str(node.value)) is not None
 
 
 def _is_small(base: ast.expr, exponent: ast.expr) -> bool:
