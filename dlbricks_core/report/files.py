@@ -86,7 +86,7 @@ def check_folder(path: Path) -> None:
     Raises:
         DLBricksError: If it cannot be made or written to as things are.
     """
-    with told(path):
+    with told(f"the folder {path}"):
         nearest = next(each for each in (path, *path.absolute().parents) if _exists(each))
         tempfile.TemporaryFile(dir=nearest).close()
 
@@ -101,14 +101,14 @@ def to_standard_output(path: Path | None) -> bool:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def told(path: Path | str) -> Iterator[None]:
     """Turns an error of writing into one that the user can act on."""
     try:
         yield
     except OSError as error:
         name = "standard output" if str(path) == "-" else path
         raise DLBricksError(
-            f"{name} cannot be written: {error.strerror}", hint="Name another file."
+            f"{name} cannot be written: {error.strerror}", hint="Name another one."
         ) from error
 
 

@@ -31,7 +31,7 @@ def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> 
     Raises:
         DLBricksError: If the folder or a file cannot be written.
     """
-    with told(folder):
+    with told(f"the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(page, folder / "index.html")
     write_json(data, folder / "study.json")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -10,6 +11,12 @@ import time
 import pytest
 
 DLBRICKS = f"{sys.executable} -m dlbricks_core.cli"
+
+
+@pytest.fixture(autouse=True)
+def buffered(monkeypatch):
+    """Lets output wait in a buffer, from which it goes when the interpreter ends."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
 @pytest.fixture
@@ -82,9 +89,11 @@ def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, 
     command = [*DLBRICKS.split(), "inspect", "-v", "--json", "/dev/stdout", *many]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE)
     theirs.close()
-    time.sleep(0.1)
+    select.select([ours], [], [], 60)
+    time.sleep(0.3)  # until it is full
     with ours.makefile() as reader:
         assert len(json.load(reader)["models"]) == 30
     assert process.communicate(timeout=60) == (None, b"Importing models\n")

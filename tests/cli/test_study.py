@@ -167,7 +167,7 @@ def test_what_fails_is_named_and_left_out(dlbricks, save, read, strange, tmp_pat
         (("-G", "some"), "write 1-10 or 1,3,5"),
         (("-G", "1-100000000"), "too many"),
         (("--quick",), "--quick and --runs contradict each other"),
-        (("-o", "results.txt"), "cannot be written to the folder results.txt"),
+        (("-o", "results.txt"), "the folder results.txt cannot be written"),
     ],
 )
 def test_wrong_input(dlbricks, save, tmp_path, arguments, message):
