@@ -142,7 +142,7 @@ _HINTS = {
 
 def _hint(reason: str) -> str:
     fitting = (hint for words, hint in _HINTS.items() if words in reason)
-    check = "check that file and folder can be written, or choose another with --store"
+    check = "check the rights to file and folder, or choose another with --store"
     return next(fitting, check)
 
 
