@@ -3,7 +3,8 @@
 Values do not change the work, as long as they are ordinary: denormal numbers slow
 kernels tenfold, NaN and infinity take other paths, an index out of range crashes. So
 floats are drawn with a variance that keeps activations near unit scale through many
-layers, divisors and arguments of logarithms are positive, indices are in range.
+layers. Where layers demand more (indices in range, arguments of a domain), ranges that are passed
+through the model say what is valid (:mod:`dlbricks_core.bricks.ranges`).
 """
 
 from __future__ import annotations

@@ -177,7 +177,6 @@ def constant(value: float) -> Map:
     return Map(lambda now: Range.of(value, value), lambda wanted, now: now)
 
 
-SAME = Map(lambda now: now, lambda wanted, now: wanted)
 TOGETHER = Map(lambda now: now.hull(), lambda wanted, now: wanted.core())
 """Numbers that lie between the least and the greatest of a tensor."""
 
