@@ -101,7 +101,7 @@ def checked(program: schema.ExportedProgram) -> schema.ExportedProgram:
     for part in _parts(program.graph_module.graph, program.graph_module.signature):
         _check(part)
     for symbol in program.range_constraints:
-        _require(_SYMBOL.fullmatch(str(symbol)), "symbol", symbol)
+        _require(_SYMBOL.fullmatch(str(symbol)), "a symbol", symbol)
     return dataclasses.replace(
         program,
         graph_module=schema.GraphModule(
@@ -175,12 +175,12 @@ def _require(holds: object, what: str, value: object) -> None:
     if not holds:
         text = str(value)
         shown = text if len(text) <= 60 else f"{text[:60]}..."
-        raise ModelError(f"its program has {shown!r} for the name of a {what}", hint=_HINT)
+        raise ModelError(f"its program has {shown!r} for the name of {what}", hint=_HINT)
 
 
 def _identifier(value: Any) -> None:
     proper = isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value)
-    _require(proper, "tensor", value)
+    _require(proper, "a tensor", value)
 
 
 def _identifier_or_none(value: Any) -> None:
@@ -190,7 +190,7 @@ def _identifier_or_none(value: Any) -> None:
 
 def _fqn(value: Any) -> None:
     proper = isinstance(value, str) and value.isprintable() and _FQN.fullmatch(value)
-    _require(proper, "weight", value)
+    _require(proper, "a weight", value)
 
 
 def _identifiers(values: Any) -> None:
@@ -212,11 +212,11 @@ def _operator(target: Any) -> None:
     if target in _ON_SIZES:
         return
     found = _OPERATOR.fullmatch(str(target))
-    _require(found, "operator", target)
+    _require(found, "an operator", target)
     assert found is not None
     namespace, name, overload = found.groups()
     if namespace == "higher_order":
-        _require(name in _HIGHER_ORDER and not overload, "operator", target)
+        _require(name in _HIGHER_ORDER and not overload, "an operator", target)
         return
     if namespace in _NAMESPACES and _resolved(namespace, name, overload or "default"):
         return
