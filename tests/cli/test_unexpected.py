@@ -22,7 +22,7 @@ def broken(monkeypatch):
 @pytest.mark.parametrize(
     "error",
     [
-        TypeError("keys must be str"), KeyError("x"), RecursionError("too deep"), MemoryError(),
+        TypeError("keys must be str"), KeyError("x"), RecursionError("too deep"),
         EOFError(), OSError(5, "Input/output error"), BrokenPipeError(32, "Broken pipe"),
         ValueError("two\nlines \x1b[31m[/x]"), AssertionError(),
     ],
