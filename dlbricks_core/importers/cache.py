@@ -129,7 +129,7 @@ class ImportCache:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or platformdirs.user_cache_path("dlbricks") / "imports"
+        self._folder = folder or _users_folder()
 
     def key(self, target: str, source: str | Path, options: LoadOptions) -> str:
         """What an entry goes by.
@@ -200,6 +200,13 @@ class ImportCache:
                 return
             path.unlink(missing_ok=True)
             total -= found.st_size
+
+
+def _users_folder() -> Path:
+    try:
+        return platformdirs.user_cache_path("dlbricks") / "imports"
+    except RuntimeError:  # a user without a home: nothing can be kept there
+        return Path(os.devnull) / "imports"
 
 
 class _Unpickler(pickle.Unpickler):

@@ -142,6 +142,20 @@ def test_estimates_need_no_right_to_write(dlbricks, save, tmp_path):
     assert sorted(path.name for path in store.parent.iterdir()) == ["s.db"]
 
 
+def test_a_user_without_a_home(dlbricks, save, monkeypatch):
+    def homeless(*_arguments):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    monkeypatch.setattr("platformdirs.user_data_path", homeless)
+    assert dlbricks("inspect", save("a", "Relu")).status == 0
+    done = dlbricks("estimate", *QUICK[:-2], "a.onnx")
+    assert done.status == 2
+    assert done.err.splitlines()[-2:] == [
+        "Error: the result store: there is no home folder", "Hint: give a path with --store"
+    ]  # fmt: skip
+
+
 def forbidden(folder, *arguments):
     """Runs a command that permissions hold for, with a home that cannot be written."""
     prefix = []
