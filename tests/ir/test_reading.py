@@ -251,6 +251,19 @@ def test_functions_follow_the_opset_that_they_name(opset):
     assert not any(layer.opset for layer in normal.layers)
 
 
+@pytest.mark.parametrize(
+    ("opsets", "ops"),
+    [((11, 17), ["Reshape", "Softmax", "Reshape"]), ((13, 11), ["Softmax"])],
+)
+def test_layers_of_functions_mean_what_their_opset_says(opsets, ops):
+    """Until 12, Softmax is over all axes from the second on."""
+    own, outer = opsets
+    made = function("f0", [NODE("Softmax", ["a"], ["b"])], own)
+    proto = model([call("f0", "x", "y")], shape=(2, 3, 4), opset=outer, functions=[made],
+                  domains=["local"])  # fmt: skip
+    assert [layer.op for layer in read(proto).layers] == ops
+
+
 def test_functions_may_import_what_the_model_does_not():
     body = [NODE("Normalizer", ["a"], ["b"], domain="ai.onnx.ml", norm="L2")]
     imports = [helper.make_opsetid("ai.onnx.ml", 3)]
