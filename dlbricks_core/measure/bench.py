@@ -248,6 +248,7 @@ class Bench:
         return reasons
 
     def _checked(self, models: dict[str, Model]) -> dict[str, str]:
+        self._started()  # a framework that does not start is no model's fault
         try:
             found: dict[str, str] = self._call("check", self._target, models)
         except BackendError as error:

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
 
+REUSED = "2 of 2 models were imported before: reused.\n"
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 NETWORKS = ("onnx:squeezenet", "onnx:shufflenet")
 
@@ -62,13 +63,13 @@ def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read
     assert all(each["same_rounds"] for each in data["evaluation"]["models"])
     assert data["evaluation"]["speedup"]["wall_clock"] is not None
     again = dlbricks("evaluate", a, b, *quick)
-    assert again.err == ""
+    assert again.err == REUSED
     second = read("e.json")
     assert second["benchmarking"]["measured_networks"] == 0
     assert second["evaluation"]["models"] == data["evaluation"]["models"]
     assert second["evaluation"]["speedup"]["wall_clock"] is None
     # More runs go on from there: one session took part in all of it.
-    assert dlbricks("evaluate", a, b, *quick, "--runs", "4").err == ""
+    assert dlbricks("evaluate", a, b, *quick, "--runs", "4").err == REUSED
     assert [len(m["measured_samples_ms"]) for m in read("e.json")["models"]] == [4, 4]
 
 

@@ -120,7 +120,7 @@ def outcomes(
         path = write(mutate(content, random.Random(f"{seed}/{number}")))
         worker = worker or WorkerProcess("dlbricks_core.importers.host:ImportHost")
         try:
-            worker.call("load_file", target, path, options, timeout=_TIMEOUT_S)
+            worker.call("raw", target, path, options, timeout=_TIMEOUT_S)
             counts["read"] += 1
         except (RemoteError, WorkerError) as error:
             wrong.append(f"{number}: {type(error).__name__}: {error.message} {error.args}")

@@ -49,5 +49,5 @@ def test_routing_by_agreement(steps):
 
 
 def test_one_image_at_a_time():
-    with pytest.raises(ModelError, match="04_capsnet"):
+    with pytest.raises(ModelError, match="paper:4"):
         normalize(PaperModels().load("4", ImportOptions(batch=2)))

@@ -50,7 +50,8 @@ class PytorchImporter(Importer):
 
                 return from_exported(load_program(path), name=path.stem, source=str(path))
         except DLBricksError as error:
-            raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+            told = error.message if str(path) in error.message else f"{path}: {error.message}"
+            raise type(error)(told, hint=error.hint) from error
         except Exception as error:  # torch trusts a program to be what it wrote
             raise ModelError(
                 f"{path} is damaged, or says what torch cannot: {one_line(error)}",
