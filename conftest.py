@@ -4,7 +4,8 @@ import os
 import tempfile
 
 # Models that tests import are kept for this run alone, whatever the user imported before.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="dlbricks-tests-")
+_cache = tempfile.TemporaryDirectory(prefix="dlbricks-tests-")
+os.environ["XDG_CACHE_HOME"] = _cache.name
 
 # Tests run on as many processes as there are cores: threads of one would spin where another
 # computes. A worker that times has the number that it is told, whatever this says.
