@@ -11,6 +11,11 @@ import pytest
 
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
+HEARING = """
+import signal
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)  # the tests themselves may run under nohup
+"""
 PARENT = """
 import sys, threading, time
 from dlbricks_core.worker import WorkerProcess
@@ -41,7 +46,7 @@ def parent(service, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
 
     def start(method, *arguments):
-        code = PARENT.format(service=service, method=method, arguments=arguments)
+        code = HEARING + PARENT.format(service=service, method=method, arguments=arguments)
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         pids = []
         for line in process.stdout:
