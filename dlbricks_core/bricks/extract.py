@@ -31,7 +31,7 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
             for they tell one model from another. Coarser ones would change the time: a library's
             ``erf`` branches on its argument, which another divisor than 1.41 spreads differently.
             Those that indices are computed with stay: a larger one leads out of a table, whose
-            size is known anyway.
+            size is known anyway. So do masks (booleans): kernels branch on them.
     """
     indexing = made_into_indices([model.layers[index] for index in indices])
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
@@ -99,7 +99,11 @@ def _is_scalar(value: np.ndarray[Any, Any]) -> bool:
 def _kept(
     value: np.ndarray[Any, Any], *, by_value: bool, exact: bool
 ) -> np.ndarray[Any, Any] | None:
-    if by_value or (exact and (_is_scalar(value) or value.dtype.kind in "iub")):
+    if (
+        by_value
+        or value.dtype.kind == "b"
+        or (exact and (_is_scalar(value) or value.dtype.kind in "iu"))
+    ):
         return value
     if _is_scalar(value):
         rounded = float(f"{float(value.ravel()[0]):.1e}")

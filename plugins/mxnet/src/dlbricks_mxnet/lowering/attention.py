@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from dlbricks_core.ir import Array
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.matrix import matmul
 from dlbricks_mxnet.lowering.registry import REAL, lowers, unsupported
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
-    broadcast_to,
     npi,
     op,
     product,
@@ -89,18 +89,32 @@ def _repeated(x: Symbol, shape: Shape, groups: int) -> tuple[Symbol, Shape]:
 def _masked(ctx: LayerContext, scores: Symbol, shape: Shape, past: int) -> Symbol:
     if ctx.attribute("is_causal", 0):
         visible = np.tril(np.ones(shape[2:], bool), past)
-        hidden = np.where(visible, 0, -np.inf).astype(ctx.dtype())
+        hidden = _hidden(visible).astype(ctx.dtype())
         scores = op.broadcast_add(scores, ctx.table("causal", hidden[np.newaxis, np.newaxis]))
     if not ctx.has(3):
         return scores
-    mask, mask_shape = ctx.symbol(3), ctx.shape(3)
+    mask_shape = ctx.shape(3)
     if mask_shape[-1] != shape[3]:
         raise unsupported("Attention with a mask that is shorter than the keys")
-    if ctx.dtype(3) == "bool":
-        lowest = op.full(shape=(1,), val=-math.inf, dtype=ctx.dtype())
-        return where(broadcast_to(mask, mask_shape, shape), scores, lowest)
     aligned = (1,) * (4 - len(mask_shape)) + mask_shape
-    return op.broadcast_add(scores, reshape(mask, aligned))
+    return op.broadcast_add(scores, reshape(_added(ctx), aligned))
+
+
+def _added(ctx: LayerContext) -> Symbol:
+    """The mask as it is added: nothing where a query may look, minus infinity elsewhere.
+
+    Layers often share a mask. MXNet computes once what several layers of a model compute alike, and
+    a brick would pay for it again: as little as possible is computed from the mask.
+    """
+    if ctx.dtype(3) != "bool":
+        return ctx.symbol(3)
+    if ctx.is_weight(3):
+        return ctx.parameter("added", [3], _hidden, ctx.shape(3), dtype=ctx.dtype())
+    return op.log(op.cast(ctx.symbol(3), dtype=ctx.dtype()))
+
+
+def _hidden(visible: Array) -> Array:
+    return np.where(visible, 0, -np.inf)
 
 
 @lowers("RotaryEmbedding", types=REAL)
