@@ -264,3 +264,23 @@ def test_what_a_sum_hands_to_a_root_is_positive():
     squeezed = Layer("Sigmoid", ("x",), ("s",))
     negative = Model("m", (squeezed, layers[1]), ("x",), ("y",), {**specs, "s": f(1, 8, 4, 4)})
     assert (materialize(negative).inputs["x"] < 0).any()
+
+
+def test_booleans_are_masks():
+    mask = TensorSpec("bool", (2, 1, 3, 5))
+    model = single("Where", {"m": mask, "a": f(2, 1, 3, 5), "b": f(1)}, {"y": f(2, 1, 3, 5)},
+                   weights=("m",))  # fmt: skip
+    drawn = materialize(model).weights["m"]
+    assert drawn.dtype == np.bool_
+    assert (drawn == [True, True, True, False, False]).all()
+    number = single("Not", {"m": TensorSpec("bool", ())}, {"y": TensorSpec("bool", ())})
+    assert materialize(number).inputs["m"] == np.True_
+
+
+def test_a_brick_keeps_the_masks_that_are_known():
+    causal = np.tril(np.ones((4, 4), bool))
+    tensors = {"m": TensorSpec("bool", (4, 4)), "a": f(4, 4), "b": f(1)}
+    model = single("Where", tensors, {"y": f(4, 4)}, weights=("m",), constants={"m": causal})
+    brick = extract(model, (0,), "brick")
+    (mask,) = (name for name in brick.weights if brick.tensors[name].dtype == "bool")
+    assert (materialize(brick).weights[mask] == causal).all()
