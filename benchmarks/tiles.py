@@ -22,8 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 from dlbricks_core.analysis import Volume, tiles
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Tiled
+from dlbricks_core.figures.figure import Measured, interval, relative_half_width
 from dlbricks_core.ir import Model, read_model
-from dlbricks_core.measure.latency import Latency, interval, relative_half_width
 from dlbricks_core.passes import normalize
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import MeasureOptions, Observer
@@ -100,7 +100,7 @@ def main() -> None:
         store = ResultStore.open(Path(folder) / "tiles.sqlite")
         outcome = measure(targets, context, options, store, Observer())
     found = {
-        key.signature: Latency.of(each, context.protocol)
+        key.signature: Measured.of(each, context.protocol)
         for key, each in outcome.measurements.items()
     }
     told = Tiled().complete(bricks, {s: each for s, each in found.items() if s not in bricks})

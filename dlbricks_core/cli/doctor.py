@@ -9,8 +9,8 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
-from dlbricks_core.measure.readiness import check_readiness
-from dlbricks_core.measure.system import current_system, physical_cores_available
+from dlbricks_core.machine.readiness import check_readiness
+from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.report import SCHEMA_VERSION
 from dlbricks_core.report.console import styled
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
-from dlbricks_core.measure.precision import BUDGET_S, FEWEST, PRECISION
-from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
     CutOptions,

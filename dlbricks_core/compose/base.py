@@ -14,9 +14,9 @@ import numpy as np
 
 from dlbricks_core.bricks import Brick, CutModel, Tile
 from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
-from dlbricks_core.measure.latency import RESAMPLES, Latency, interval, relative_half_width
-from dlbricks_core.measure.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.measure.statistics import FloatArray
+from dlbricks_core.figures.figure import RESAMPLES, Figure, interval, relative_half_width
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.statistics import FloatArray
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class Estimate:
     """Latency that a composer expects of a model.
 
     Attributes:
-        ms: In milliseconds; covers only what was measured, ``None`` if that is nothing.
-        interval_ms: 90% interval that the samples' scatter leaves, and what composing
-            itself is off by.
-        missing: Signatures of bricks without a measurement, each once. An estimate
-            with missing bricks is partial: a lower bound, not an expectation.
-        scatter_ms: 90% interval that the samples' scatter leaves, by itself.
+        value: In the quantity's unit. Covers only bricks with a figure; ``None`` if none has one.
+        interval: 90% interval of the value. It holds the scatter of the samples and the error of
+            composing.
+        missing: Signatures of bricks without a figure, each once. An estimate with missing bricks
+            is partial: a lower bound, not an expectation.
+        scatter: 90% interval of the scatter of the samples alone.
     """
 
-    ms: float | None
-    interval_ms: tuple[float, float] | None
+    value: float | None
+    interval: tuple[float, float] | None
     missing: tuple[str, ...] = ()
-    scatter_ms: tuple[float, float] | None = None
+    scatter: tuple[float, float] | None = None
 
     @property
     def partial(self) -> bool:
@@ -88,8 +88,8 @@ class Composer(ABC):
         return {}
 
     def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Latency]
-    ) -> Mapping[str, Latency]:
+        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
+    ) -> Mapping[str, Figure]:
         """Latencies of all bricks that can be told from those that were timed."""
         return latencies
 
@@ -114,11 +114,11 @@ class Composer(ABC):
         found = []
         for whole in observed.wholes:
             estimate = exact.compose(whole.cut, latencies)
-            assert estimate.ms is not None
+            assert estimate.value is not None
             assert not estimate.partial
-            sides = estimate.interval_ms, interval(whole.measured.replicates)
+            sides = estimate.interval, interval(whole.measured.replicates)
             scatter = math.hypot(*map(relative_half_width, sides)) / NORMAL_HALF_WIDTH
-            found.append(Deviation(estimate.ms / whole.measured.ms - 1, scatter))
+            found.append(Deviation(estimate.value / whole.measured.value - 1, scatter))
         return found
 
     def calibrated(self, values: Mapping[str, float]) -> Self:
@@ -128,7 +128,7 @@ class Composer(ABC):
             setattr(other, name, values[name])
         return other
 
-    def compose(self, cut: CutModel, latencies: Mapping[str, Latency]) -> Estimate:
+    def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
         """Estimates a model from what was measured.
 
         The timer's own cost (starting a call and waiting for it) is part of every
@@ -146,8 +146,8 @@ class Composer(ABC):
             return Estimate(None, None, missing)
         nothing = np.zeros(1)
         absent = dict.fromkeys(missing, nothing)
-        call = max(latency.call_ms for latency in known.values())
-        points = {s: _without_call(np.array([each.ms]), each) for s, each in known.items()}
+        call = max(latency.overhead for latency in known.values())
+        points = {s: _without_call(np.array([each.value]), each) for s, each in known.items()}
         spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
         plausible = {s: _without_call(each.plausible, each) for s, each in known.items()}
         ms, scatter, replicates = (
@@ -158,5 +158,5 @@ class Composer(ABC):
         return Estimate(float(ms[0]), interval(replicates * off), missing, interval(scatter))
 
 
-def _without_call(latencies_ms: FloatArray, latency: Latency) -> FloatArray:
-    return np.maximum(latencies_ms - latency.call_ms, 0.0)
+def _without_call(latencies_ms: FloatArray, latency: Figure) -> FloatArray:
+    return np.maximum(latencies_ms - latency.overhead, 0.0)

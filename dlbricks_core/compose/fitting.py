@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.measure.latency import Latency
+from dlbricks_core.figures.figure import Figure
 
 PRIOR_COUNT = 10.0
 """Observations that the value from the development corpus counts for."""
@@ -45,7 +45,7 @@ class Whole:
     """
 
     cut: CutModel
-    measured: Latency
+    measured: Figure
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Observed:
 
     wholes: Sequence[Whole]
     bricks: Mapping[str, Brick]
-    latencies: Mapping[str, Latency]
+    latencies: Mapping[str, Figure]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import Composer
+from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import layer_graph
-from dlbricks_core.measure.statistics import FloatArray
 
 
 class Parallel(Composer):

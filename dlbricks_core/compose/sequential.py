@@ -8,7 +8,7 @@ import numpy as np
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import Composer
-from dlbricks_core.measure.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray
 
 
 class Sequential(Composer):

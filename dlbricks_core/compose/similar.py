@@ -18,7 +18,7 @@ from dlbricks_core.compose.fitting import (
     fitted_share,
 )
 from dlbricks_core.compose.segmented import Segmented
-from dlbricks_core.measure.latency import Inferred, Latency, Source
+from dlbricks_core.figures.figure import Derived, Figure, Source
 
 
 class Similar(Segmented):
@@ -62,15 +62,15 @@ class Similar(Segmented):
         return timed
 
     def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Latency]
-    ) -> Mapping[str, Latency]:
+        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
+    ) -> Mapping[str, Figure]:
         """The same latencies, and of other bricks what the nearest of their form tells."""
         found = dict(latencies)
         for signature, nearest in _nearest(bricks, latencies):
             large, small = (Volume.of(bricks[each].model) for each in (signature, nearest))
             ratio = large.expected(self.computing_share) / small.expected(self.computing_share)
             source = Source(nearest, latencies[nearest], ratio)
-            found[signature] = Inferred.told(signature, [source], self.inference_error)
+            found[signature] = Derived.of(signature, [source], self.inference_error)
         return found
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
@@ -88,7 +88,7 @@ class Similar(Segmented):
     def _ratios(self, observed: Observed) -> list[Ratio]:
         """Of each brick that would be told by another, and that takes any time."""
         bricks, latencies = observed.bricks, observed.latencies
-        costs = {s: each.ms - each.call_ms for s, each in latencies.items()}
+        costs = {s: each.value - each.overhead for s, each in latencies.items()}
         costs = {signature: cost for signature, cost in costs.items() if cost > 0}
         known = [signature for signature in self.to_time(bricks) if signature in costs]
         found = []

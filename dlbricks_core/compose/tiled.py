@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dlbricks_core.analysis import tiles
 from dlbricks_core.bricks import Brick, Tile
 from dlbricks_core.compose.sequential import Sequential
-from dlbricks_core.measure.latency import Inferred, Latency, Source
+from dlbricks_core.figures.figure import Derived, Figure, Source
 
 
 class Tiled(Sequential):
@@ -32,8 +32,8 @@ class Tiled(Sequential):
         return bricks.keys() - self.tiles(bricks).keys()
 
     def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Latency]
-    ) -> Mapping[str, Latency]:
+        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
+    ) -> Mapping[str, Figure]:
         """The same latencies, and those that timed tiles tell of other bricks.
 
         Tiles that contradict each other tell nothing: the brick is missing then.
@@ -45,8 +45,8 @@ class Tiled(Sequential):
                 sources = [
                     Source(t.brick.signature, latencies[t.brick.signature], t.weight) for t in parts
                 ]
-                told = Inferred.told(signature, sources, self.tiling_error)
+                told = Derived.of(signature, sources, self.tiling_error)
                 # The whole cannot take less than a part of it does: samples were disturbed then.
-                if told.ms > max(source.latency.ms for source in sources):
+                if told.value > max(source.figure.value for source in sources):
                     found[signature] = told
         return found

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dlbricks_core.measure.precision import FEWEST, MOST, STEP_MS, Demand, Spread
-from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.facts import Measurement, Observation, Question
+from dlbricks_core.figures.precision import FEWEST, MOST, STEP_MS, PrecisionTarget, Spread
 
 FEWEST_LONG = 3
 """Runs of a network that takes long: the longer a run, the less it scatters."""
@@ -28,14 +28,14 @@ _EXTRA = 0.25
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Multiples of it fill the unit interval evenly, however many there are."""
 
-Keys = set[MeasurementKey]
+Keys = set[Question]
 
 
 class Schedule(ABC):
     """Decides from round to round."""
 
     @abstractmethod
-    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+    def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
         """Which of the networks run in the next round.
 
         Args:
@@ -45,7 +45,7 @@ class Schedule(ABC):
         """
 
     @abstractmethod
-    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
+    def take(self, key: Question, taken: Observation) -> None:
         """Hears of samples."""
 
     def cheap(self, due: Keys) -> Keys:
@@ -65,17 +65,15 @@ class FixedRuns(Schedule):
             :data:`FEWEST_LONG` of them; ``None`` for no such end.
     """
 
-    def __init__(
-        self, missing: Mapping[MeasurementKey, int], enough_s: float | None = None
-    ) -> None:
+    def __init__(self, missing: Mapping[Question, int], enough_s: float | None = None) -> None:
         self._missing = dict(missing)
         self._enough_s = enough_s
         self._most = max(missing.values(), default=0)
         self._phases = {key: place * _GOLDEN % 1 for place, key in enumerate(missing)}
-        self._rounds: Counter[MeasurementKey] = Counter()
-        self._taken: dict[MeasurementKey, tuple[float, ...]] = {}
+        self._rounds: Counter[Question] = Counter()
+        self._taken: dict[Question, tuple[float, ...]] = {}
 
-    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+    def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
         """Those that lack samples and whose turn it is, late or not; all in a first round."""
         lacking = [key for key in keys if self._missing.get(key, 0) > 0]
         found: Keys = set()
@@ -84,14 +82,14 @@ class FixedRuns(Schedule):
             self._rounds.update(lacking)
         return found
 
-    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
+    def take(self, key: Question, taken: Observation) -> None:
         """Counts them."""
-        self._missing[key] -= len(taken.samples_ms)
-        self._taken[key] = (*self._taken.get(key, ()), *taken.samples_ms)
+        self._missing[key] -= len(taken.values)
+        self._taken[key] = (*self._taken.get(key, ()), *taken.values)
         if long_enough(self._taken[key], self._enough_s):
             self._missing[key] = 0
 
-    def _in_turn(self, key: MeasurementKey) -> bool:
+    def _in_turn(self, key: Question) -> bool:
         taken = self._taken.get(key, ())
         wanted = len(taken) + self._missing[key]
         if self._enough_s is not None and sum(taken) > 0:
@@ -121,11 +119,11 @@ class _Tally:
     quiet: int = 0
     seen: int = 0
 
-    def add(self, taken: SampleSet) -> None:
+    def add(self, taken: Observation) -> None:
         """Counts some more."""
-        count = len(taken.samples_ms)
+        count = len(taken.values)
         self.runs += count
-        self.quiet += 0 if taken.warnings else count
+        self.quiet += 0 if taken.flags else count
 
     def lacks(self, wanted: int) -> bool:
         """Whether there should be more, when so many are wanted.
@@ -136,7 +134,7 @@ class _Tally:
         return self.quiet < wanted and self.runs < MOST
 
 
-Family = Sequence[Demand]
+ComparedTogether = Sequence[PrecisionTarget]
 """Figures that are compared with each other: a model's sum of bricks, the whole model."""
 
 
@@ -155,27 +153,27 @@ class UntilPrecise(Schedule):
 
     def __init__(
         self,
-        families: Sequence[Family],
+        families: Sequence[ComparedTogether],
         precision: float,
         known: Iterable[Measurement] = (),
     ) -> None:
         self._families = families
         self._precision = precision
-        self._sets: dict[MeasurementKey, list[SampleSet]] = {}
-        self._tallies: defaultdict[MeasurementKey, _Tally] = defaultdict(_Tally)
-        self._spreads: dict[MeasurementKey, Spread] = {}
+        self._sets: dict[Question, list[Observation]] = {}
+        self._tallies: defaultdict[Question, _Tally] = defaultdict(_Tally)
+        self._spreads: dict[Question, Spread] = {}
         for measurement in known:
-            for taken in measurement.samples:
-                self.take(measurement.key, taken)
+            for taken in measurement.observations:
+                self.take(measurement.question, taken)
         self._rounds = 0
         self._review()
 
-    def take(self, key: MeasurementKey, taken: SampleSet) -> None:
+    def take(self, key: Question, taken: Observation) -> None:
         """Keeps them."""
         self._sets.setdefault(key, []).append(taken)
         self._tallies[key].add(taken)
 
-    def due(self, keys: Iterable[MeasurementKey], *, late: bool = False) -> Keys:
+    def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
         """Those that an open demand needs, and those that run along with it."""
         among = set(keys)
         few = {key for key in among if self._tallies[key].runs < FEWEST}
@@ -198,13 +196,13 @@ class UntilPrecise(Schedule):
         """
         return self._cheapest(due, due)
 
-    def lacking(self, keys: Iterable[MeasurementKey]) -> Keys:
+    def lacking(self, keys: Iterable[Question]) -> Keys:
         """Those that have too few samples themselves; nothing that would run along."""
         among = set(keys)
         asked = [self._open(demand, among) for family in self._families for demand in family]
         return {key for key in among if self._tallies[key].runs < FEWEST}.union(*asked)
 
-    def shortfalls(self) -> list[tuple[Demand, float]]:
+    def shortfalls(self) -> list[tuple[PrecisionTarget, float]]:
         """Demands that are not precise enough, and how far they got."""
         self._look()
         reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
@@ -231,9 +229,9 @@ class UntilPrecise(Schedule):
 
     def _cost_ms(self, keys: Keys) -> float:
         """Of a run of each, by what the last one took."""
-        return sum(self._sets[key][-1].samples_ms[-1] + STEP_MS for key in keys)
+        return sum(self._sets[key][-1].values[-1] + STEP_MS for key in keys)
 
-    def _open(self, demand: Demand, among: Keys) -> Keys:
+    def _open(self, demand: PrecisionTarget, among: Keys) -> Keys:
         """What the demand itself lacks."""
         targets = self._targets[id(demand)]
         return {
@@ -255,7 +253,9 @@ class UntilPrecise(Schedule):
         """At new samples, of every network that has enough of them to tell."""
         for key, tally in self._tallies.items():
             if tally.runs >= FEWEST and tally.seen < tally.runs:
-                self._spreads[key] = Spread.of(Measurement(key, samples=tuple(self._sets[key])))
+                self._spreads[key] = Spread.of(
+                    Measurement(key, observations=tuple(self._sets[key]))
+                )
                 tally.seen = tally.runs
 
     def _review(self) -> None:

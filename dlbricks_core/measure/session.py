@@ -12,12 +12,13 @@ from time import perf_counter
 from typing import TypeVar, get_args
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Kind, Measurement, Observation, Question
+from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.bench import Bench, NetworkError
-from dlbricks_core.measure.cores import FAR, Cores
-from dlbricks_core.measure.protocols import Protocol
+from dlbricks_core.machine.cores import FAR, Cores
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
-from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.measure.worker import BackendWorker, NetworkError
+from dlbricks_core.store import ResultStore
 
 _CALL_RUNS = 100
 _KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -43,14 +44,14 @@ class Job:
         missing: How many samples the store lacks, at the least.
     """
 
-    key: MeasurementKey
+    key: Question
     model: Model
     missing: int
 
     @property
     def handle(self) -> str:
         """What the worker knows the network by."""
-        return f"{self.key.kind}:{self.key.signature}"
+        return f"{self.key.subject.kind}:{self.key.subject.signature}"
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -95,12 +96,14 @@ class Effort:
         """
         effort = cls()
         for measurement in measurements:
-            kind = measurement.key.kind
+            kind = measurement.question.subject.kind
             effort.networks[kind] += 1
-            known = [taken for taken in measurement.samples if taken.spent_s is not None]
-            effort.runs[kind] += sum(len(taken.samples_ms) for taken in known)
-            effort.seconds[kind] += sum(taken.spent_s or 0.0 for taken in measurement.samples)
-            effort.add_loading(kind, sum(taken.loading_s or 0.0 for taken in measurement.samples))
+            known = [taken for taken in measurement.observations if taken.spent_s is not None]
+            effort.runs[kind] += sum(len(taken.values) for taken in known)
+            effort.seconds[kind] += sum(taken.spent_s or 0.0 for taken in measurement.observations)
+            effort.add_loading(
+                kind, sum(taken.loading_s or 0.0 for taken in measurement.observations)
+            )
         return effort
 
     def add_loading(self, kind: Kind, seconds: float) -> None:
@@ -114,7 +117,7 @@ Advance = Callable[[str], None]
 
 
 class Session:
-    """Times jobs on one bench, or on one for each backend, and stores the samples.
+    """Times jobs on one worker, or on one for each backend, and stores the samples.
 
     Only one worker computes at a time. The jobs run in the order in which they are given,
     and in every other round the other way round. What the schedule calls cheap runs several
@@ -122,7 +125,7 @@ class Session:
     displace it from the caches.
 
     Args:
-        bench: The worker to run on; where jobs are for several backends, a worker for
+        worker: The worker to run on; where jobs are for several backends, a worker for
             each by the backend's name.
         store: Where samples go, committed one by one.
         protocol: How to measure.
@@ -142,18 +145,18 @@ class Session:
 
     def __init__(
         self,
-        bench: Bench | Mapping[str, Bench],
+        worker: BackendWorker | Mapping[str, BackendWorker],
         store: ResultStore,
         protocol: Protocol,
         advance: Advance = lambda done: None,
         schedule: Schedule | None = None,
         budget_s: float | None = None,
-        anew: AbstractSet[MeasurementKey] = frozenset(),
+        anew: AbstractSet[Question] = frozenset(),
         cores: Cores | None = None,
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
-        self._benches = bench
+        self._workers = worker
         self._store = store
         self._protocol = protocol
         self._advance = advance
@@ -171,14 +174,14 @@ class Session:
             return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
 
-    def run(self, jobs: Sequence[Job]) -> dict[MeasurementKey, str]:
+    def run(self, jobs: Sequence[Job]) -> dict[Question, str]:
         """Times the jobs.
 
         Returns:
             The jobs that failed and why; also committed to the store.
         """
         schedule = self._schedule or FixedRuns({job.key: job.missing for job in jobs})
-        failures: dict[MeasurementKey, str] = {}
+        failures: dict[Question, str] = {}
         begin, ahead = perf_counter(), len(jobs)
         for group in self._groups(jobs):
             self.effort.groups += 1
@@ -199,7 +202,7 @@ class Session:
         room = self._room(jobs) if self._protocol.interleaved else 0.0
         nbytes: dict[str, int] = {}
         for job in jobs:  # on the backend where it takes most
-            taken = self._bench(job).nbytes(job.model)
+            taken = self._worker(job).nbytes(job.model)
             nbytes[job.handle] = max(taken, nbytes.get(job.handle, 0))
         total = sum(nbytes.values())
         share = total / max(1, math.ceil(total / room)) if room else 0.0
@@ -217,27 +220,27 @@ class Session:
         return groups
 
     def _room(self, jobs: Sequence[Job]) -> float:
-        return min((self._bench(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
+        return min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
 
-    def _bench(self, job: Job) -> Bench:
-        benches = self._benches
-        return benches if isinstance(benches, Bench) else benches[job.key.backend]
+    def _worker(self, job: Job) -> BackendWorker:
+        workers = self._workers
+        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
-    def _of(self, jobs: Iterable[Job]) -> list[Bench]:
-        """The benches that the jobs run on, each once."""
-        return list({id(bench): bench for bench in map(self._bench, jobs)}.values())
+    def _of(self, jobs: Iterable[Job]) -> list[BackendWorker]:
+        """The workers that the jobs run on, each once."""
+        return list({id(worker): worker for worker in map(self._worker, jobs)}.values())
 
     def _run_group(
         self, jobs: Sequence[Job], schedule: Schedule, end: float
-    ) -> dict[MeasurementKey, str]:
-        failures: dict[MeasurementKey, str] = {}
-        loading_s: dict[MeasurementKey, float] = {}
+    ) -> dict[Question, str]:
+        failures: dict[Question, str] = {}
+        loading_s: dict[Question, float] = {}
         for job in jobs:
             self._attempt(job, failures, self._load)
-            self._advance(job.key.kind)
+            self._advance(job.key.subject.kind)
             loading_s[job.key] = self._spent_s
-            self.effort.loading[job.key.kind] += self._spent_s
-            self.effort.networks[job.key.kind] += 1
+            self.effort.loading[job.key.subject.kind] += self._spent_s
+            self.effort.networks[job.key.subject.kind] += 1
         backwards = False
         while due := self._due(jobs, failures, schedule, end):
             # What comes first meets colder caches: every other round runs the other way.
@@ -252,7 +255,7 @@ class Session:
                     taken = self._take(turn, failures)
                     self._keep(taken, schedule, loading_s, numbers, warnings)
                     for job in turn:
-                        self._advance(job.key.kind)
+                        self._advance(job.key.subject.kind)
             self._round += len(passes)
         self._free(jobs)
         return failures
@@ -260,15 +263,13 @@ class Session:
     def _free(self, jobs: Sequence[Job]) -> None:
         """Makes room for the next group."""
         if self._protocol.interleaved:
-            for bench in self._of(jobs):
-                bench.restart()
+            for worker in self._of(jobs):
+                worker.restart()
         else:  # one network each
             for job in jobs:
-                self._bench(job).unload(job.handle)
+                self._worker(job).unload(job.handle)
 
-    def _passes(
-        self, order: Sequence[Job], cheap: AbstractSet[MeasurementKey]
-    ) -> list[dict[Job, int]]:
+    def _passes(self, order: Sequence[Job], cheap: AbstractSet[Question]) -> list[dict[Job, int]]:
         """A round's jobs, in parts that each hold all cheap ones, and the number of each.
 
         The parts take about the same time. What runs but once has one number in all of them:
@@ -278,7 +279,7 @@ class Session:
         if not again:
             return [dict.fromkeys(order, self._round)]
         once = [job for job in order if job.key not in cheap]
-        until_ms = list(accumulate(self._bench(job).latency_ms(job.handle) for job in once))
+        until_ms = list(accumulate(self._worker(job).latency_ms(job.handle) for job in once))
         parts: list[dict[Job, int]] = [{} for _ in range(PASSES)]
         for job, reached_ms in zip(once, until_ms, strict=True):
             parts[math.ceil(PASSES * reached_ms / until_ms[-1]) - 1][job] = self._round
@@ -289,7 +290,7 @@ class Session:
     def _due(
         self,
         jobs: Sequence[Job],
-        failures: Mapping[MeasurementKey, str],
+        failures: Mapping[Question, str],
         schedule: Schedule,
         end: float,
     ) -> list[Job]:
@@ -302,17 +303,17 @@ class Session:
         return [job for job in jobs if job.key in due]
 
     def _load(self, job: Job) -> float:
-        return self._bench(job).load(job.handle, job.model, job.key.kind)
+        return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
 
     def _measure_calls(self, jobs: Iterable[Job]) -> None:
         """The timer's own cost, where it is not part of turns."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
-        for bench in self._of(jobs):
-            if not self._in_turns(bench):
-                bench.measure_call(runs, touch=self._protocol.touch)
+        for worker in self._of(jobs):
+            if not self._in_turns(worker):
+                worker.measure_call(runs, touch=self._protocol.touch)
 
-    def _in_turns(self, bench: Bench) -> bool:
-        return self._protocol.interleaved and bench.in_turns
+    def _in_turns(self, worker: BackendWorker) -> bool:
+        return self._protocol.interleaved and worker.in_turns
 
     def _turns(self, jobs: Iterable[Job]) -> Iterator[list[Job]]:
         """What one worker does without a word to this process in between.
@@ -323,31 +324,31 @@ class Session:
         turn: list[Job] = []
         rest_ms = 0.0
         for job in jobs:
-            bench = self._bench(job)
-            if turn and (rest_ms <= 0 or bench is not self._bench(turn[0])):
+            worker = self._worker(job)
+            if turn and (rest_ms <= 0 or worker is not self._worker(turn[0])):
                 yield turn
                 turn = []
             if not turn:
-                rest_ms = _TURN_MS if self._in_turns(bench) else 0.0
+                rest_ms = _TURN_MS if self._in_turns(worker) else 0.0
             turn.append(job)
-            rest_ms -= bench.latency_ms(job.handle)
+            rest_ms -= worker.latency_ms(job.handle)
         if turn:
             yield turn
 
-    def _take(self, turn: Sequence[Job], failures: dict[MeasurementKey, str]) -> list[_Taken]:
+    def _take(self, turn: Sequence[Job], failures: dict[Question, str]) -> list[_Taken]:
         """Samples of the jobs; those that fail are noted, and the others run again."""
-        bench, jobs = self._bench(turn[0]), {job.handle: job for job in turn}
-        if not self._in_turns(bench):
+        worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
+        if not self._in_turns(worker):
             return self._alone(turn[0], failures)
         while jobs:
             begin = perf_counter()
             try:
-                found = bench.sample_in_turn([*jobs], touch=self._protocol.touch)
+                found = worker.sample_in_turn([*jobs], touch=self._protocol.touch)
             except NetworkError as error:
                 if error.key not in jobs:
                     raise
                 blamed = jobs.pop(error.key)
-                self.effort.seconds[blamed.key.kind] += perf_counter() - begin
+                self.effort.seconds[blamed.key.subject.kind] += perf_counter() - begin
                 self._fail(blamed, error, failures)
                 continue
             # What belongs to none of them, they share.
@@ -357,24 +358,24 @@ class Session:
                 for job, (latency_ms, spent_s) in zip(jobs.values(), found, strict=True)
             ]
             for each in taken:
-                self.effort.seconds[each.job.key.kind] += each.spent_s
+                self.effort.seconds[each.job.key.subject.kind] += each.spent_s
             return taken
         return []
 
-    def _alone(self, job: Job, failures: dict[MeasurementKey, str]) -> list[_Taken]:
+    def _alone(self, job: Job, failures: dict[Question, str]) -> list[_Taken]:
         """One sample of a job, or all that it lacks in a loop of its own."""
         samples = self._attempt(job, failures, self._sample)
         return [_Taken(job, samples, self._spent_s)] if samples else []
 
     def _sample(self, job: Job) -> list[float]:
         runs = 1 if self._protocol.interleaved else job.missing
-        return self._bench(job).sample(job.handle, runs, touch=self._protocol.touch)
+        return self._worker(job).sample(job.handle, runs, touch=self._protocol.touch)
 
     def _keep(
         self,
         taken: Sequence[_Taken],
         schedule: Schedule,
-        loading_s: dict[MeasurementKey, float],
+        loading_s: dict[Question, float],
         numbers: Mapping[Job, int],
         warnings: tuple[str, ...],
     ) -> None:
@@ -382,12 +383,12 @@ class Session:
         kept = [
             (
                 each.job.key,
-                SampleSet(
+                Observation(
                     self.identifier,
                     numbers[each.job],
                     tuple(each.samples_ms),
-                    call_ms=self._bench(each.job).call_ms,
-                    warnings=warnings,
+                    overhead=self._worker(each.job).call_ms,
+                    flags=warnings,
                     spent_s=each.spent_s,
                     loading_s=loading_s.pop(each.job.key, None),
                 ),
@@ -401,10 +402,10 @@ class Session:
             self._anew -= replaced
         for key, samples, _ in kept:
             schedule.take(key, samples)
-            self.effort.runs[key.kind] += len(samples.samples_ms)
+            self.effort.runs[key.subject.kind] += len(samples.values)
 
     def _attempt(
-        self, job: Job, failures: dict[MeasurementKey, str], step: Callable[[Job], StepT]
+        self, job: Job, failures: dict[Question, str], step: Callable[[Job], StepT]
     ) -> StepT | None:
         """Result of a step, or ``None`` after noting why it failed."""
         begin = perf_counter()
@@ -415,9 +416,9 @@ class Session:
             return None
         finally:
             self._spent_s = perf_counter() - begin
-            self.effort.seconds[job.key.kind] += self._spent_s
+            self.effort.seconds[job.key.subject.kind] += self._spent_s
 
-    def _fail(self, job: Job, error: DLBricksError, failures: dict[MeasurementKey, str]) -> None:
+    def _fail(self, job: Job, error: DLBricksError, failures: dict[Question, str]) -> None:
         reason = f"{error.message} ({error.hint})" if error.hint else error.message
         failures[job.key] = reason
         self._store.record_failure(job.key, reason, job.operators)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from dlbricks_core.measure.ranking import Ranking, Ratio
+from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
@@ -103,7 +103,7 @@ def _models(result: Comparison) -> Table:
             shown.add_row(
                 name,
                 backend,
-                "-" if each.estimate.ms is None else f"{partial}{ms(each.estimate.ms)}",
+                "-" if each.estimate.value is None else f"{partial}{ms(each.estimate.value)}",
                 "-" if cost is None else ms(cost.ms),
                 "-" if cost is None else "-".join(ms(end) for end in cost.interval_ms),
                 "1" if backend == model.ranking.fastest else margin(ratio),
@@ -121,7 +121,7 @@ def _ideals(result: Comparison) -> Table:
             model.cut.model.name,
             verdict(model.ranking),
             margin(model.ranking.margin),
-            "-" if model.ideal.ms is None else f"{partial}{ms(model.ideal.ms)}",
+            "-" if model.ideal.value is None else f"{partial}{ms(model.ideal.value)}",
             "/".join(str(count) for count in model.picks.values()),
         )
     return shown
@@ -260,8 +260,8 @@ def _model_data(model: ModelComparison) -> dict[str, Any]:
     return {
         **model_head(model.cut),
         **_ranking(model.ranking),
-        "ideal_ms": model.ideal.ms,
-        "ideal_interval_ms": model.ideal.interval_ms,
+        "ideal_ms": model.ideal.value,
+        "ideal_interval_ms": model.ideal.interval,
         "ideal_partial": model.ideal.partial,
         "ideal_picks": dict(model.picks),
         "backends": _by_backend(

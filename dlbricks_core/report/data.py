@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.store import Calibration
+from dlbricks_core.facts import Calibration
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
@@ -130,14 +130,14 @@ def model_head(cut: CutModel) -> dict[str, Any]:
 def model_result(model: ModelResult) -> dict[str, Any]:
     """What one backend says about a model."""
     return {
-        "estimate_ms": model.estimate.ms,
-        "interval_ms": model.estimate.interval_ms,
-        "parallel_estimate_ms": model.parallel.ms,
-        "parallel_interval_ms": model.parallel.interval_ms,
-        "measured_ms": model.measured.ms if model.measured else None,
-        "measured_samples_ms": list(model.measured.samples_ms) if model.measured else [],
+        "estimate_ms": model.estimate.value,
+        "interval_ms": model.estimate.interval,
+        "parallel_estimate_ms": model.parallel.value,
+        "parallel_interval_ms": model.parallel.interval,
+        "measured_ms": model.measured.value if model.measured else None,
+        "measured_samples_ms": list(model.measured.samples) if model.measured else [],
         "normalized": model.normalized,
-        "native_ms": model.native.ms if model.native else None,
+        "native_ms": model.native.value if model.native else None,
         "partial": model.estimate.partial,
         "missing": _reasons(model, model.missing),
         "unsupported": _reasons(model, model.unsupported),
@@ -169,11 +169,11 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
     """What one backend says about a brick."""
     latency = result.latency
     return {
-        "latency_ms": latency.ms if latency else None,
+        "latency_ms": latency.value if latency else None,
         "interval_ms": result.interval_ms,
-        "samples_ms": list(latency.samples_ms) if latency else [],
-        "like": result.told_by[0] if len(result.told_by) == 1 else None,
-        "told_by": list(result.told_by),
+        "samples_ms": list(latency.samples) if latency else [],
+        "like": result.derived_from[0] if len(result.derived_from) == 1 else None,
+        "derived_from": list(result.derived_from),
         "warnings": list(result.warnings),
         "failure": result.failure or None,
     }

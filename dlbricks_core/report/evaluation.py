@@ -34,7 +34,7 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
 def _models(evaluation: Evaluation) -> Table:
     shown = table("Model", "Estimate", "Interval", "Measured", "Norm.", "Error", "Covered")
     for model in evaluation.models:
-        ends = model.model.estimate.interval_ms
+        ends = model.model.estimate.interval
         shown.add_row(
             model.name,
             ms(model.estimate_ms),
@@ -154,7 +154,7 @@ def _model(model: ModelEvaluation) -> dict[str, Any]:
         "name": model.name,
         "source": model.model.cut.model.source,
         "estimate_ms": model.estimate_ms,
-        "interval_ms": model.model.estimate.interval_ms,
+        "interval_ms": model.model.estimate.interval,
         "measured_ms": model.measured_ms,
         "normalized": model.normalized,
         "error": model.error,

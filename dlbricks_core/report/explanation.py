@@ -73,9 +73,9 @@ def _groups(groups: Sequence[Group]) -> Table:
 def total_lines(explanation: Explanation) -> list[str]:
     """Composed, measured and profiled totals, and how they hang together, in sentences."""
     estimate = explanation.model.estimate
-    composed = f"Composed {'more than ' if estimate.partial else ''}{_ms(estimate.ms)} ms"
-    if estimate.interval_ms is not None:
-        composed += f" ({ms(estimate.interval_ms[0])}-{ms(estimate.interval_ms[1])})"
+    composed = f"Composed {'more than ' if estimate.partial else ''}{_ms(estimate.value)} ms"
+    if estimate.interval is not None:
+        composed += f" ({ms(estimate.interval[0])}-{ms(estimate.interval[1])})"
     lines = [f"{explanation.model.cut.model.name}: {composed}, {_measured(explanation)}"]
     lines += _profile_lines(explanation)
     groups, rest = explanation.groups_ms, explanation.rest_ms
@@ -186,7 +186,7 @@ def explanation_data(explanation: Explanation, load: LoadOptions | None = None) 
         "explanation": {
             "model": explanation.model.cut.model.name,
             "composed_ms": explanation.composed_ms,
-            "interval_ms": estimate.interval_ms,
+            "interval_ms": estimate.interval,
             "partial": estimate.partial,
             "measured_ms": explanation.measured_ms,
             "deviation_ms": explanation.deviation_ms,

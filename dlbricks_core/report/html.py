@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from dlbricks_core.measure.ranking import Cost
+from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.report import comparison as words
 from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
 from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
@@ -123,7 +123,7 @@ def _notes(result: RunResult) -> list[str]:
 
 def _remarks(each: BrickResult) -> list[str]:
     """Where a brick's latency is from, if not from its own samples, and what is doubtful."""
-    tellers = " and ".join(signature[:8] for signature in each.told_by)
+    tellers = " and ".join(signature[:8] for signature in each.derived_from)
     found = [
         f"not timed: told by {tellers}" if tellers else "",
         "" if each.occurrences else "a tile of a larger one",
@@ -201,7 +201,7 @@ def _models_plot(result: Comparison) -> Markup | None:
         for backend in result.runs
     }
     series["ideal (bound)"] = [
-        None if m.ideal.ms is None or m.ideal.partial else Point(m.ideal.ms, m.ideal.interval_ms)
+        None if m.ideal.value is None or m.ideal.partial else Point(m.ideal.value, m.ideal.interval)
         for m in shown
     ]
     return dots(

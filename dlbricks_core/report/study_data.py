@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_core.measure.latency import interval
+from dlbricks_core.figures.figure import interval
 from dlbricks_core.report.analysis import analysis_data
 from dlbricks_core.report.data import settings_data, totals
 from dlbricks_core.report.evaluation import figures_data, speedup_data
@@ -67,9 +67,9 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
 def _measured(model: ModelResult) -> dict[str, Any]:
     latency = model.measured
     return {
-        "measured_ms": latency.ms if latency else None,
+        "measured_ms": latency.value if latency else None,
         "measured_interval_ms": interval(latency.replicates) if latency else None,
-        "measured_samples_ms": list(latency.samples_ms) if latency else [],
+        "measured_samples_ms": list(latency.samples) if latency else [],
     }
 
 
@@ -95,8 +95,8 @@ def _model(each: ModelEvaluation) -> dict[str, Any]:
         "bricks": len(model.cut.occurrences),
         "unique_bricks": len(model.cut.counts),
         "estimate_ms": each.estimate_ms,
-        "interval_ms": model.estimate.interval_ms,
-        "parallel_estimate_ms": model.parallel.ms,
+        "interval_ms": model.estimate.interval,
+        "parallel_estimate_ms": model.parallel.value,
         "measured_ms": each.measured_ms,
         "normalized": each.normalized,
         "error": each.error,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dlbricks_core.measure.latency import interval
+from dlbricks_core.figures.figure import interval
 from dlbricks_core.report import analysis as counts
 from dlbricks_core.report.analysis_html import all_types_plot, heat_map, types_plot, unique_plot
 from dlbricks_core.report.evaluation import TOLERANCES, percent
@@ -93,7 +93,7 @@ def _totals_plot(study: Study) -> Markup | None:
     way = finest(study)
     if not way.models:
         return None
-    parallel = [each.model.parallel.ms for each in way.models]
+    parallel = [each.model.parallel.value for each in way.models]
     return all_around_one(
         "totals",
         [each.name for each in way.models],
@@ -110,10 +110,10 @@ def _totals_plot(study: Study) -> Markup | None:
 
 
 def _latency_plot(models: Sequence[ModelResult]) -> Markup | None:
-    shown = [(m.cut.model.name, m.measured) for m in models if m.measured and m.measured.ms > 0]
+    shown = [(m.cut.model.name, m.measured) for m in models if m.measured and m.measured.value > 0]
     if not shown:
         return None
-    points = [Point(latency.ms, interval(latency.replicates)) for _, latency in shown]
+    points = [Point(latency.value, interval(latency.replicates)) for _, latency in shown]
     return dots(
         "latency",
         [name for name, _ in shown],
@@ -148,8 +148,8 @@ def _by_model(study: Study) -> list[tuple[ModelResult, ...]]:
 def _point(model: ModelResult) -> Point | None:
     if model.normalized is None or model.measured is None:
         return None
-    low, high = model.estimate.interval_ms or (None, None)
-    measured = model.measured.ms
+    low, high = model.estimate.interval or (None, None)
+    measured = model.measured.value
     if low is None or high is None:
         return Point(model.normalized)
     return Point(model.normalized, (low / measured, high / measured))

@@ -7,8 +7,8 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dlbricks_core.figures.figure import interval
 from dlbricks_core.harmless import harmless
-from dlbricks_core.measure.latency import interval
 from dlbricks_core.report.evaluation import TOLERANCES
 from dlbricks_core.report.study_ways import finest, ways
 from dlbricks_core.workflows import Benchmarking, Evaluation, Study
@@ -26,10 +26,10 @@ def latencies(study: Study) -> Iterator[Row]:
         yield {
             "model": model.cut.model.name,
             "source": model.cut.model.source,
-            "measured_ms": model.measured.ms,
+            "measured_ms": model.measured.value,
             "low_ms": low,
             "high_ms": high,
-            "runs": len(model.measured.samples_ms),
+            "runs": len(model.measured.samples),
         }
 
 
@@ -37,7 +37,7 @@ def totals(study: Study) -> Iterator[Row]:
     """Figure 3: sequential and parallel total latency, over the measured one."""
     way = finest(study)
     for each in way.models:
-        parallel_ms = each.model.parallel.ms
+        parallel_ms = each.model.parallel.value
         assert parallel_ms is not None
         yield {
             "model": each.name,
@@ -89,14 +89,14 @@ def normalized(study: Study) -> Iterator[Row]:
     """Figure 10: estimates over measured latencies, model by model and way by way."""
     for way in ways(study):
         for each in way.models:
-            low, high = each.model.estimate.interval_ms or (None, None)
+            low, high = each.model.estimate.interval or (None, None)
             yield {
                 "model": each.name,
                 **_way(way),
                 "estimate_ms": each.estimate_ms,
                 "low_ms": low,
                 "high_ms": high,
-                "parallel_estimate_ms": each.model.parallel.ms,
+                "parallel_estimate_ms": each.model.parallel.value,
                 "measured_ms": each.measured_ms,
                 "normalized": each.normalized,
                 "error": each.error,
@@ -150,8 +150,8 @@ def bricks(study: Study) -> Iterator[Row]:
                     "signature": brick.brick.signature,
                     "operators": " ".join(brick.brick.operators),
                     "occurrences": brick.occurrences,
-                    "latency_ms": brick.latency.ms,
-                    "call_ms": brick.latency.call_ms,
+                    "latency_ms": brick.latency.value,
+                    "call_ms": brick.latency.overhead,
                 }
 
 

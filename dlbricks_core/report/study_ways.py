@@ -110,7 +110,7 @@ class Span:
             samples
             for way in ways(study)
             for measurement in way.result.outcome.measurements.values()
-            for samples in measurement.samples
+            for samples in measurement.observations
         ]
         if not taken:
             return None

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 
 from dlbricks_core.compose import Estimate
+from dlbricks_core.facts import Calibration
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.store import Calibration
 from dlbricks_core.workflows import Failure, ModelResult, RunResult
 
 _ALIKE_SHOWN = 3
@@ -44,7 +44,7 @@ def print_bench(console: Console, result: RunResult) -> None:
         shown.add_row(
             each.brick.signature[:8],
             ", ".join(each.brick.operators),
-            ms(each.latency.ms) if each.latency else "-",
+            ms(each.latency.value) if each.latency else "-",
             f"{ms(low_high[0])}-{ms(low_high[1])}" if low_high else "-",
         )
     console.print(shown)
@@ -98,22 +98,22 @@ def _models(models: Sequence[ModelResult]) -> Table:
             _estimate(model.estimate),
             _interval(model.estimate),
             _estimate(model.parallel),
-            "-" if model.measured is None else ms(model.measured.ms),
+            "-" if model.measured is None else ms(model.measured.value),
             "-" if normalized is None else f"{normalized:.3f}",
         )
     return shown
 
 
 def _estimate(estimate: Estimate) -> str:
-    if estimate.ms is None:
+    if estimate.value is None:
         return "-"
-    return f"{'>' if estimate.partial else ''}{ms(estimate.ms)}"
+    return f"{'>' if estimate.partial else ''}{ms(estimate.value)}"
 
 
 def _interval(estimate: Estimate) -> str:
-    if estimate.interval_ms is None:
+    if estimate.interval is None:
         return "-"
-    low, high = estimate.interval_ms
+    low, high = estimate.interval
     return f"{ms(low)}-{ms(high)}"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet, checked
+from dlbricks_core.facts import Measurement, Observation
+from dlbricks_core.facts.checks import checked
+from dlbricks_core.store.rows import columns_of, question_of
 from dlbricks_core.store.schema import KEY_COLUMNS
 from dlbricks_core.store.store import ResultStore
 
@@ -75,19 +76,18 @@ def import_measurements(store: ResultStore, path: Path) -> int:
 
 def _to_dict(measurement: Measurement) -> dict[str, Any]:
     return {
-        "key": asdict(measurement.key),
+        "key": columns_of(measurement.question),
         "layers": list(measurement.layers),
         "failure": measurement.failure,
-        "samples": [samples.to_dict() for samples in measurement.samples],
+        "samples": [samples.to_dict() for samples in measurement.observations],
     }
 
 
 def _from_dict(data: Mapping[str, Any]) -> Measurement:
+    key = {name: checked(data["key"][name], kind, name) for name, kind in _KEY_KINDS.items()}
     return Measurement(
-        key=MeasurementKey(
-            **{name: checked(data["key"][name], kind, name) for name, kind in _KEY_KINDS.items()}
-        ),
+        question=question_of(key),
         layers=tuple(checked(name, str) for name in checked(data["layers"], list)),
-        samples=tuple(SampleSet.from_dict(samples) for samples in data["samples"]),
+        observations=tuple(Observation.from_dict(taken) for taken in data["samples"]),
         failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
     )

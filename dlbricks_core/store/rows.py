@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,17 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, Connection, Row, Select, String, Table, select
 from sqlalchemy import type_coerce as coerced
 
-from dlbricks_core.store.calibration import Calibration, CalibrationKey
-from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet, checked
+from dlbricks_core.facts import (
+    Calibration,
+    CalibrationKey,
+    Measurement,
+    Observation,
+    Question,
+    Setup,
+    Subject,
+)
+from dlbricks_core.facts.checks import checked
 from dlbricks_core.store.schema import (
-    KEY_COLUMNS,
     calibrations,
     measurements,
     sample_sets,
@@ -24,6 +31,7 @@ from dlbricks_core.store.schema import (
 )
 
 _NAMED = 3
+_LISTS = {"values": "samples_ms", "flags": "warnings"}
 
 
 class Reader:
@@ -50,7 +58,7 @@ class Reader:
 
     def measurements(self, condition: ColumnElement[bool]) -> list[Measurement]:
         """Those for which it holds, oldest first."""
-        samples: dict[int, list[SampleSet]] = defaultdict(list)
+        samples: dict[int, list[Observation]] = defaultdict(list)
         query = _raw(sample_sets).join(measurements).where(condition).order_by(sample_sets.c.id)
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {sample_sets.name}"):
@@ -61,7 +69,7 @@ class Reader:
             with self._intact(f"row {row.id} of {measurements.name}"):
                 found.append(_measurement(row, samples[row.id]))
         # Of some, damage has left nothing.
-        return [each for each in found if each.samples or each.failure]
+        return [each for each in found if each.observations or each.failure]
 
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
@@ -91,6 +99,41 @@ class Reader:
             self._damage.append(f"{row} ({error})")
 
 
+def columns_of(question: Question) -> dict[str, Any]:
+    """Values of the key's columns."""
+    setup = question.setup
+    return {
+        "signature": question.subject.signature,
+        "kind": question.subject.kind,
+        "backend": setup.backend,
+        "backend_version": setup.version,
+        "settings": setup.options,
+        "system": question.system,
+        "threads": setup.threads,
+        "protocol": setup.protocol,
+    }
+
+
+def observation_columns(taken: Observation) -> dict[str, Any]:
+    """Values of an observation's columns."""
+    plain = taken.to_dict()
+    renamed = {column: plain.pop(name) for name, column in _LISTS.items()}
+    renamed["call_ms"] = plain.pop("overhead")
+    return {**plain, **renamed}
+
+
+def question_of(columns: Mapping[str, Any]) -> Question:
+    """Reverses :func:`columns_of`."""
+    setup = Setup(
+        columns["backend"],
+        columns["backend_version"],
+        columns["settings"],
+        columns["threads"],
+        columns["protocol"],
+    )
+    return Question(Subject(columns["signature"], columns["kind"]), setup, columns["system"])
+
+
 def _raw(table: Table) -> Select[Any]:
     """Everything in a table, JSON as text: what is none must not end the query."""
     return select(
@@ -101,15 +144,15 @@ def _raw(table: Table) -> Select[Any]:
     )
 
 
-def _sample_set(row: Row[Any]) -> SampleSet:
-    plain = {name: json.loads(row._mapping[name]) for name in ("samples_ms", "warnings")}
-    return SampleSet.from_dict({**row._mapping, **plain})
+def _sample_set(row: Row[Any]) -> Observation:
+    plain = {name: json.loads(row._mapping[column]) for name, column in _LISTS.items()}
+    return Observation.from_dict({**row._mapping, **plain, "overhead": row.call_ms})
 
 
-def _measurement(row: Row[Any], samples: list[SampleSet]) -> Measurement:
+def _measurement(row: Row[Any], samples: list[Observation]) -> Measurement:
     return Measurement(
-        key=MeasurementKey(**{name: row._mapping[name] for name in KEY_COLUMNS}),
+        question=question_of(row._asdict()),
         layers=tuple(checked(name, str) for name in checked(json.loads(row.layers), list)),
-        samples=tuple(samples),
+        observations=tuple(samples),
         failure=None if row.failure is None else checked(row.failure, str, "failure"),
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from dlbricks_core.errors import StoreError
+from dlbricks_core.facts import Calibration, CalibrationKey, Measurement, Observation, Question
 from dlbricks_core.store import database
-from dlbricks_core.store.calibration import Calibration, CalibrationKey
-from dlbricks_core.store.records import Measurement, MeasurementKey, SampleSet
-from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.rows import Reader, columns_of, observation_columns
 from dlbricks_core.store.schema import calibrations, measurements, sample_sets, systems
 
 #: Keys (or rows) a query; SQLite limits the variables of a statement.
@@ -43,8 +42,8 @@ class ResultStore:
 
     Example:
         >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
-        ...     store.add_samples(key, SampleSet(session, 0, (1.25,)), layers=["Conv"])
-        ...     store.get([key])[key].samples_ms
+        ...     store.add_samples(key, Observation(session, 0, (1.25,)), layers=["Conv"])
+        ...     store.get([key])[key].values
         (1.25,)
     """
 
@@ -82,9 +81,7 @@ class ResultStore:
         """Closes the file; nothing is lost without it."""
         self._engine.dispose()
 
-    def add_samples(
-        self, key: MeasurementKey, samples: SampleSet, layers: Sequence[str] = ()
-    ) -> None:
+    def add_samples(self, key: Question, samples: Observation, layers: Sequence[str] = ()) -> None:
         """Adds raw samples to a measurement, which is created when it is new.
 
         Args:
@@ -96,8 +93,8 @@ class ResultStore:
 
     def add_all(
         self,
-        taken: Iterable[tuple[MeasurementKey, SampleSet, Sequence[str]]],
-        instead_of: Iterable[MeasurementKey] = (),
+        taken: Iterable[tuple[Question, Observation, Sequence[str]]],
+        instead_of: Iterable[Question] = (),
     ) -> None:
         """Adds samples to several measurements at once, or to none of them.
 
@@ -109,22 +106,25 @@ class ResultStore:
             for condition in _conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
             rows = [
-                {"measurement_id": _identify(connection, key, layers), **samples.to_dict()}
+                {
+                    "measurement_id": _identify(connection, key, layers),
+                    **observation_columns(samples),
+                }
                 for key, samples, layers in taken
             ]
             connection.execute(insert(sample_sets), rows)
 
-    def record_failure(self, key: MeasurementKey, reason: str, layers: Sequence[str] = ()) -> None:
+    def record_failure(self, key: Question, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement could not be made; samples taken before stay."""
         with self._writing() as connection:
             found = measurements.c.id == _identify(connection, key, layers)
             connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
-    def get(self, keys: Iterable[MeasurementKey]) -> dict[MeasurementKey, Measurement]:
+    def get(self, keys: Iterable[Question]) -> dict[Question, Measurement]:
         """The measurements there are under the given keys, failed ones included."""
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return {
-                found.key: found
+                found.question: found
                 for condition in _conditions(keys)
                 for found in reader.measurements(condition)
             }
@@ -181,13 +181,13 @@ class ResultStore:
         added = 0
         with self._writing() as connection:
             for other in others:
-                identifier = _identify(connection, other.key, other.layers, other.failure)
+                identifier = _identify(connection, other.question, other.layers, other.failure)
                 owned = sample_sets.c.measurement_id == identifier
                 known_query = select(sample_sets.c.session, sample_sets.c.round).where(owned)
                 known = {(row.session, row.round) for row in connection.execute(known_query)}
                 rows = [
-                    {"measurement_id": identifier, **samples.to_dict()}
-                    for samples in other.samples
+                    {"measurement_id": identifier, **observation_columns(samples)}
+                    for samples in other.observations
                     if (samples.session, samples.round) not in known
                 ]
                 if rows:
@@ -234,12 +234,12 @@ class ResultStore:
 
 def _identify(
     connection: Connection,
-    key: MeasurementKey,
+    key: Question,
     layers: Sequence[str],
     failure: str | None = None,
 ) -> int:
     """Row of a measurement, created when it is new."""
-    columns = asdict(key)
+    columns = columns_of(key)
     same = and_(*(measurements.c[name] == value for name, value in columns.items()))
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
@@ -255,11 +255,11 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _conditions(keys: Iterable[MeasurementKey]) -> Iterator[ColumnElement[bool]]:
+def _conditions(keys: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
     """Conditions, few of them, that together select the rows of exactly these keys."""
     signatures = defaultdict(list)
     for key in dict.fromkeys(keys):
-        columns = asdict(key)
+        columns = columns_of(key)
         signature = columns.pop("signature")
         signatures[tuple(columns.items())].append(signature)
     for columns_in_common, group in signatures.items():

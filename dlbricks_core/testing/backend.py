@@ -12,7 +12,7 @@ import pytest
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, numpy_dtype
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.testing import cases
 from dlbricks_core.testing.laboratory import Laboratory
 from dlbricks_core.testing.suite import Suite, fresh
@@ -390,10 +390,10 @@ class BackendConformance(Suite):
 
     def test_the_engine_times_it(self) -> None:
         """In the worker that all measurements are made in."""
-        settings = BenchSettings(self.settings(), timeout_s=120)
+        settings = WorkerSettings(self.settings(), timeout_s=120)
         models = {name: cases.network(name).model for name in ("residual_block", "gemm")}
         odd = cases.odd_model("NoSuchOperator")
-        with Bench(self.target(), self.plugin(), settings) as bench:
+        with BackendWorker(self.target(), self.plugin(), settings) as bench:
             for name, model in models.items():
                 bench.load(name, model)
             for name in models:
@@ -407,7 +407,7 @@ class BackendConformance(Suite):
     def test_a_profile_has_every_layer_that_is_executed(self) -> None:
         """Under the names of the tensors that it computes; or the timer says that it has none."""
         model = cases.network("residual_block").model
-        with Bench(self.target(), self.plugin(), BenchSettings(self.settings())) as bench:
+        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as bench:
             executed = bench.executed(model)
             try:
                 profile = bench.profile(model, 3, latency_ms=100.0)

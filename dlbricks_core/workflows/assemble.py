@@ -7,9 +7,9 @@ from itertools import chain
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Parallel
-from dlbricks_core.measure.latency import Latency, counted
-from dlbricks_core.measure.statistics import warnings_for
-from dlbricks_core.store import Calibration, Measurement, MeasurementKey
+from dlbricks_core.facts import Calibration, Measurement, Question
+from dlbricks_core.figures.figure import Figure, Measured, undisturbed
+from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
@@ -52,7 +52,7 @@ def assemble(
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
     timed = {
-        signature: Latency.of(outcome.measurements[key], context.protocol)
+        signature: Measured.of(outcome.measurements[key], context.protocol)
         for signature in {**brickset.bricks, **brickset.tiles}
         if (key := context.key(signature, "brick")) in outcome.measurements
     }
@@ -84,7 +84,7 @@ def assemble(
 
 
 def _brick_result(
-    brick: Brick, occurrences: int, latency: Latency | None, context: Context, outcome: Outcome
+    brick: Brick, occurrences: int, latency: Figure | None, context: Context, outcome: Outcome
 ) -> BrickResult:
     key = context.key(brick.signature, "brick")
     measurement = outcome.measurements.get(key)
@@ -93,11 +93,11 @@ def _brick_result(
         return BrickResult(brick, occurrences, None, failure=reason)
     if measurement is None:
         return BrickResult(brick, occurrences, latency)
-    warnings = (*warnings_for(latency.samples_ms), *counted(measurement).warnings)
+    warnings = (*warnings_for(latency.samples), *undisturbed(measurement).flags)
     return BrickResult(brick, occurrences, latency, warnings=warnings)
 
 
-def _why_missing(keys: Sequence[MeasurementKey], outcome: Outcome) -> str:
+def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
     """Why nothing is known of a brick that was to be timed, or told by others, under these keys."""
     failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
     if failed or not all(key in outcome.measurements for key in keys):
@@ -108,7 +108,7 @@ def _why_missing(keys: Sequence[MeasurementKey], outcome: Outcome) -> str:
 def _model_result(
     cut: CutModel,
     composer: Composer,
-    latencies: Mapping[str, Latency],
+    latencies: Mapping[str, Figure],
     context: Context,
     outcome: Outcome,
     notes: tuple[str, ...] = (),
@@ -130,8 +130,8 @@ def _model_result(
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(context.key(cut.whole.signature, "native"))
-    measured = Latency.of(measurement, context.protocol) if measurement else None
-    native = Latency.of(original, context.protocol) if original else None
+    measured = Measured.of(measurement, context.protocol) if measurement else None
+    native = Measured.of(original, context.protocol) if original else None
     return ModelResult(
         cut=cut,
         estimate=composer.compose(cut, latencies),
@@ -151,21 +151,25 @@ def _model_result(
     )
 
 
-def _timed(signature: str, cut: CutModel, latencies: Mapping[str, Latency]) -> Sequence[str]:
+def _timed(signature: str, cut: CutModel, latencies: Mapping[str, Figure]) -> Sequence[str]:
     """What was timed to know of a brick, or was to be: itself, or others."""
     latency = latencies.get(signature)
     if latency is None:
         return [tile.brick.signature for tile in cut.tiles.get(signature, ())] or [signature]
-    return latency.told_by or [signature]
+    return latency.derived_from or [signature]
 
 
-def _native_notes(measured: Latency | None, native: Latency | None) -> tuple[str, ...]:
+def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, ...]:
     """Says so where exporting and lowering a model changed its latency."""
-    if measured is None or native is None or abs(measured.ms / native.ms - 1) <= _NATIVE_TOLERANCE:
+    if (
+        measured is None
+        or native is None
+        or abs(measured.value / native.value - 1) <= _NATIVE_TOLERANCE
+    ):
         return ()
     return (
-        f"in its framework's own form it takes {native.ms:.3g} ms; as the IR lowers it, "
-        f"{measured.ms / native.ms:.2f} times that",
+        f"in its framework's own form it takes {native.value:.3g} ms; as the IR lowers it, "
+        f"{measured.value / native.value:.2f} times that",
     )
 
 
@@ -173,8 +177,8 @@ def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> 
     """Says so where a model and its bricks were not timed side by side."""
     if whole is None:
         return ()
-    sessions = {taken.session for taken in whole.samples}
-    apart = sum(sessions.isdisjoint(t.session for t in brick.samples) for brick in bricks)
+    sessions = {taken.session for taken in whole.observations}
+    apart = sum(sessions.isdisjoint(t.session for t in brick.observations) for brick in bricks)
     if not apart:
         return ()
     return (
@@ -184,7 +188,7 @@ def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> 
 
 
 def _benchmarking(
-    models: Sequence[ModelResult], latencies: Mapping[str, Latency]
+    models: Sequence[ModelResult], latencies: Mapping[str, Figure]
 ) -> Benchmarking | None:
     compared = [m for m in models if m.measured is not None and not m.estimate.partial]
     bricks = {
@@ -197,6 +201,6 @@ def _benchmarking(
         return None
     return Benchmarking(
         # Every model counts, also one that differs from another in its weights alone.
-        models_s=sum(m.measured.ms for m in compared if m.measured) / 1e3,
-        bricks_s=sum(latencies[signature].ms for signature in bricks) / 1e3,
+        models_s=sum(m.measured.value for m in compared if m.measured) / 1e3,
+        bricks_s=sum(latencies[signature].value for signature in bricks) / 1e3,
     )

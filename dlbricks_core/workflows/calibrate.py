@@ -9,8 +9,9 @@ from dlbricks_core import __version__
 from dlbricks_core.compose import Composer
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Calibration, CalibrationModel
 from dlbricks_core.ir import Model
-from dlbricks_core.store import Calibration, CalibrationModel, ResultStore
+from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models

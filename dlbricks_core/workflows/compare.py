@@ -12,9 +12,9 @@ import numpy as np
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Estimate, Sequential
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures.figure import interval
+from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.latency import interval
-from dlbricks_core.measure.ranking import Cost, Ranking
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
@@ -22,7 +22,7 @@ from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import BrickResult, Failure, ModelResult, RunResult
-from dlbricks_core.workflows.targets import sweeps_of
+from dlbricks_core.workflows.timing_order import sweeps_of
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def _ideal(cut: CutModel, rankings: Mapping[str, Ranking], call_ms: float) -> Es
 def _call_ms(backends: Iterable[str], bricks: Sequence[BrickComparison]) -> float:
     """What one call of the timer costs on the backend where that is least."""
     measured = {name: [b.results[name].latency for b in bricks] for name in backends}
-    calls = [[found.call_ms for found in each if found] for each in measured.values()]
+    calls = [[found.overhead for found in each if found] for each in measured.values()]
     return min((max(each) for each in calls if each), default=0.0)
 
 
@@ -272,7 +272,7 @@ def _notes(runs: Mapping[str, RunResult], brickset: BrickSet) -> tuple[str, ...]
             run.outcome.measurements.get(run.context.key(target.brick.signature, target.kind))
             for run in runs.values()
         ]
-        sessions = [{taken.session for taken in each.samples} for each in found if each]
+        sessions = [{taken.session for taken in each.observations} for each in found if each]
         apart += len(sessions) > 1 and not set.intersection(*sessions)
     if not apart:
         return ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlbricks_core.compose import Composer
+from dlbricks_core.facts import CalibrationKey
 from dlbricks_core.plugins import find
-from dlbricks_core.store import CalibrationKey
 from dlbricks_core.workflows.context import Context
 
 DEFAULT_COMPOSER = "segmented"

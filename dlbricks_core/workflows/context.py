@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from dlbricks_core.backends import Backend, BackendSettings
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST, PRECISION
-from dlbricks_core.measure.protocols import PROTOCOLS, Protocol, protocol_named
-from dlbricks_core.measure.system import System, current_system, physical_cores_available
+from dlbricks_core.facts import (
+    CalibrationKey,
+    Kind,
+    Question,
+    Setup,
+    Subject,
+    System,
+    canonical_json,
+)
+from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
+from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
+from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
-from dlbricks_core.store import CalibrationKey, Kind, MeasurementKey, canonical_json
 
 
 @dataclass(frozen=True)
@@ -159,14 +166,14 @@ class Context:
         """The same, for measurements that were made on another system."""
         return replace(self, elsewhere=fingerprint)
 
-    def key(self, signature: str, kind: Kind) -> MeasurementKey:
+    def key(self, signature: str, kind: Kind) -> Question:
         """Where a network's measurement is kept.
 
         Args:
             signature: Of the brick or the whole model.
             kind: Which of the two it is.
         """
-        return MeasurementKey(signature=signature, kind=kind, **self._identity)
+        return Question(Subject(signature, kind), self.setup, self.fingerprint)
 
     def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
         """Where numbers are kept that were fitted to such measurements.
@@ -176,19 +183,18 @@ class Context:
             strategy: Name of the split strategy.
             granularity: The most layers that a brick may hold.
         """
-        return CalibrationKey(composer, strategy, granularity, **self._identity)
+        return CalibrationKey(composer, strategy, granularity, self.setup, self.fingerprint)
 
     @property
-    def _identity(self) -> dict[str, Any]:
+    def setup(self) -> Setup:
         """What all measurements have in common."""
-        return {
-            "backend": self.backend.name,
-            "backend_version": self.version,
-            "settings": canonical_json(self.settings.options),
-            "system": self.fingerprint,
-            "threads": self.settings.threads,
-            "protocol": self.protocol.identity,
-        }
+        return Setup(
+            backend=self.backend.name,
+            version=self.version,
+            options=canonical_json(self.settings.options),
+            threads=self.settings.threads,
+            protocol=self.protocol.identity,
+        )
 
 
 def _chosen(backend: Backend, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.measure.latency import Latency, interval, relative_half_width
-from dlbricks_core.measure.precision import FEWEST
+from dlbricks_core.facts import Kind, Measurement
+from dlbricks_core.figures.figure import Figure, interval, relative_half_width
+from dlbricks_core.figures.precision import FEWEST
 from dlbricks_core.measure.session import Effort
-from dlbricks_core.store import Kind, Measurement
 from dlbricks_core.workflows.results import Benchmarking, ModelResult, RunResult
 
 
@@ -75,12 +75,12 @@ def at_precision(
         models: Those of its models that have an estimate and a measured latency.
         precision: Relative half-width to reach.
     """
-    wholes: list[Latency] = []
+    wholes: list[Figure] = []
     factors: dict[str, float] = {}
     for model in models:
         assert model.measured is not None
         wholes.append(model.measured)
-        factor = _factor(relative_half_width(model.estimate.scatter_ms), precision)
+        factor = _factor(relative_half_width(model.estimate.scatter), precision)
         for signature in result.timed_for(model.cut):
             factors[signature] = max(factors.get(signature, 0.0), factor)
     loading_s = Effort.of(_again(result, models)).loading["model"]
@@ -92,7 +92,7 @@ def at_precision(
     brick_runs = [
         (each.latency, factors.get(each.brick.signature, largest))
         for each in result.bricks
-        if each.latency and not each.told_by
+        if each.latency and not each.derived_from
     ]
     return Benchmarking(
         loading_s + _side_s(result, "model", whole_runs), _side_s(result, "brick", brick_runs)
@@ -104,13 +104,13 @@ def _factor(half_width: float, precision: float) -> float:
     return (half_width / precision) ** 2
 
 
-def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Latency, float]]) -> float:
+def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Figure, float]]) -> float:
     """Seconds for loading, and for so many times the runs of each network."""
     besides_s = _besides_s(result, kind)
     seconds = result.effort.loading[kind]
     for latency, factor in runs:
-        number = max(math.ceil(len(latency.samples_ms) * factor), FEWEST)
-        seconds += number * (float(np.mean(latency.samples_ms)) / 1e3 + besides_s)
+        number = max(math.ceil(len(latency.samples) * factor), FEWEST)
+        seconds += number * (float(np.mean(latency.samples)) / 1e3 + besides_s)
     return seconds
 
 
@@ -133,18 +133,18 @@ def _again(result: RunResult, models: Sequence[ModelResult]) -> list[Measurement
 
 
 def _measured(result: RunResult, kind: Kind) -> list[Measurement]:
-    return [m for key, m in result.outcome.measurements.items() if key.kind == kind]
+    return [m for key, m in result.outcome.measurements.items() if key.subject.kind == kind]
 
 
 def _taken_now(result: RunResult, kind: Kind) -> bool:
     """Whether the run itself took every sample of the kind, and so knows what they cost."""
-    samples = sum(len(measurement.samples_ms) for measurement in _measured(result, kind))
+    samples = sum(len(measurement.values) for measurement in _measured(result, kind))
     return 0 < samples <= result.effort.runs[kind]
 
 
 def _besides_s(result: RunResult, kind: Kind) -> float:
     """What a run of the kind cost on average beside the latency that it was to measure."""
     effort = result.effort
-    timed_s = sum(sum(measurement.samples_ms) for measurement in _measured(result, kind)) / 1e3
+    timed_s = sum(sum(measurement.values) for measurement in _measured(result, kind)) / 1e3
     spent_s = effort.seconds[kind] - effort.loading[kind]
     return max(spent_s - timed_s, 0.0) / max(effort.runs[kind], 1)

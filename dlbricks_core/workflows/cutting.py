@@ -13,8 +13,8 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.bench import START_BYTES, Bench, BenchSettings
-from dlbricks_core.measure.system import physical_cores_available
+from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -135,16 +135,18 @@ def _held_at_once(models: Sequence[Model]) -> int:
 
 def _benches(
     number: int, context: Context, options: MeasureOptions, stack: ExitStack
-) -> SimpleQueue[Bench]:
+) -> SimpleQueue[BackendWorker]:
     share = memory_to_use() // number
-    settings = BenchSettings(context.settings, options.seed, options.timeout_s, share)
-    idle: SimpleQueue[Bench] = SimpleQueue()
+    settings = WorkerSettings(context.settings, options.seed, options.timeout_s, share)
+    idle: SimpleQueue[BackendWorker] = SimpleQueue()
     for _ in range(number):
-        idle.put(stack.enter_context(Bench(context.plugin.target, context.backend, settings)))
+        idle.put(
+            stack.enter_context(BackendWorker(context.plugin.target, context.backend, settings))
+        )
     return idle
 
 
-def _answer(model: Model, idle: SimpleQueue[Bench]) -> Model | DLBricksError:
+def _answer(model: Model, idle: SimpleQueue[BackendWorker]) -> Model | DLBricksError:
     bench = idle.get()
     try:
         return bench.executed(model)

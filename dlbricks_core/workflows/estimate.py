@@ -11,11 +11,11 @@ from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.figures import shortfalls
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import RunResult
-from dlbricks_core.workflows.targets import run_targets
+from dlbricks_core.workflows.targets import shortfalls
+from dlbricks_core.workflows.timing_order import run_targets
 
 
 def estimate(
@@ -72,10 +72,10 @@ def _estimate(
     for key, found in store.get(keys).items():
         if found.failure:
             outcome.failures[key] = found.failure
-        elif len(found.samples_ms) >= context.runs:
+        elif len(found.values) >= context.runs:
             outcome.measurements[key] = found
         else:
-            outcome.failures[key] = f"only {len(found.samples_ms)} of {context.runs} samples yet"
+            outcome.failures[key] = f"only {len(found.values)} of {context.runs} samples yet"
     outcome.reused = len(outcome.measurements)
     outcome.notes = shortfalls(
         context, brickset.models, outcome.measurements.values(), "as far as the store goes"

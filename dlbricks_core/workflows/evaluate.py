@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.facts import Calibration, Measurement
+from dlbricks_core.figures.figure import relative_half_width, rounds_of, undisturbed
+from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.latency import counted, relative_half_width, rounds_of
-from dlbricks_core.measure.precision import PRECISION
-from dlbricks_core.store import Calibration, Measurement, ResultStore
+from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
@@ -20,7 +21,7 @@ from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import Failure, ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks
-from dlbricks_core.workflows.targets import run_targets
+from dlbricks_core.workflows.timing_order import run_targets
 
 
 def evaluate(
@@ -96,7 +97,7 @@ def _timed_together(brickset: BrickSet, context: Context, store: ResultStore) ->
     keys = {context.key(target.brick.signature, target.kind) for target in targets}
     found = store.get(keys)
     sessions = [
-        {taken.session for taken in found[key].samples} if key in found else set()
+        {taken.session for taken in found[key].observations} if key in found else set()
         for key in keys
         if key not in found or not found[key].failure
     ]
@@ -124,14 +125,14 @@ class ModelEvaluation:
     @property
     def estimate_ms(self) -> float:
         """The estimate."""
-        assert self.model.estimate.ms is not None
-        return self.model.estimate.ms
+        assert self.model.estimate.value is not None
+        return self.model.estimate.value
 
     @property
     def measured_ms(self) -> float:
         """Latency of the whole model."""
         assert self.model.measured is not None
-        return self.model.measured.ms
+        return self.model.measured.value
 
     @property
     def normalized(self) -> float:
@@ -151,13 +152,13 @@ class ModelEvaluation:
     @property
     def covered(self) -> bool:
         """Whether the estimate's interval contains the measured latency."""
-        ends = self.model.estimate.interval_ms
+        ends = self.model.estimate.interval
         return ends is not None and ends[0] <= self.measured_ms <= ends[1]
 
     @property
     def half_width(self) -> float:
         """Of the estimate's interval, relative to the interval's middle."""
-        return relative_half_width(self.model.estimate.interval_ms)
+        return relative_half_width(self.model.estimate.interval)
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def _why(model: ModelResult) -> str:
         more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
         lacking = f"{len(model.missing)} of {len(model.cut.counts)} bricks missing"
         return f"{lacking}: {next(iter(reasons))}{more}"
-    if model.estimate.ms is None:
+    if model.estimate.value is None:
         return "nothing to estimate: it has no layers"
     return f"end to end: {model.failure or 'not measured'}"
 
@@ -272,4 +273,4 @@ def _same_rounds(model: ModelResult, result: RunResult) -> bool:
 def _rounds(measurement: Measurement | None) -> set[tuple[str, int]]:
     if measurement is None:
         return set()
-    return set(rounds_of(counted(measurement)))
+    return set(rounds_of(undisturbed(measurement)))

@@ -13,10 +13,10 @@ from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.ir import Model, TensorSpec
-from dlbricks_core.measure.bench import Bench, BenchSettings
-from dlbricks_core.measure.latency import Latency
-from dlbricks_core.measure.ranking import Cost
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import MeasureOptions
@@ -107,7 +107,7 @@ class Explanation:
         profile = profiling.profile
         scale = None
         if profile is not None and model.measured is not None and profile.sum_ms > 0:
-            scale = max(model.measured.ms - _call_ms(result), 0.0) / profile.sum_ms
+            scale = max(model.measured.value - _call_ms(result), 0.0) / profile.sum_ms
         times, outside = _assigned(model.cut.executed, profile)
         fused = _fused(model.cut.executed, times, outside) if times else {}
         latencies = {each.brick.signature: each.latency for each in result.bricks}
@@ -130,12 +130,12 @@ class Explanation:
     @property
     def composed_ms(self) -> float | None:
         """The estimate."""
-        return self.model.estimate.ms
+        return self.model.estimate.value
 
     @property
     def measured_ms(self) -> float | None:
         """Latency of the whole model."""
-        return self.model.measured.ms if self.model.measured else None
+        return self.model.measured.value if self.model.measured else None
 
     @property
     def call_ms(self) -> float:
@@ -198,11 +198,11 @@ def _profiling(result: RunResult, observer: Observer) -> Profiling:
     if found.measured is None:
         return Profiling(reason="the whole model has no latency that it could be compared with")
     observer.stage(f"Asking {context.backend.name} for its profile")
-    settings = BenchSettings(context.settings, options.seed, options.timeout_s)
+    settings = WorkerSettings(context.settings, options.seed, options.timeout_s)
     try:
-        with Bench(context.plugin.target, context.backend, settings) as bench:
-            runs = min(len(found.measured.samples_ms), _MOST_RUNS)
-            return Profiling(bench.profile(found.cut.model, runs, found.measured.ms))
+        with BackendWorker(context.plugin.target, context.backend, settings) as bench:
+            runs = min(len(found.measured.samples), _MOST_RUNS)
+            return Profiling(bench.profile(found.cut.model, runs, found.measured.value))
     except UnsupportedError as error:
         return Profiling(reason=error.message)
     except DLBricksError as error:
@@ -211,7 +211,7 @@ def _profiling(result: RunResult, observer: Observer) -> Profiling:
 
 def _call_ms(result: RunResult) -> float:
     """As composers put it back into an estimate."""
-    return max((each.latency.call_ms for each in result.bricks if each.latency), default=0.0)
+    return max((each.latency.overhead for each in result.bricks if each.latency), default=0.0)
 
 
 def _assigned(
@@ -267,7 +267,7 @@ def _joined(cut: CutModel, fused: Mapping[int, int]) -> list[tuple[int, ...]]:
 def _group(
     model: ModelResult,
     positions: tuple[int, ...],
-    latencies: Mapping[str, Latency | None],
+    latencies: Mapping[str, Figure | None],
     times: Mapping[int, float] | None,
     fused: Mapping[int, int],
     scale: float | None,
@@ -290,7 +290,7 @@ def _group(
     if lacking:
         operators = ", ".join(dict.fromkeys(executed.layers[i].op for i in lacking))
         remarks.append(f"not in the profile: {operators}")
-    call_ms = sum(each.call_ms for s in signatures if (each := latencies[s]))
+    call_ms = sum(each.overhead for s in signatures if (each := latencies[s]))
     if cost is not None and cost.ms <= call_ms:
         remarks.append("cost within the timer's own")
     elif cost is not None and scaled is not None:
@@ -311,7 +311,7 @@ def _group(
     )
 
 
-def _cost(latencies: Sequence[Latency | None]) -> Cost | None:
+def _cost(latencies: Sequence[Figure | None]) -> Cost | None:
     costs = [Cost.brick(latency) for latency in latencies if latency is not None]
     if len(costs) < len(latencies):
         return None

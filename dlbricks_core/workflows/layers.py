@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.ranking import Cost
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions

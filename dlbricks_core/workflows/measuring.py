@@ -9,23 +9,24 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.measure.bench import Bench, BenchSettings
-from dlbricks_core.measure.cores import Cores
-from dlbricks_core.measure.load import LoadSampler
-from dlbricks_core.measure.precision import MOST
+from dlbricks_core.facts import Kind, Measurement, Question
+from dlbricks_core.figures.precision import MOST
+from dlbricks_core.machine.cores import Cores
+from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.measure.schedule import (
-    Family,
+    ComparedTogether,
     FixedRuns,
     Schedule,
     UntilPrecise,
     long_enough,
 )
 from dlbricks_core.measure.session import Effort, Job, Session
-from dlbricks_core.store import Kind, Measurement, MeasurementKey, ResultStore
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.context import Context, MeasureOptions
-from dlbricks_core.workflows.figures import families, shortfalls
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.targets import families, shortfalls
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Outcome:
         notes: Which figures are less precise than was asked for, and why.
     """
 
-    measurements: dict[MeasurementKey, Measurement] = field(default_factory=dict)
-    failures: dict[MeasurementKey, str] = field(default_factory=dict)
-    unsupported: dict[MeasurementKey, str] = field(default_factory=dict)
+    measurements: dict[Question, Measurement] = field(default_factory=dict)
+    failures: dict[Question, str] = field(default_factory=dict)
+    unsupported: dict[Question, str] = field(default_factory=dict)
     reused: int = 0
     measured: int = 0
     effort: Effort = field(default_factory=Effort)
@@ -132,10 +133,10 @@ class _Plan:
     """
 
     context: Context
-    wanted: Mapping[MeasurementKey, Target]
-    known: Mapping[MeasurementKey, Measurement]
-    anew: AbstractSet[MeasurementKey]
-    lacking: dict[MeasurementKey, Target] = field(default_factory=dict)
+    wanted: Mapping[Question, Target]
+    known: Mapping[Question, Measurement]
+    anew: AbstractSet[Question]
+    lacking: dict[Question, Target] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=Outcome)
 
     def jobs(self, targets: Iterable[Target]) -> list[Job]:
@@ -143,18 +144,18 @@ class _Plan:
         keys = (self.context.key(t.brick.signature, t.kind) for t in targets)
         return [self._job(key) for key in keys if key in self.lacking]
 
-    def _job(self, key: MeasurementKey) -> Job:
+    def _job(self, key: Question) -> Job:
         return Job(key, self.lacking[key].brick.model, self._missing(key))
 
-    def able(self) -> list[MeasurementKey]:
+    def able(self) -> list[Question]:
         """What can be measured as far as is known."""
         return [key for key in self.wanted if key not in self.outcome.failures]
 
-    def families(self, models: Sequence[CutModel]) -> list[Family]:
+    def families(self, models: Sequence[CutModel]) -> list[ComparedTogether]:
         """Figures that are to be precise, those of a model together."""
         return families(self.context, models, self.able())
 
-    def too_few(self, models: Sequence[CutModel]) -> set[MeasurementKey]:
+    def too_few(self, models: Sequence[CutModel]) -> set[Question]:
         """What the store has too few samples of."""
         if self.context.precision is not None:
             schedule = UntilPrecise(
@@ -163,9 +164,9 @@ class _Plan:
             return schedule.lacking(self.able())
         return {key for key in self.able() if self._missing(key) > 0}
 
-    def _missing(self, key: MeasurementKey) -> int:
+    def _missing(self, key: Question) -> int:
         known = self.known.get(key)
-        taken = known.samples_ms if known else ()
+        taken = known.values if known else ()
         return 0 if long_enough(taken, self.context.enough_s) else self.context.runs - len(taken)
 
 
@@ -253,17 +254,17 @@ def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel], jobs: Sequence
     return UntilPrecise(list(together), precision, known)
 
 
-def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) -> Bench:
+def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) -> BackendWorker:
     # Workers that hold their networks at the same time share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
-    settings = BenchSettings(context.settings, options.seed, options.timeout_s, share)
-    return Bench(context.plugin.target, context.backend, settings)
+    settings = WorkerSettings(context.settings, options.seed, options.timeout_s, share)
+    return BackendWorker(context.plugin.target, context.backend, settings)
 
 
-def _check(plan: _Plan, bench: Bench, observer: Observer) -> None:
+def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
     """Takes what the backend has no counterpart for off the list."""
     observer.stage(f"Checking {len(plan.lacking)} networks against {plan.context.backend.name}")
-    keys = {f"{key.kind}:{key.signature}": key for key in plan.lacking}
+    keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
     reasons = bench.unsupported({h: plan.lacking[key].brick.model for h, key in keys.items()})
     plan.outcome.unsupported = {keys[handle]: reason for handle, reason in reasons.items()}
     plan.outcome.failures |= plan.outcome.unsupported

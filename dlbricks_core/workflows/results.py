@@ -8,10 +8,10 @@ from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Estimate
-from dlbricks_core.measure.latency import Latency, interval
+from dlbricks_core.facts import Calibration
+from dlbricks_core.figures.figure import Figure, interval
+from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
-from dlbricks_core.measure.statistics import median
-from dlbricks_core.store import Calibration
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
@@ -25,7 +25,7 @@ class ModelResult:
         cut: The model and its bricks.
         estimate: By the composer that was asked for.
         parallel: The critical path's estimate.
-        measured: Latency of the whole model, if it was measured.
+        measured: Figure of the whole model, if it was measured.
         native: The same in its framework's own form, if the backend is that framework.
         missing: Why each brick without a measurement has none, by signature.
         unsupported: Those of them that the backend has no counterpart for.
@@ -36,8 +36,8 @@ class ModelResult:
     cut: CutModel
     estimate: Estimate
     parallel: Estimate
-    measured: Latency | None = None
-    native: Latency | None = None
+    measured: Figure | None = None
+    native: Figure | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
@@ -46,17 +46,17 @@ class ModelResult:
     @property
     def normalized(self) -> float | None:
         """Estimate over measurement; ``None`` if one is missing or partial."""
-        if self.measured is None or self.estimate.ms is None or self.estimate.partial:
+        if self.measured is None or self.estimate.value is None or self.estimate.partial:
             return None
-        return self.estimate.ms / self.measured.ms
+        return self.estimate.value / self.measured.value
 
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
         """The estimate's interval over the measurement; ``None`` as for ``normalized``."""
-        ends = self.estimate.interval_ms
+        ends = self.estimate.interval
         if self.measured is None or self.normalized is None or ends is None:
             return None
-        return ends[0] / self.measured.ms, ends[1] / self.measured.ms
+        return ends[0] / self.measured.value, ends[1] / self.measured.value
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class BrickResult:
 
     brick: Brick
     occurrences: int
-    latency: Latency | None
+    latency: Figure | None
     failure: str = ""
     warnings: Sequence[str] = ()
 
     @property
-    def told_by(self) -> tuple[str, ...]:
+    def derived_from(self) -> tuple[str, ...]:
         """Signatures of what was timed in its place: a similar brick, or tiles; else none."""
-        return self.latency.told_by if self.latency else ()
+        return self.latency.derived_from if self.latency else ()
 
     @property
     def interval_ms(self) -> tuple[float, float] | None:
@@ -158,7 +158,7 @@ class RunResult:
     def timed(self) -> Mapping[str, tuple[str, ...]]:
         """Of each brick what was timed to know of it: itself, a similar one, or tiles."""
         return {
-            each.brick.signature: each.told_by or (each.brick.signature,)
+            each.brick.signature: each.derived_from or (each.brick.signature,)
             for each in self.bricks
             if each.latency
         }
@@ -175,7 +175,7 @@ class RunResult:
     @property
     def call_ms(self) -> float | None:
         """The timer's own cost a call: the median over what was measured."""
-        stored = [brick.latency.call_ms for brick in self.bricks if brick.latency]
+        stored = [brick.latency.overhead for brick in self.bricks if brick.latency]
         return float(median(stored)) if stored else None
 
     @property

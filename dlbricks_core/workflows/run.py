@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.facts import Calibration
 from dlbricks_core.ir import Model
-from dlbricks_core.store import Calibration, ResultStore
+from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -14,7 +15,7 @@ from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import RunResult
-from dlbricks_core.workflows.targets import run_targets
+from dlbricks_core.workflows.timing_order import run_targets
 
 
 def run(

@@ -24,7 +24,7 @@ from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import Failure
-from dlbricks_core.workflows.targets import sweeps_of
+from dlbricks_core.workflows.timing_order import sweeps_of
 
 COMPOSERS = (TILED_COMPOSER, DEFAULT_COMPOSER, FASTEST_COMPOSER)
 """What the paper's way is compared with."""

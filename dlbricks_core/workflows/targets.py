@@ -1,84 +1,74 @@
-"""Which networks are timed for models that are cut, and in which order."""
+"""Which figures are to be precise, and which of them are not (yet)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dlbricks_core.backends import Backend
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.store import Kind
-from dlbricks_core.workflows.measuring import Target
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.facts import Kind, Measurement, Question
+from dlbricks_core.figures.precision import PrecisionTarget
+from dlbricks_core.measure.schedule import ComparedTogether, UntilPrecise
+from dlbricks_core.workflows.context import Context
+
+_NAMED = 6
+"""Figures that a sentence names, the widest; the samples of all of them are in the store."""
+
+_NAMES: dict[Kind, str] = {
+    "brick": "{}",
+    "model": "{} end to end",
+    "native": "{} in its framework's own form",
+}
 
 
-def run_targets(brickset: BrickSet, *, end_to_end: bool, backend: Backend) -> list[Target]:
-    """Each model right before those of its bricks that come first with it.
+def families(
+    context: Context, models: Sequence[CutModel], keys: Iterable[Question]
+) -> list[ComparedTogether]:
+    """Of each model: the sum of its bricks, and the latency of the whole.
 
-    A model of the backend's own framework is timed in its original form as well.
+    Args:
+        context: What measurements are identified by.
+        models: Cut; where there are none, each key is a figure of its own.
+        keys: Of what can be measured; a sum with other bricks in it is partial.
     """
-    targets = [t for sweep in sweeps_of(brickset, end_to_end=end_to_end) for t in sweep]
-    natives = {
-        cut.whole.signature: Target(Brick(cut.whole.signature, cut.model), "native")
-        for cut in brickset.models
-        if backend.native(cut.model.source)
+    if not models:
+        return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
+    able = set(keys)
+    return [_family(context, cut, able) for cut in models]
+
+
+def _family(context: Context, cut: CutModel, able: set[Question]) -> list[PrecisionTarget]:
+    whole = cut.whole.signature
+    counts: dict[Kind, Mapping[str, float]] = {
+        "brick": cut.parts,
+        "model": {whole: 1},
+        "native": {whole: 1},
     }
-    return [
-        each
-        for target in targets
-        for each in (target, natives.get(target.brick.signature))
-        if each is target or (each is not None and target.kind == "model")
-    ]
+    demands = []
+    for kind, numbers in counts.items():
+        keyed = {context.key(signature, kind): n for signature, n in numbers.items()}
+        wanted = {key: n for key, n in keyed.items() if key in able}
+        if wanted:
+            demands.append(PrecisionTarget(_NAMES[kind].format(cut.model.name), wanted))
+    return demands
 
 
-def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
-    """For each model: itself, then those of its bricks that come first with it.
-
-    Models that share bricks follow each other. Where not all networks fit into memory they are
-    timed in groups, in this order, and a brick should be in the group of all its models.
-
-    Args:
-        bricksets: Of the same models, cut in one way or several; what they spare is left
-            out.
-        end_to_end: Whether whole models are wanted as well.
-    """
-    seen: set[tuple[str, Kind]] = set()
-    sweeps = []
-    models = list(zip(*(brickset.models for brickset in bricksets), strict=True))
-    for cuts in _kin_together(models):
-        bricks = {
-            brick.signature: brick
-            for brickset, cut in zip(bricksets, cuts, strict=True)
-            for signature in cut.counts
-            for brick in _timed(signature, brickset, cut)
-        }
-        targets = [Target(brick, "brick") for brick in bricks.values()]
-        if end_to_end and not any(brick.opaque for brick in bricks.values()):
-            targets.insert(0, Target(cuts[0].whole, "model"))
-        sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
-        seen.update((t.brick.signature, t.kind) for t in targets)
-    return sweeps
-
-
-def _timed(signature: str, brickset: BrickSet, cut: CutModel) -> list[Brick]:
-    """What is timed for a brick: itself, unless others tell it, and its tiles."""
-    own = [] if signature in brickset.spared else [brickset.bricks[signature]]
-    return [*own, *(tile.brick for tile in cut.tiles.get(signature, ()))]
-
-
-def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
-    """After each model the one that shares most bricks with it; else with any before.
-
-    Args:
-        models: Each cut in one way or several.
-    """
-    own = [set(chain.from_iterable(cut.counts for cut in cuts)) for cuts in models]
-    left = list(range(len(models)))
-    last: set[str] = set()
-    before: set[str] = set()
-    while left:
-        shared = {i: (len(own[i] & last), len(own[i] & before)) for i in left}
-        nearest = max(left, key=shared.__getitem__)
-        left.remove(nearest)
-        last = own[nearest]
-        before |= last
-        yield models[nearest]
+def shortfalls(
+    context: Context,
+    models: Sequence[CutModel],
+    measurements: Collection[Measurement],
+    reason: str,
+) -> tuple[str, ...]:
+    """A sentence on the figures that are less precise than was asked for, if any are."""
+    if context.precision is None:
+        return ()
+    keys = [measurement.question for measurement in measurements]
+    rest = UntilPrecise(
+        families(context, models, keys), context.precision, measurements
+    ).shortfalls()
+    if not rest:
+        return ()
+    widest = sorted(dict.fromkeys((half, demand.name) for demand, half in rest), reverse=True)
+    named = [f"{name} ±{half:.1%}" for half, name in widest[:_NAMED]]
+    if len(widest) > _NAMED:
+        named.append(f"and {len(widest) - _NAMED} more figures")
+    return (f"not within ±{context.precision * 100:.3g}% ({reason}): {', '.join(named)}",)

@@ -10,7 +10,7 @@ from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows.agreement import (
     Results,
@@ -131,8 +131,8 @@ def verify(
     attempts = []
     for backend, context in zip(backends, contexts, strict=True):
         observer.stage(f"Running {context.backend.name}", len(models))
-        settings = BenchSettings(context.settings, options.seed, backend.timeout_s)
-        with Bench(context.plugin.target, context.backend, settings) as bench:
+        settings = WorkerSettings(context.settings, options.seed, backend.timeout_s)
+        with BackendWorker(context.plugin.target, context.backend, settings) as bench:
             attempts.append(_attempts(bricks, context.backend.name, bench, observer))
     return [
         verdict
@@ -190,7 +190,9 @@ def _reference(cut: CutModel, options: VerifyOptions, observer: Observer) -> _Re
     return _Reference(results, defects=defects)
 
 
-def _attempts(bricks: BrickSet, backend: str, bench: Bench, observer: Observer) -> list[_Attempt]:
+def _attempts(
+    bricks: BrickSet, backend: str, bench: BackendWorker, observer: Observer
+) -> list[_Attempt]:
     opaque = {s: b.opaque for s, b in bricks.bricks.items() if b.opaque}
     known = {s: b.model for s, b in bricks.bricks.items() if not b.opaque}
     reasons = {**opaque, **bench.unsupported(known)}
@@ -210,7 +212,7 @@ def _lacking(cut: CutModel, reasons: Mapping[str, str]) -> tuple[Lacking, ...]:
     return tuple(Lacking(operator, count, why) for (operator, why), count in layers.items())
 
 
-def _run(cut: CutModel, verdict: Verdict, bench: Bench) -> _Attempt:
+def _run(cut: CutModel, verdict: Verdict, bench: BackendWorker) -> _Attempt:
     try:
         results = bench.infer(cut.whole.model)
     except UnsupportedError as error:

@@ -86,11 +86,16 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
     assert dlbricks(*TWO, a, b).status == 0
     with ResultStore.open("results.sqlite") as store:
         taken = [
-            (sample.round, sample.taken_at, found.key.backend, found.key.kind)
+            (
+                sample.round,
+                sample.taken_at,
+                found.question.setup.backend,
+                found.question.subject.kind,
+            )
             for found in store.measurements()
-            for sample in found.samples
+            for sample in found.observations
         ]
-        sessions = {s.session for found in store.measurements() for s in found.samples}
+        sessions = {s.session for found in store.measurements() for s in found.observations}
     assert len(sessions) == 1
     for number in {each[0] for each in taken}:
         order = [(backend, kind) for r, _, backend, kind in sorted(taken) if r == number]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dlbricks_core.measure.precision import BUDGET_S, FEWEST, MOST
+from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST
 from dlbricks_core.workflows import MeasureOptions
 
 pytest.importorskip("onnxruntime")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.statistics import faster_half
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.statistics import faster_half
 
 pytest.importorskip("onnxruntime")
 

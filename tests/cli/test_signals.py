@@ -162,7 +162,7 @@ def test_a_framework_that_hangs_at_its_start_is_named(dlbricks, tmp_path, monkey
     (tmp_path / "onnxruntime" / "__init__.py").write_text("import time; time.sleep(300)")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", path)
-    monkeypatch.setattr("dlbricks_core.measure.bench._START_S", 0.5)
+    monkeypatch.setattr("dlbricks_core.measure.worker._START_S", 0.5)
     done = dlbricks("--backend", "onnxruntime", "--threads", "1", "--timeout", "1", "--composer",
                     "sequential", "--store", "results.sqlite", save("good", "Relu"))  # fmt: skip
     assert done.status == 2

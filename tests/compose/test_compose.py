@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential, brick_graph
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.latency import Latency
-from dlbricks_core.measure.protocols import PROTOCOLS
 
 PROTOCOL = PROTOCOLS["interleaved"]
 OPERATORS = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp")
@@ -28,14 +28,14 @@ def dag(edges, count):
     return Model("dag", tuple(layers), ("in",), outputs, tensors)
 
 
-def exact(ms, call_ms=0.0):
-    return Latency((ms,) * 5, PROTOCOL, call_ms)
+def exact(ms, overhead=0.0):
+    return Measured((ms,) * 5, PROTOCOL, overhead)
 
 
-def cut_with(model, costs, call_ms=0.0):
+def cut_with(model, costs, overhead=0.0):
     cut = BrickSet.of([model]).models[0]
     latencies = {
-        o.signature: exact(costs[o.layers[0]], call_ms)
+        o.signature: exact(costs[o.layers[0]], overhead)
         for o in cut.occurrences
         if costs[o.layers[0]] is not None
     }
@@ -46,8 +46,8 @@ def test_sequential_is_the_sum_and_parallel_the_critical_path():
     # 0 -> 1 -> 3 and 0 -> 2 -> 3
     model = dag([(0, 1), (0, 2), (1, 3), (2, 3)], 4)
     cut, latencies = cut_with(model, [1.0, 5.0, 2.0, 1.5])
-    assert Sequential().compose(cut, latencies).ms == pytest.approx(9.5)
-    assert Parallel().compose(cut, latencies).ms == pytest.approx(7.5)
+    assert Sequential().compose(cut, latencies).value == pytest.approx(9.5)
+    assert Parallel().compose(cut, latencies).value == pytest.approx(7.5)
 
 
 def test_repeated_bricks_count_as_often_as_they_occur(builder):
@@ -57,19 +57,19 @@ def test_repeated_bricks_count_as_often_as_they_occur(builder):
         x = b.relu(x)
     cut = BrickSet.of([b.model()]).models[0]
     (signature,) = cut.counts
-    assert Sequential().compose(cut, {signature: exact(2.0)}).ms == pytest.approx(8.0)
+    assert Sequential().compose(cut, {signature: exact(2.0)}).value == pytest.approx(8.0)
 
 
 def test_the_timers_cost_is_taken_off_every_brick_and_put_back_once():
     model = dag([(0, 1), (1, 2)], 3)
-    cut, latencies = cut_with(model, [1.0, 2.0, 3.0], call_ms=0.5)
-    assert Sequential().compose(cut, latencies).ms == pytest.approx(6.0 - 3 * 0.5 + 0.5)
+    cut, latencies = cut_with(model, [1.0, 2.0, 3.0], overhead=0.5)
+    assert Sequential().compose(cut, latencies).value == pytest.approx(6.0 - 3 * 0.5 + 0.5)
 
 
 def test_a_brick_never_costs_less_than_nothing():
     model = dag([(0, 1)], 2)
-    cut, latencies = cut_with(model, [0.1, 2.0], call_ms=0.5)
-    assert Sequential().compose(cut, latencies).ms == pytest.approx(0.0 + 1.5 + 0.5)
+    cut, latencies = cut_with(model, [0.1, 2.0], overhead=0.5)
+    assert Sequential().compose(cut, latencies).value == pytest.approx(0.0 + 1.5 + 0.5)
 
 
 @pytest.mark.parametrize("composer", [Sequential(), Parallel()], ids=["sequential", "parallel"])
@@ -79,15 +79,15 @@ def test_a_missing_brick_makes_the_estimate_partial(composer):
     estimate = composer.compose(cut, latencies)
     assert estimate.partial
     assert estimate.missing == (cut.occurrences[1].signature,)
-    assert estimate.ms == pytest.approx(4.0)
+    assert estimate.value == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("composer", [Sequential(), Parallel()], ids=["sequential", "parallel"])
 def test_without_any_measurement_there_is_no_number(composer):
     cut, latencies = cut_with(dag([(0, 1)], 2), [None, None])
     estimate = composer.compose(cut, latencies)
-    assert estimate.ms is None
-    assert estimate.interval_ms is None
+    assert estimate.value is None
+    assert estimate.interval is None
     assert len(estimate.missing) == 2
 
 
@@ -98,12 +98,12 @@ def test_the_interval_holds_the_estimate_and_widens_with_scatter():
     widths = []
     for scatter in (0.001, 0.1):
         latencies = {
-            o.signature: Latency(tuple(1 + scatter * rng.random(30)), PROTOCOL)
+            o.signature: Measured(tuple(1 + scatter * rng.random(30)), PROTOCOL)
             for o in cut.occurrences
         }
         estimate = Sequential().compose(cut, latencies)
-        low, high = estimate.interval_ms
-        assert low <= estimate.ms <= high
+        low, high = estimate.interval
+        assert low <= estimate.value <= high
         widths.append(high - low)
     assert widths[1] > 20 * widths[0]
 
@@ -112,9 +112,9 @@ def test_drift_that_all_bricks_share_is_not_averaged_away():
     model = dag([(i, i + 1) for i in range(19)], 20)
     cut = BrickSet.of([model]).models[0]
     drift = 1 + 0.2 * np.random.default_rng(1).random(30)
-    shared = {o.signature: Latency(tuple(drift), PROTOCOL) for o in cut.occurrences}
-    low, high = Sequential().compose(cut, shared).interval_ms
-    single = Latency(tuple(drift), PROTOCOL).replicates
+    shared = {o.signature: Measured(tuple(drift), PROTOCOL) for o in cut.occurrences}
+    low, high = Sequential().compose(cut, shared).interval
+    single = Measured(tuple(drift), PROTOCOL).replicates
     assert high - low == pytest.approx(20 * np.subtract(*np.percentile(single, (95, 5))))
 
 
@@ -132,13 +132,13 @@ def weighted_dags(draw):
 def test_the_critical_path_is_the_most_expensive_of_all_paths(case):
     model, edges, costs = case
     cut, latencies = cut_with(model, costs)
-    parallel = Parallel().compose(cut, latencies).ms
+    parallel = Parallel().compose(cut, latencies).value
 
     def longest_from(i):
         return costs[i] + max((longest_from(b) for a, b in set(edges) if a == i), default=0)
 
     assert parallel == pytest.approx(max(longest_from(i) for i in range(len(costs))))
-    sequential = Sequential().compose(cut, latencies).ms
+    sequential = Sequential().compose(cut, latencies).value
     assert parallel <= sequential + 1e-9
 
 

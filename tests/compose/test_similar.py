@@ -11,9 +11,9 @@ from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.compose import Segmented, Similar
 from dlbricks_core.compose.fitting import Observed, Whole
+from dlbricks_core.figures.figure import Measured, interval
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.latency import Latency, interval
-from dlbricks_core.measure.protocols import PROTOCOLS
 
 PROTOCOL = PROTOCOLS["interleaved"]
 
@@ -34,8 +34,8 @@ def bricks(**models):
     return {name: Brick(name, model) for name, model in models.items()}
 
 
-def latency(*samples, call_ms=0.0):
-    return Latency(samples, PROTOCOL, call_ms)
+def latency(*samples, overhead=0.0):
+    return Measured(samples, PROTOCOL, overhead)
 
 
 def test_one_of_similar_bricks_is_timed_the_smallest():
@@ -46,12 +46,12 @@ def test_one_of_similar_bricks_is_timed_the_smallest():
 
 def test_operations_and_memory_decide_what_an_inferred_brick_takes():
     found = bricks(small=conv(32, 32), large=conv(32, 64))
-    told = Similar().complete(found, {"small": latency(3.0, call_ms=1.0)})
+    told = Similar().complete(found, {"small": latency(3.0, overhead=1.0)})
     small, large = (Volume.of(found[name].model) for name in ("small", "large"))
     ratio = (large.flops / small.flops) ** 0.7 * (large.nbytes / small.nbytes) ** 0.3
     assert large.flops == 2 * small.flops
-    assert told["large"].ms == pytest.approx(1.0 + 2.0 * ratio)
-    assert (told["large"].told_by, told["large"].samples_ms) == (("small",), ())
+    assert told["large"].value == pytest.approx(1.0 + 2.0 * ratio)
+    assert (told["large"].derived_from, told["large"].samples) == (("small",), ())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_failed_is_told_by_another_that_did_not():
     found = bricks(a=conv(32, 32), b=conv(40, 40), c=conv(48, 48))
     assert set(Similar().to_time(found)) == {"a"}
     told = Similar().complete(found, {"b": latency(2.0)})
-    assert {name: each.told_by for name, each in told.items()} == {
+    assert {name: each.derived_from for name, each in told.items()} == {
         "a": ("b",), "b": (), "c": ("b",)
     }  # fmt: skip
 
@@ -93,10 +93,10 @@ def test_an_inferred_latency_is_less_certain_than_its_source():
     source = latency(*np.linspace(2.9, 3.1, 20))
     told = Similar().complete(found, {"small": source})["large"]
     scatter, all_of_it = interval(told.replicates), interval(told.plausible)
-    assert np.diff(scatter) / told.ms == pytest.approx(
-        np.diff(interval(source.replicates)) / source.ms
+    assert np.diff(scatter) / told.value == pytest.approx(
+        np.diff(interval(source.replicates)) / source.value
     )
-    assert all_of_it[0] < 0.8 * told.ms < told.ms < 1.25 * told.ms < all_of_it[1]
+    assert all_of_it[0] < 0.8 * told.value < told.value < 1.25 * told.value < all_of_it[1]
     again = Similar().complete(found, {"small": source})["large"]
     assert np.array_equal(again.plausible, told.plausible)
 
@@ -111,7 +111,7 @@ def test_every_brick_is_timed_or_close_to_one_that_is(sizes):
     told = Similar().complete(found, {name: latency(1.0) for name in timed})
     assert told.keys() == found.keys()
     for name in found.keys() - timed:
-        one, other = found[name].model, found[told[name].told_by[0]].model
+        one, other = found[name].model, found[told[name].derived_from[0]].model
         assert form(one) == form(other)
         assert Volume.of(one).distance(Volume.of(other)) <= Similar.farthest
 
@@ -122,7 +122,7 @@ def timed_by(share, found, noise=0.0):
     volumes = {name: Volume.of(brick.model) for name, brick in found.items()}
     return {
         name: latency(volume.expected(share) * 1e-7 * np.exp(random.normal(0, noise)) + 0.5,
-                      call_ms=0.5)
+                      overhead=0.5)
         for name, volume in volumes.items()
     }  # fmt: skip
 
@@ -150,8 +150,8 @@ def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed():
     timed = fitted.to_time(found)
     assert set(timed) == set(Similar().to_time(found)) < found.keys()
     told = fitted.complete(found, {name: truth[name] for name in timed})
-    assert {n: each.ms for n, each in told.items()} == pytest.approx(
-        {n: each.ms for n, each in truth.items()}
+    assert {n: each.value for n, each in told.items()} == pytest.approx(
+        {n: each.value for n, each in truth.items()}
     )
     own = Similar().complete(found, {name: truth[name] for name in timed})
     inferred = next(iter(found.keys() - timed))
@@ -160,7 +160,7 @@ def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed():
 
 def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to():
     found = bricks(small=conv(32, 32), large=conv(32, 64))
-    lost = Observed([], found, {"small": latency(1.0, call_ms=1.0), "large": latency(3.0)})
+    lost = Observed([], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)})
     assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)
 
 

@@ -6,8 +6,8 @@ import pytest
 from dlbricks_core.analysis import layer_flops
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Sequential, Tiled
-from dlbricks_core.measure.latency import Latency, interval
-from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.figures.figure import Measured, interval
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.workflows.cutting import sparing
 
 CALL_MS = 0.5
@@ -15,8 +15,8 @@ FIXED_MS = 3.0
 MS_PER_GFLOP = 5.0
 
 
-def latency(*samples, call_ms=CALL_MS):
-    return Latency(samples, PROTOCOLS["interleaved"], call_ms)
+def latency(*samples, overhead=CALL_MS):
+    return Measured(samples, PROTOCOLS["interleaved"], overhead)
 
 
 def truth(brick):
@@ -50,11 +50,11 @@ def test_tiles_tell_what_is_fixed_and_what_grows(cut):
     latencies = {signature: latency(truth(brick)) for signature, brick in timed.items()}
     told = Tiled().complete(cut.bricks, latencies)
     found = told[large(cut)]
-    assert found.ms == pytest.approx(truth(cut.bricks[large(cut)]))
-    assert set(found.told_by) == cut.tiles.keys()
+    assert found.value == pytest.approx(truth(cut.bricks[large(cut)]))
+    assert set(found.derived_from) == cut.tiles.keys()
     estimate = Tiled().compose(cut.models[0], told)
     every = [truth(cut.bricks[o.signature]) - CALL_MS for o in cut.models[0].occurrences]
-    assert estimate.ms == pytest.approx(sum(every) + CALL_MS)
+    assert estimate.value == pytest.approx(sum(every) + CALL_MS)
     assert not estimate.partial
 
 
@@ -63,7 +63,7 @@ def test_what_tiles_may_be_off_by_is_in_the_interval(cut):
     latencies = {s: latency(*(truth(tile) * samples)) for s, tile in cut.tiles.items()}
     found = Tiled().complete(cut.bricks, latencies)[large(cut)]
     low, high = interval(found.plausible)
-    assert low < found.ms * 0.96 < found.ms * 1.04 < high
+    assert low < found.value * 0.96 < found.value * 1.04 < high
     assert np.ptp(interval(found.replicates)) < high - low
 
 

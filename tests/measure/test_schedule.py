@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from dlbricks_core.measure.precision import FEWEST, MOST, Demand
+from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
 from dlbricks_core.measure.schedule import FEWEST_LONG, FixedRuns, UntilPrecise, long_enough
-from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
 
 
 def key(name, kind="brick"):
-    return MeasurementKey(name, kind, "b", "1", "{}", "here", 1, "interleaved")
+    return Question(Subject(name, kind), Setup("b", "1", "{}", 1, "interleaved"), "here")
 
 
 A, B, WHOLE = key("a"), key("b"), key("m", "model")
-SUM, ONE = Demand("m", {A: 2, B: 1}), Demand("m end to end", {WHOLE: 1})
+SUM, ONE = PrecisionTarget("m", {A: 2, B: 1}), PrecisionTarget("m end to end", {WHOLE: 1})
 
 
 def sample(ms, number, *warnings):
-    return SampleSet("s", number, (max(float(ms), 0.0),), call_ms=0.01, warnings=warnings)
+    return Observation("s", number, (max(float(ms), 0.0),), overhead=0.01, flags=warnings)
 
 
 class Machine:
@@ -32,7 +32,7 @@ class Machine:
         while due := self.schedule.due(keys, late=len(self.rounds) == late_from):
             self.rounds.append(due)
             for each in due:
-                scatter = self.random.normal(0, self.relative.get(each.signature, 0.0))
+                scatter = self.random.normal(0, self.relative.get(each.subject.signature, 0.0))
                 self.schedule.take(each, sample(10 * (1 + scatter), len(self.rounds)))
             if len(self.rounds) > 3 * MOST:
                 raise AssertionError("no end")
@@ -85,7 +85,7 @@ def test_a_quiet_machine_needs_the_fewest_and_a_noisy_one_no_more_than_the_most(
 
 
 def test_runs_follow_noise_and_multiplicity():
-    machine = Machine(UntilPrecise([[Demand("m", {A: 8, B: 1})]], 0.01), a=0.05, b=0.05)
+    machine = Machine(UntilPrecise([[PrecisionTarget("m", {A: 8, B: 1})]], 0.01), a=0.05, b=0.05)
     machine.run(A, B)
     assert machine.count(A) > 3 * machine.count(B) > FEWEST
     assert machine.schedule.shortfalls() == []
@@ -101,7 +101,7 @@ def test_a_model_and_its_bricks_run_in_the_same_rounds():
 
 
 def test_models_that_are_precise_wait_for_no_other():
-    other = Demand("n end to end", {key("n", "model"): 1})
+    other = PrecisionTarget("n end to end", {key("n", "model"): 1})
     machine = Machine(UntilPrecise([[SUM, ONE], [other]], 0.01), n=0.05)
     machine.run(A, B, WHOLE, key("n", "model"))
     assert machine.count(WHOLE) == FEWEST
@@ -109,10 +109,10 @@ def test_models_that_are_precise_wait_for_no_other():
 
 
 def test_a_brick_of_two_models_takes_the_larger_number():
-    large = Demand("large", {A: 1, B: 50})
+    large = PrecisionTarget("large", {A: 1, B: 50})
     alone = Machine(UntilPrecise([[large]], 0.01), a=0.1)
     alone.run(A, B)
-    both = Machine(UntilPrecise([[large], [Demand("small", {A: 1})]], 0.01), a=0.1)
+    both = Machine(UntilPrecise([[large], [PrecisionTarget("small", {A: 1})]], 0.01), a=0.1)
     both.run(A, B)
     assert both.count(A) > 2 * alone.count(A)
 
@@ -129,7 +129,7 @@ def test_late_only_the_fewest_are_taken():
 
 
 def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
-    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     random = np.random.default_rng(5)
     quiet = total = 0
     while schedule.due([A]):
@@ -144,7 +144,7 @@ def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
 
 
 def test_samples_that_something_disturbed_are_never_enough_however_precise():
-    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     total = 0
     while schedule.due([A]):
         total += 1
@@ -153,7 +153,7 @@ def test_samples_that_something_disturbed_are_never_enough_however_precise():
 
 
 def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
-    schedule = UntilPrecise([[Demand("m", {A: 1})]], 0.01)
+    schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     total = 0
     while schedule.due([A]):
         total += 1
@@ -164,8 +164,8 @@ def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
 def test_measurements_from_before_count():
     def stored(each, number, scatter):
         samples = 10 * np.random.default_rng(3).normal(1, scatter, number)
-        taken = [SampleSet("s", i, (float(ms),), call_ms=0.01) for i, ms in enumerate(samples)]
-        return Measurement(each, samples=tuple(taken))
+        taken = [Observation("s", i, (float(ms),), overhead=0.01) for i, ms in enumerate(samples)]
+        return Measurement(each, observations=tuple(taken))
 
     known = [stored(A, FEWEST, 1e-4), stored(B, FEWEST - 1, 1e-4), stored(WHOLE, 10, 0.05)]
     assert UntilPrecise([[SUM, ONE]], 0.01, known).lacking([A, B, WHOLE]) == {B, WHOLE}
@@ -186,7 +186,10 @@ def test_what_takes_long_has_enough_after_few_runs():
 
 
 def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
-    small, smaller = Demand("s", {key("s", "model"): 1}), Demand("t", {key("t"): 9})
+    small, smaller = (
+        PrecisionTarget("s", {key("s", "model"): 1}),
+        PrecisionTarget("t", {key("t"): 9}),
+    )
     schedule = UntilPrecise([[SUM, ONE], [small], [smaller]], 0.01)
     everything = {A, B, WHOLE, key("s", "model"), key("t")}
     costs = {A: 20, B: 20, WHOLE: 50, key("s", "model"): 3}
@@ -203,7 +206,7 @@ def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
 
 def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
     small = key("s", "model")
-    schedule = UntilPrecise([[SUM, ONE], [Demand("s end to end", {small: 1})]], 0.01)
+    schedule = UntilPrecise([[SUM, ONE], [PrecisionTarget("s end to end", {small: 1})]], 0.01)
     everything = {A, B, WHOLE, small}
     random = np.random.default_rng(5)
     for number in range(FEWEST):
@@ -221,7 +224,7 @@ def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
 
 def test_what_runs_more_often_is_looked_at_as_soon_as_it_has_enough():
     noisy = key("n", "model")
-    schedule = UntilPrecise([[SUM, ONE], [Demand("n end to end", {noisy: 1})]], 0.01)
+    schedule = UntilPrecise([[SUM, ONE], [PrecisionTarget("n end to end", {noisy: 1})]], 0.01)
     random = np.random.default_rng(5)
     for number in range(FEWEST):
         schedule.take(noisy, sample(random.normal(1, 0.1), number))

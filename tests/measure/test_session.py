@@ -9,14 +9,15 @@ import pytest
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.bench import KEEPS_MEMORY, Bench, BenchSettings
-from dlbricks_core.measure.cores import FAR
-from dlbricks_core.measure.precision import FEWEST, MOST, Demand
-from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.machine.cores import FAR
 from dlbricks_core.measure.schedule import PASSES, UntilPrecise
 from dlbricks_core.measure.session import Effort, Job, Session
-from dlbricks_core.store import Measurement, MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.measure.worker import KEEPS_MEMORY, BackendWorker, WorkerSettings
+from dlbricks_core.store import ResultStore
 
 SPEC = TensorSpec("float32", (3,))
 
@@ -27,7 +28,7 @@ def one(op, domain=""):
 
 
 def job(op, domain="", missing=3):
-    key = MeasurementKey(f"{domain}.{op}", "brick", "faulty", "1.0", "{}", "here", 1, "p")
+    key = Question(Subject(f"{domain}.{op}", "brick"), Setup("faulty", "1.0", "{}", 1, "p"), "here")
     return Job(key, one(op, domain), missing)
 
 
@@ -39,8 +40,8 @@ def store(tmp_path):
 
 @pytest.fixture
 def bench(faulty):
-    settings = BenchSettings(BackendSettings(), timeout_s=4, memory_bytes=2**30)
-    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as opened:
+    settings = WorkerSettings(BackendSettings(), timeout_s=4, memory_bytes=2**30)
+    with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as opened:
         yield opened
 
 
@@ -58,8 +59,8 @@ def test_faults_are_named_and_everything_else_is_measured(
     mixed = [good[0], *bad[:3], good[1], *bad[3:], good[2]]
     failures = Session(bench, store, protocol).run(mixed)
 
-    reasons = {key.signature.split(".")[1]: reason for key, reason in failures.items()}
-    assert set(reasons) == {j.key.signature.split(".")[1] for j in bad}
+    reasons = {key.subject.signature.split(".")[1]: reason for key, reason in failures.items()}
+    assert set(reasons) == {j.key.subject.signature.split(".")[1] for j in bad}
     assert "SIGSEGV" in reasons["Crash"]
     assert "exit status 7" in reasons["Leave"]
     assert "no answer within" in reasons["Hang"]
@@ -70,7 +71,7 @@ def test_faults_are_named_and_everything_else_is_measured(
 
     stored = store.get([j.key for j in mixed])
     for each in good:
-        assert len(stored[each.key].samples_ms) == 3
+        assert len(stored[each.key].values) == 3
         assert stored[each.key].failure is None
     for each in bad:
         assert stored[each.key].failure == failures[each.key]
@@ -90,32 +91,32 @@ def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, stor
     seen = []
 
     def stop_in_the_middle(_):
-        total = sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values())
+        total = sum(len(m.values) for m in store.get(j.key for j in jobs).values())
         seen.append(total)
         if total == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         Session(bench, store, PROTOCOLS["interleaved"], stop_in_the_middle).run(jobs)
-    assert sum(len(m.samples_ms) for m in store.get(j.key for j in jobs).values()) == 5
+    assert sum(len(m.values) for m in store.get(j.key for j in jobs).values()) == 5
 
 
 def test_what_is_timed_anew_stays_until_new_samples_replace_it(bench, store, monkeypatch):
     monkeypatch.setattr("dlbricks_core.measure.session._TURN_MS", 1e-6)  # one by one
     relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
     for each in jobs:
-        store.add_samples(each.key, SampleSet("earlier", 0, (1e6,)))
+        store.add_samples(each.key, Observation("earlier", 0, (1e6,)))
     held = []
 
     def look(_):
-        held.append([len(store.get([each.key])[each.key].samples_ms) for each in jobs])
-        earlier = store.get([tanh.key])[tanh.key].samples_ms == (1e6,)
+        held.append([len(store.get([each.key])[each.key].values) for each in jobs])
+        earlier = store.get([tanh.key])[tanh.key].values == (1e6,)
         assert earlier == (len(held) <= 3)  # two loads and the first network's sample
 
     protocol = PROTOCOLS["interleaved"]
     Session(bench, store, protocol, look, anew={each.key for each in jobs}).run(jobs)
     assert held == [[1, 1], [1, 1], [1, 1], [1, 1], [1, 2], [2, 2]]
-    assert 1e6 not in store.get([relu.key])[relu.key].samples_ms
+    assert 1e6 not in store.get([relu.key])[relu.key].values
 
 
 def test_interleaved_takes_turns_and_paper_does_not(bench, store):
@@ -146,15 +147,17 @@ def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, mon
 
 def test_a_turn_is_short_and_on_one_backend(faulty, store):
     """So that an interrupt loses little, and backends alternate model by model."""
-    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
-    other = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
+    made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
+    other = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     jobs = [job(op) for op in ("Relu", "Tanh", "Abs", "Neg")]
-    moved = replace(jobs[3], key=replace(jobs[3].key, backend="other"))
+    moved = replace(
+        jobs[3], key=replace(jobs[3].key, setup=replace(jobs[3].key.setup, backend="other"))
+    )
     for each, latency_ms in zip([*jobs[:3], moved], (30, 180, 30, 5), strict=True):
         bench = other if each is moved else made
         bench._latency_ms[each.handle] = latency_ms
     session = Session({"faulty": made, "other": other}, store, PROTOCOLS["interleaved"])
-    turns = [[j.key.signature for j in turn] for turn in session._turns([*jobs[:3], moved])]
+    turns = [[j.key.subject.signature for j in turn] for turn in session._turns([*jobs[:3], moved])]
     assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
 
@@ -165,23 +168,23 @@ def test_cores_are_gathered_before_each_turn_and_samples_say_where_that_was_in_v
             return len(heard) == 1
 
     def kept():
-        return [ms for found in store.get(keys).values() for ms in found.samples_ms]
+        return [ms for found in store.get(keys).values() for ms in found.values]
 
     heard, jobs = [], [job("Relu", missing=2), job("Tanh", missing=2)]
     keys = [each.key for each in jobs]
     Session(bench, store, PROTOCOLS["interleaved"], cores=Recorder()).run(jobs)
     assert heard == [0, 2]
     for found in store.get(keys).values():
-        assert [taken.warnings for taken in found.samples] == [(), (FAR,)]
+        assert [taken.flags for taken in found.observations] == [(), (FAR,)]
 
 
 def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
-    settings = BenchSettings(BackendSettings(), memory_bytes=2**31)
-    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
+    settings = WorkerSettings(BackendSettings(), memory_bytes=2**31)
+    with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
         jobs = [
             Job(
-                MeasurementKey(op, "brick", "faulty", "1.0", "{}", "here", 1, "p"),
+                Question(Subject(op, "brick"), Setup("faulty", "1.0", "{}", 1, "p"), "here"),
                 Model("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
                       {"x0": spec, "t0": spec}),
                 1,
@@ -196,9 +199,9 @@ def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store
 def test_the_timers_own_cost_is_measured_and_kept(bench, store):
     Session(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
     kept = store.get([job("Relu").key])[job("Relu").key]
-    assert 0 <= kept.calls_ms[0] < 10
-    assert kept.calls_ms == (bench.call_ms,)
-    assert kept.samples[0].taken_at.tzinfo == UTC
+    assert 0 <= kept.overheads[0] < 10
+    assert kept.overheads == (bench.call_ms,)
+    assert kept.observations[0].taken_at.tzinfo == UTC
     assert kept.layers == ("Relu",)
 
 
@@ -235,8 +238,8 @@ def test_its_worker_is_limited_when_it_is_asked_and_when_it_times(bench):
 
 
 def test_a_bench_that_is_closed_starts_no_worker(faulty):
-    settings = BenchSettings(BackendSettings(), memory_bytes=2**30)
-    with Bench(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
+    settings = WorkerSettings(BackendSettings(), memory_bytes=2**30)
+    with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         pass
     with pytest.raises(DLBricksError, match="closed"):
         bench.executed(one("Relu"))
@@ -249,8 +252,8 @@ def test_the_copy_that_a_network_is_primed_by_counts_too(
     faulty, monkeypatch, primed, cache, copies
 ):
     monkeypatch.setattr(faulty.FaultyBackend, "primed", primed)
-    monkeypatch.setattr("dlbricks_core.measure.bench.largest_cache", lambda: cache)
-    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(BackendSettings()))
+    monkeypatch.setattr("dlbricks_core.measure.worker.largest_cache", lambda: cache)
+    made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     layer = Layer("MatMul", ("x", "w"), ("y",))
     tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
     model = Model("product", (layer,), ("x",), ("y",), tensors, frozenset("w"))
@@ -266,10 +269,12 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
             heard.append((method, arguments))
 
     heard = []
-    monkeypatch.setattr("dlbricks_core.measure.bench.largest_cache", lambda: 64)
-    monkeypatch.setattr("dlbricks_core.measure.bench.near_caches", lambda cores: 7 * cores)
+    monkeypatch.setattr("dlbricks_core.measure.worker.largest_cache", lambda: 64)
+    monkeypatch.setattr("dlbricks_core.measure.worker.near_caches", lambda cores: 7 * cores)
     settings = BackendSettings(3)
-    made = Bench(faulty.TARGET, faulty.FaultyBackend(), BenchSettings(settings, memory_bytes=9))
+    made = BackendWorker(
+        faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(settings, memory_bytes=9)
+    )
     monkeypatch.setattr(made, "_launched", lambda asked: Worker())
     made._started()
     assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21))]
@@ -277,8 +282,8 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
 
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
     with (
-        Bench(
-            "faulty_backend:Absent", faulty.FaultyBackend(), BenchSettings(BackendSettings())
+        BackendWorker(
+            "faulty_backend:Absent", faulty.FaultyBackend(), WorkerSettings(BackendSettings())
         ) as bench,
         pytest.raises(DLBricksError, match="Absent"),
     ):
@@ -295,12 +300,14 @@ def test_bricks_of_a_model_run_on_a_worker(bench, residual):
 
 
 def until_precise(jobs, precision=0.01):
-    return UntilPrecise([[Demand(j.key.signature, {j.key: 1})] for j in jobs], precision)
+    return UntilPrecise(
+        [[PrecisionTarget(j.key.subject.signature, {j.key: 1})] for j in jobs], precision
+    )
 
 
 def counts(store, jobs):
     found = store.get(j.key for j in jobs)
-    return [len(found[j.key].samples_ms) for j in jobs]
+    return [len(found[j.key].values) for j in jobs]
 
 
 def test_noisy_networks_get_more_rounds(bench, store):
@@ -358,7 +365,7 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
     gap = {abs(second.index(d.handle) - second.index(dear[0].handle)) for d in dear}
     assert max(gap) > 1  # some of the passes lie between the two
     rounds = {
-        each.key: [s.round for s in store.get([each.key])[each.key].samples]
+        each.key: [s.round for s in store.get([each.key])[each.key].observations]
         for each in [*dear, cheap]
     }
     assert rounds[dear[0].key][:3] == rounds[dear[1].key][:3] == [0, 1, 1 + PASSES]
@@ -406,6 +413,6 @@ def test_what_a_session_cost_can_be_told_from_its_samples(bench, store):
 
 def test_samples_of_unknown_cost_are_no_runs_for_nothing():
     key = job("Relu").key
-    samples = (SampleSet("old", 0, (1.0,)), SampleSet("new", 0, (1.0,), spent_s=0.5))
-    told = Effort.of([Measurement(key, samples=samples)])
+    samples = (Observation("old", 0, (1.0,)), Observation("new", 0, (1.0,), spent_s=0.5))
+    told = Effort.of([Measurement(key, observations=samples)])
     assert (told.runs["brick"], told.seconds["brick"]) == (1, 0.5)

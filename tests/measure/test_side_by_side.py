@@ -3,11 +3,12 @@
 import pytest
 
 from dlbricks_core.backends import BackendSettings
+from dlbricks_core.facts import Question, Setup, Subject
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.bench import Bench, BenchSettings
-from dlbricks_core.measure.protocols import PROTOCOLS
 from dlbricks_core.measure.session import Job, Session
-from dlbricks_core.store import MeasurementKey, ResultStore
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.store import ResultStore
 
 
 @pytest.fixture
@@ -19,8 +20,8 @@ def store(tmp_path):
 @pytest.fixture
 def bench(faulty):
     def made(memory=2**31):
-        settings = BenchSettings(BackendSettings(), timeout_s=30, memory_bytes=memory)
-        return Bench(faulty.TARGET, faulty.FaultyBackend(), settings)
+        settings = WorkerSettings(BackendSettings(), timeout_s=30, memory_bytes=memory)
+        return BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings)
 
     return made
 
@@ -29,7 +30,9 @@ def job(op, backend, domain="", size=3, runs=2):
     spec = TensorSpec("float32", (size,))
     layer = Layer(op, ("x",), ("t",), domain=domain)
     model = Model("one", (layer,), ("x",), ("t",), {"x": spec, "t": spec})
-    return Job(MeasurementKey(op, "brick", backend, "1", "{}", "here", 1, "p"), model, runs)
+    return Job(
+        Question(Subject(op, "brick"), Setup(backend, "1", "{}", 1, "p"), "here"), model, runs
+    )
 
 
 def test_a_network_is_in_one_group_on_all_backends(bench, store):
@@ -41,12 +44,14 @@ def test_a_network_is_in_one_group_on_all_backends(bench, store):
         for op in ("Relu", "Abs", "Neg")
     ]
     groups = Session(benches, store, PROTOCOLS["interleaved"])._groups(jobs)
-    assert [[(j.key.signature, j.key.backend) for j in group] for group in groups] == [
+    assert [
+        [(j.key.subject.signature, j.key.setup.backend) for j in group] for group in groups
+    ] == [
         [("Relu", "a"), ("Abs", "a"), ("Relu", "b"), ("Abs", "b")],
         [("Neg", "a"), ("Neg", "b")],
     ]
     loops = Session(benches, store, PROTOCOLS["paper"])._groups(jobs)
-    assert [[j.key.backend for j in group] for group in loops] == [["a", "b"]] * 3
+    assert [[j.key.setup.backend for j in group] for group in loops] == [["a", "b"]] * 3
 
 
 def test_groups_are_of_about_one_size(bench, store):
@@ -59,19 +64,19 @@ def test_groups_are_of_about_one_size(bench, store):
 def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
     """Where others lay before, large feature maps may find no room."""
     starts = []
-    launched = Bench._launched
+    launched = BackendWorker._launched
 
     def counted(self, *, asked):
         starts.append(self._worker is None)
         return launched(self, asked=asked)
 
-    monkeypatch.setattr(Bench, "_launched", counted)
-    monkeypatch.setattr(Bench, "nbytes", lambda self, model: 2**30)
+    monkeypatch.setattr(BackendWorker, "_launched", counted)
+    monkeypatch.setattr(BackendWorker, "nbytes", lambda self, model: 2**30)
     jobs = [job(op, "a") for op in ("Relu", "Abs", "Neg")]
     with bench() as made:
         assert Session({"a": made}, store, PROTOCOLS["interleaved"]).run(jobs) == {}
         assert sum(starts) == len(jobs)
-        assert all(len(each.samples_ms) == 2 for each in store.get(j.key for j in jobs).values())
+        assert all(len(each.values) == 2 for each in store.get(j.key for j in jobs).values())
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
@@ -92,6 +97,6 @@ def test_a_crash_on_one_backend_does_not_reach_the_other(bench, store):
     assert list(failures) == [crash.key]
     assert "SIGSEGV" in failures[crash.key]
     stored = store.get(j.key for j in jobs)
-    assert {len(stored[j.key].samples_ms) for j in good} == {3}
-    rounds = {j.key: [s.round for s in stored[j.key].samples] for j in good}
+    assert {len(stored[j.key].values) for j in good} == {3}
+    rounds = {j.key: [s.round for s in stored[j.key].observations] for j in good}
     assert rounds[good[0].key] == rounds[good[2].key]

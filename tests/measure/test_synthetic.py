@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.measure.bench import Bench, BenchSettings
-from dlbricks_core.measure.latency import relative_half_width
-from dlbricks_core.measure.precision import FEWEST
+from dlbricks_core.figures.figure import relative_half_width
+from dlbricks_core.figures.precision import FEWEST
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, calibrate, context, run
@@ -83,7 +83,7 @@ def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exact
     found = evaluated(networks(9), 3, composer="similar")
     assert len(found.result.brickset.bricks) == 9
     assert len(found.result.brickset.spared) == 6  # three forms
-    assert sum(bool(each.told_by) for each in found.result.bricks) == 6
+    assert sum(bool(each.derived_from) for each in found.result.bricks) == 6
     for each in found.models:
         assert each.estimate_ms == pytest.approx(each.measured_ms, rel=1e-5)
     assert sum(each.half_width > 0.2 for each in found.models) == 6  # which nobody could know
@@ -102,7 +102,7 @@ def test_noise_and_drift_do_not_bias_estimates(synthetic, networks, evaluated, d
 def test_intervals_hold_the_truth(synthetic, networks, evaluated):
     models = networks(60)
     found = evaluated(models, 24, noise="yes")
-    ends = [each.model.estimate.interval_ms for each in found.models]
+    ends = [each.model.estimate.interval for each in found.models]
     truths = [synthetic.noisy_ms(model) for model in models]
     held = [low <= truth <= high for (low, high), truth in zip(ends, truths, strict=True)]
     assert sum(held) >= 48  # 90% intervals of the scatter alone
@@ -114,7 +114,7 @@ def test_networks_run_until_estimates_are_as_precise_as_asked(
 ):
     found = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)
     assert found.result.outcome.notes == ()
-    runs = {len(brick.latency.samples_ms) for brick in found.result.bricks}
+    runs = {len(brick.latency.samples) for brick in found.result.bricks}
     assert min(runs) >= FEWEST
     for each in found.models:
         assert abs(each.error) < 0.045
@@ -128,7 +128,7 @@ def test_networks_run_until_estimates_are_as_precise_as_asked(
 def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, evaluated):
     models = networks(6)
     rounds = evaluated(models, 20, drift="yes")
-    whole = rounds.models[0].model.measured.samples_ms
+    whole = rounds.models[0].model.measured.samples
     assert max(whole) > 1.2 * min(whole)  # there is drift
     loops = evaluated(models, 20, protocol="paper", drift="yes")
     assert loops.mape > 3 * rounds.mape
@@ -144,8 +144,8 @@ def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic,
     b.add("Tanh", b.input)
     model = b.model()
     assert synthetic.truth_ms(model) == pytest.approx(0.1)
-    settings = BenchSettings(BackendSettings(options={"clock": "busy"}))
-    with Bench(synthetic.TARGET, synthetic.SyntheticBackend(), settings) as bench:
+    settings = WorkerSettings(BackendSettings(options={"clock": "busy"}))
+    with BackendWorker(synthetic.TARGET, synthetic.SyntheticBackend(), settings) as bench:
         bench.load("brick", model)
         samples = bench.sample("brick", 200, touch=True)
         inside = bench.outputs("brick")["inside_ms"][-200:]
@@ -173,12 +173,12 @@ def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
     assert values["computing_share"] == pytest.approx(0.7)  # both volumes say the same here
     assert (before.calibration, after.calibration) == (None, fitting.calibration)
     widths = [
-        [relative_half_width(model.estimate.interval_ms) for model in result.models]
+        [relative_half_width(model.estimate.interval) for model in result.models]
         for result in (before, after)
     ]
     assert widths[1][-1] < 0.85 * widths[0][-1]
     timed = next(i for i, width in enumerate(widths[0]) if width < 0.1)
     assert widths[1][timed] == widths[0][timed]  # a network of the calibration keeps its own
-    assert [model.estimate.ms for model in after.models] == pytest.approx(
-        [model.estimate.ms for model in before.models]
+    assert [model.estimate.value for model in after.models] == pytest.approx(
+        [model.estimate.value for model in before.models]
     )

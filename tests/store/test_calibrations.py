@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dlbricks_core.store import Calibration, CalibrationKey, CalibrationModel, ResultStore
+from dlbricks_core.facts import Calibration, CalibrationKey, CalibrationModel, Setup
+from dlbricks_core.store import ResultStore
 
-KEY = CalibrationKey("similar", "segments", 128, "mxnet", "1.9.1", "{}", "sys", 2, "interleaved/8")
+KEY = CalibrationKey(
+    "similar", "segments", 128, Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8"), "sys"
+)
 FOUND = Calibration(
     KEY,
     {"composing_error": 1 / 3, "computing_share": 0.5},
@@ -39,11 +42,26 @@ def test_a_newer_one_takes_its_place(store):
     assert store.calibration(KEY) == newer
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(KEY)])
-def test_it_holds_for_nothing_else(store, field):
+def _others():
+    """The key with another value in one field each, also of its setup."""
+    for whole, field in [(KEY, f) for f in dataclasses.fields(KEY)] + [
+        (KEY.setup, f) for f in dataclasses.fields(KEY.setup)
+    ]:
+        value = getattr(whole, field.name)
+        if whole is KEY.setup:
+            changed = dataclasses.replace(KEY.setup, **{field.name: _other(value)})
+            yield dataclasses.replace(KEY, setup=changed)
+        elif field.name != "setup":
+            yield dataclasses.replace(KEY, **{field.name: _other(value)})
+
+
+def _other(value):
+    return value + (1 if isinstance(value, int) else "x")
+
+
+@pytest.mark.parametrize("other", list(_others()), ids=str)
+def test_it_holds_for_nothing_else(store, other):
     store.keep_calibration(FOUND)
-    value = getattr(KEY, field)
-    other = dataclasses.replace(KEY, **{field: value + (1 if isinstance(value, int) else "x")})
     assert store.calibration(other) is None
     assert store.forget_calibration(other) is False
     assert store.calibration(KEY) == FOUND

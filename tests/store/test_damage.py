@@ -8,20 +8,20 @@ import warnings
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import (
+from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
     CalibrationModel,
-    MeasurementKey,
-    ResultStore,
-    SampleSet,
-    export_measurements,
-    import_measurements,
+    Observation,
+    Question,
+    Setup,
+    Subject,
 )
+from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
-GOOD = MeasurementKey("good", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
-FITTED = CalibrationKey("similar", "chain", 1, "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+GOOD = Question(Subject("good", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+FITTED = CalibrationKey("similar", "chain", 1, KEY.setup, "sys")
 DEEP = "[" * 100_000
 
 
@@ -30,8 +30,8 @@ def path(tmp_path):
     """A store with a measurement that will be damaged, one that stays, and a calibration."""
     location = tmp_path / "here" / "results.db"
     with ResultStore.open(location) as store:
-        store.add_samples(KEY, SampleSet("s", 0, (1.5,)), layers=["Relu"])
-        store.add_samples(GOOD, SampleSet("s", 0, (2.5,)))
+        store.add_samples(KEY, Observation("s", 0, (1.5,)), layers=["Relu"])
+        store.add_samples(GOOD, Observation("s", 0, (2.5,)))
         store.remember_system("sys", {"cpu": "fast"})
         models = (CalibrationModel("net", "net.onnx", "abc", -0.02, 0.01),)
         store.keep_calibration(Calibration(FITTED, {"composing_error": 0.04}, models, 7, "0.1"))
@@ -76,7 +76,7 @@ def test_a_damaged_row_is_named_and_left_out(path, column, value):
             found = store.get([KEY, GOOD])
         assert str(path) in str(told[0].message)
         assert KEY not in found
-        assert found[GOOD].samples_ms == (2.5,)
+        assert found[GOOD].values == (2.5,)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
         with pytest.warns(UserWarning, match="row 1 of measurements"):
             assert list(store.get([KEY, GOOD])) == [GOOD]
         with pytest.warns(UserWarning, match="row 1 of measurements"):
-            assert [found.key for found in store.measurements()] == [GOOD]
+            assert [found.question for found in store.measurements()] == [GOOD]
 
 
 def test_of_many_damaged_rows_the_first_are_named(path):
     change(path, *[("INSERT INTO sample_sets VALUES (NULL, 1, 'x', ?, '', 0, '', '', 0, 0)", n)
                    for n in range(30)])  # fmt: skip
     with ResultStore.open(path) as store, pytest.warns(UserWarning, match="and 27 more") as told:
-        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+        assert store.get([KEY])[KEY].values == (1.5,)
     assert len(told) == 1
     assert len(str(told[0].message)) < 600
 
@@ -128,7 +128,7 @@ def test_an_intact_store_warns_of_nothing(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for store in both_ways(path):
-            assert store.get([KEY])[KEY].samples_ms == (1.5,)
+            assert store.get([KEY])[KEY].values == (1.5,)
             assert store.calibration(FITTED).values == {"composing_error": 0.04}
 
 
@@ -223,7 +223,7 @@ def test_a_store_that_disappears_ends_the_run(path, how):
     with ResultStore.open(path) as store:
         lose()
         with pytest.raises(StoreError, match="deleted or replaced"):
-            store.add_samples(KEY, SampleSet("s", 1, (1.0,)))
+            store.add_samples(KEY, Observation("s", 1, (1.0,)))
         with pytest.raises(StoreError, match="deleted or replaced"):
             store.get([KEY])
         store._file = None  # closing it would tell once more
@@ -256,7 +256,7 @@ def test_names_that_are_not_utf8_can_be_kept(tmp_path):
     "change",
     [
         {"threads": "2"}, {"threads": 10**30}, {"signature": 3}, {"layers": "Relu"},
-        {"failure": 5}, {"samples_ms": "12"}, {"samples_ms": [10**400]}, {"round": 10**30},
+        {"failure": 5}, {"values": "12"}, {"values": [10**400]}, {"round": 10**30},
         {"session": "\udce9"}, {"taken_at": "2026-01-01T00:00:00"},
     ],
 )  # fmt: skip

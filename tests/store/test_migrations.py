@@ -13,9 +13,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet, database, schema
+from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.store import ResultStore, database, schema
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
 
 NEXT = """
 import sqlalchemy as sa
@@ -34,7 +35,7 @@ def upgrade():
 def filled(tmp_path):
     path = tmp_path / "results.db"
     with ResultStore.open(path) as store:
-        store.add_samples(KEY, SampleSet("s", 0, (1.5,)))
+        store.add_samples(KEY, Observation("s", 0, (1.5,)))
     return path
 
 
@@ -71,7 +72,7 @@ def test_migrations_lead_to_the_tables_that_the_code_uses(filled):
 def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeypatch):
     next_schema(tmp_path, monkeypatch)
     with ResultStore.open(filled) as store:
-        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+        assert store.get([KEY])[KEY].values == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
     assert query(filled, "SELECT version_num FROM alembic_version") == [("0004",)]
 
@@ -91,8 +92,8 @@ def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, mo
         connection.close()
     with ResultStore.open(path) as store:
         [found] = store.measurements()
-    assert found.samples_ms == (1.5,)
-    assert found.samples[0].spent_s is None
+    assert found.values == (1.5,)
+    assert found.observations[0].spent_s is None
 
 
 def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
@@ -102,7 +103,7 @@ def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
             ResultStore.open(filled)
     assert query(filled, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
     with ResultStore.open(filled) as store:
-        assert store.get([KEY])[KEY].samples_ms == (1.5,)
+        assert store.get([KEY])[KEY].values == (1.5,)
     with pytest.raises(sqlite3.OperationalError):
         query(filled, "SELECT note FROM measurements")
 

@@ -3,23 +3,22 @@ import json
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import (
-    MeasurementKey,
-    ResultStore,
-    SampleSet,
-    export_measurements,
-    import_measurements,
-)
+from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", '{"a":"b"}', "here", 2, "paper:runs=100")
-FAILED = MeasurementKey("def", "model", "mxnet", "1.9.1", "{}", "here", 2, "paper:runs=100")
+KEY = Question(
+    Subject("abc", "brick"), Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100"), "here"
+)
+FAILED = Question(
+    Subject("def", "model"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "here"
+)
 
 
 @pytest.fixture
 def here(tmp_path):
     with ResultStore.open(tmp_path / "here.db") as store:
         store.remember_system("here", {"cpu": "x"})
-        store.add_samples(KEY, SampleSet("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
+        store.add_samples(KEY, Observation("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
         store.record_failure(FAILED, "timeout")
         yield store
 
@@ -38,12 +37,12 @@ def test_measurements_travel_unchanged(here, there, tmp_path):
 
 
 def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, tmp_path):
-    there.add_samples(KEY, SampleSet("own", 0, (9.0,)), ["Conv"])
+    there.add_samples(KEY, Observation("own", 0, (9.0,)), ["Conv"])
     there.remember_system("here", {"cpu": "known"})
     export_measurements(here, tmp_path / "a.json")
     assert import_measurements(there, tmp_path / "a.json") == 1
     assert import_measurements(there, tmp_path / "a.json") == 0
-    assert there.get([KEY])[KEY].samples_ms == (9.0, 1 / 3, 2.0)
+    assert there.get([KEY])[KEY].values == (9.0, 1 / 3, 2.0)
     assert there.systems() == {"here": {"cpu": "known"}}
 
 
@@ -79,4 +78,4 @@ def test_missing_and_unwritable_files_are_named(here, tmp_path):
 def test_an_exported_file_is_plain_json(here, tmp_path):
     export_measurements(here, tmp_path / "a.json")
     content = json.loads((tmp_path / "a.json").read_text())
-    assert content["measurements"][0]["samples"][0]["samples_ms"] == [1 / 3, 2.0]
+    assert content["measurements"][0]["samples"][0]["values"] == [1 / 3, 2.0]

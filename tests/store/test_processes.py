@@ -8,15 +8,17 @@ import sys
 import threading
 import time
 
-from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.store import ResultStore
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
 
 START = """
 import dataclasses, pathlib, sys, time
-from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.facts import Observation, Question, Setup, Subject, Setup, Subject
+from dlbricks_core.store import ResultStore
 path, name = sys.argv[1:]
-key = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+key = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
 go = pathlib.Path(path).with_name("go")
 print("ready", flush=True)
 while not go.exists():
@@ -26,16 +28,16 @@ while not go.exists():
 HAMMER = """
 with ResultStore.open(path) as store:
     for i in range(150):
-        shared = dataclasses.replace(key, signature=f"brick{i}")
-        store.add_samples(shared, SampleSet(name, 0, (i + 1.0,)), ["Conv"])
-        store.add_samples(shared, SampleSet(name, 1, (i + 1.0,)), ["Conv"])
+        shared = dataclasses.replace(key, subject=Subject(f"brick{i}", "brick"))
+        store.add_samples(shared, Observation(name, 0, (i + 1.0,)), ["Conv"])
+        store.add_samples(shared, Observation(name, 1, (i + 1.0,)), ["Conv"])
 """
 
 FOREVER = """
 store = ResultStore.open(path)
 round = 0
 while True:
-    store.add_samples(key, SampleSet(name, round, (round + 1.0,)))
+    store.add_samples(key, Observation(name, round, (round + 1.0,)))
     print(round, flush=True)
     round += 1
 """
@@ -60,22 +62,22 @@ def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
     path = tmp_path / "results.db"
     ResultStore.open(path).close()
     run_together(HAMMER, path, 2)
-    keys = [dataclasses.replace(KEY, signature=f"brick{i}") for i in range(150)]
+    keys = [dataclasses.replace(KEY, subject=Subject(f"brick{i}", "brick")) for i in range(150)]
     with ResultStore.open(path) as store:
         found = store.get(keys)
         assert store.info().measurements == 150
     for i, key in enumerate(keys):
-        taken = {(samples.session, samples.round) for samples in found[key].samples}
+        taken = {(samples.session, samples.round) for samples in found[key].observations}
         assert taken == {(f"session{s}", r) for s in range(2) for r in range(2)}
-        assert found[key].samples_ms == (i + 1.0,) * 4
+        assert found[key].values == (i + 1.0,) * 4
 
 
 def test_processes_that_open_a_new_store_together_do_not_collide(tmp_path):
     path = tmp_path / "results.db"
-    body = "ResultStore.open(path).add_samples(key, SampleSet(name, 0, (1.0,)))"
+    body = "ResultStore.open(path).add_samples(key, Observation(name, 0, (1.0,)))"
     run_together(body, path, 5)
     with ResultStore.open(path) as store:
-        assert {samples.session for samples in store.get([KEY])[KEY].samples} == {
+        assert {samples.session for samples in store.get([KEY])[KEY].observations} == {
             f"session{i}" for i in range(5)
         }
 
@@ -108,8 +110,8 @@ def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
     reported += [int(line) for line in rest.split("\n")[:-1]]
     assert process.returncode == -signal.SIGKILL
     with ResultStore.open(path) as store:
-        kept = [samples.round for samples in store.get([KEY])[KEY].samples]
+        kept = [samples.round for samples in store.get([KEY])[KEY].observations]
         assert kept == list(range(len(kept)))
         # One more may have been committed than was reported.
         assert len(reported) <= len(kept) <= len(reported) + 1
-        store.add_samples(KEY, SampleSet("resumed", 0, (1.0,)))
+        store.add_samples(KEY, Observation("resumed", 0, (1.0,)))

@@ -10,22 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet, database
+from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.store import ResultStore, database
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
 
 
 @pytest.fixture
 def path(tmp_path):
     location = tmp_path / "here" / "results.db"
     with ResultStore.open(location) as store:
-        store.add_samples(KEY, SampleSet("s", 0, (1.5,)))
+        store.add_samples(KEY, Observation("s", 0, (1.5,)))
     return location
 
 
 def samples(path):
     with ResultStore.open(path, writes=False) as store:
-        return store.get([KEY])[KEY].samples_ms
+        return store.get([KEY])[KEY].values
 
 
 def seen(folder):
@@ -40,9 +41,9 @@ def test_reading_leaves_nothing_behind(path):
 
 def test_what_another_process_has_just_written_is_seen(path):
     with ResultStore.open(path) as writer:
-        writer.add_samples(KEY, SampleSet("s", 1, (2.5,)))
+        writer.add_samples(KEY, Observation("s", 1, (2.5,)))
         assert samples(path) == (1.5, 2.5)
-        writer.add_samples(KEY, SampleSet("s", 2, (3.5,)))
+        writer.add_samples(KEY, Observation("s", 2, (3.5,)))
         assert samples(path) == (1.5, 2.5, 3.5)
 
 
@@ -50,7 +51,7 @@ def killed(path, folder, *logs):
     """The files of a writer that was killed, only these logs among them."""
     folder.mkdir()
     with ResultStore.open(path) as writer:
-        writer.add_samples(KEY, SampleSet("s", 1, (2.5,)))
+        writer.add_samples(KEY, Observation("s", 1, (2.5,)))
         for ending in ("", *logs):
             shutil.copy(f"{path}{ending}", folder)
     return folder / path.name
@@ -76,12 +77,12 @@ def test_a_folder_that_cannot_be_written(path, open_folder, logs):
         each.chmod(0o444)
     left.parent.chmod(0o555)
     script = (
-        "import os, sys; from dlbricks_core.store import ResultStore, MeasurementKey\n"
+        "import os, sys; from dlbricks_core.store import ResultStore\n"
         "import dlbricks_core.store.database, sqlalchemy.dialects.sqlite\n"
         "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "with ResultStore.open(sys.argv[1], writes=False) as store:\n"
         "    [found] = store.measurements()\n"
-        "    print(*found.samples_ms)"
+        "    print(*found.values)"
     )
     command = [sys.executable, "-c", script, left]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,10 +3,11 @@ import dataclasses
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import MeasurementKey, ResultStore, SampleSet
+from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import locate
 
-KEY = MeasurementKey("abc", "brick", "mxnet", "1.9.1", "{}", "sys", 2, "paper:runs=100")
+KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
 
 
 @pytest.fixture
@@ -16,62 +17,67 @@ def store(tmp_path):
 
 
 def numbered(number):
-    return dataclasses.replace(KEY, signature=f"brick{number}")
+    return dataclasses.replace(KEY, subject=Subject(f"brick{number}", "brick"))
 
 
 def test_samples_come_back_exactly_and_in_order(store):
-    taken = [SampleSet("s", i, (0.1 + i, 1 / 3), 0.002, ("busy",)) for i in range(3)]
+    taken = [Observation("s", i, (0.1 + i, 1 / 3), 0.002, ("busy",)) for i in range(3)]
     for samples in taken:
         store.add_samples(KEY, samples, layers=["Conv", "Relu"])
     found = store.get([KEY])[KEY]
-    assert found.samples == tuple(taken)
+    assert found.observations == tuple(taken)
     assert found.layers == ("Conv", "Relu")
     assert found.failure is None
 
 
 def test_a_second_opening_sees_what_the_first_wrote(tmp_path):
     with ResultStore.open(tmp_path / "a.db") as first, ResultStore.open(tmp_path / "a.db") as other:
-        first.add_samples(KEY, SampleSet("s", 0, (1.0,)))
-        assert other.get([KEY])[KEY].samples_ms == (1.0,)
+        first.add_samples(KEY, Observation("s", 0, (1.0,)))
+        assert other.get([KEY])[KEY].values == (1.0,)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"signature": "abd"},
-        {"kind": "model"},
-        {"backend": "onnxruntime"},
-        {"backend_version": "1.9.2"},
-        {"settings": '{"fusion":"off"}'},
-        {"system": "other"},
-        {"threads": 1},
-        {"protocol": "paper:runs=10"},
-    ],
-)
-def test_nothing_measured_elsewhere_is_mixed_in(store, change):
-    other = dataclasses.replace(KEY, **change)
-    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+OTHERS = {
+    "subject.signature": dataclasses.replace(KEY, subject=Subject("abd", "brick")),
+    "subject.kind": dataclasses.replace(KEY, subject=Subject("abc", "model")),
+    "system": dataclasses.replace(KEY, system="other"),
+    **{
+        f"setup.{name}": dataclasses.replace(
+            KEY, setup=dataclasses.replace(KEY.setup, **{name: value})
+        )
+        for name, value in {
+            "backend": "onnxruntime",
+            "version": "1.9.2",
+            "options": '{"fusion":"off"}',
+            "threads": 1,
+            "protocol": "paper:runs=10",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_nothing_measured_elsewhere_is_mixed_in(store, other):
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
     assert store.get([other]) == {}
-    store.add_samples(other, SampleSet("s", 0, (2.0,)))
-    assert store.get([KEY])[KEY].samples_ms == (1.0,)
-    assert store.get([other])[other].samples_ms == (2.0,)
+    store.add_samples(other, Observation("s", 0, (2.0,)))
+    assert store.get([KEY])[KEY].values == (1.0,)
+    assert store.get([other])[other].values == (2.0,)
 
 
 def test_every_field_of_the_key_is_part_of_the_identity():
-    tested = {
-        name
-        for mark in test_nothing_measured_elsewhere_is_mixed_in.pytestmark
-        for change in mark.args[1]
-        for name in change
+    fields = {
+        f"{name}.{field.name}"
+        for name in ("subject", "setup")
+        for field in dataclasses.fields(getattr(KEY, name))
     }
-    assert tested == {field.name for field in dataclasses.fields(MeasurementKey)}
+    assert set(OTHERS) == (fields | {"system"}) - {"setup.plugin"}
 
 
 def test_many_keys_are_found_in_few_queries(store):
     count = 1200
     store.merge([])
     for number in range(0, count, 2):
-        store.add_samples(numbered(number), SampleSet("s", 0, (number + 1.0,)))
+        store.add_samples(numbered(number), Observation("s", 0, (number + 1.0,)))
     statements = []
     from sqlalchemy import event
 
@@ -79,7 +85,7 @@ def test_many_keys_are_found_in_few_queries(store):
     keys = [numbered(number) for number in range(count)]
     found = store.get(keys + keys)
     assert sorted(found) == sorted(keys[::2])
-    assert all(found[numbered(n)].samples_ms == (n + 1.0,) for n in range(0, count, 2))
+    assert all(found[numbered(n)].values == (n + 1.0,) for n in range(0, count, 2))
     assert len(statements) < 12
 
 
@@ -88,19 +94,19 @@ def test_no_keys_find_nothing(store):
 
 
 def test_the_same_round_of_a_session_cannot_be_added_twice(store):
-    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
     with pytest.raises(StoreError):
-        store.add_samples(KEY, SampleSet("s", 0, (2.0,)))
-    assert store.get([KEY])[KEY].samples_ms == (1.0,)
+        store.add_samples(KEY, Observation("s", 0, (2.0,)))
+    assert store.get([KEY])[KEY].values == (1.0,)
 
 
 def test_a_failure_keeps_the_samples_before_it(store):
-    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.record_failure(KEY, "worker ended by signal 11")
     store.record_failure(numbered(1), "timeout after 5 s", layers=["Loop"])
     found = store.get([KEY, numbered(1)])
     assert found[KEY].failure == "worker ended by signal 11"
-    assert found[KEY].samples_ms == (1.0,)
+    assert found[KEY].values == (1.0,)
     assert found[numbered(1)].failure == "timeout after 5 s"
     assert found[numbered(1)].layers == ("Loop",)
     assert store.info().failures == 2
@@ -108,13 +114,13 @@ def test_a_failure_keeps_the_samples_before_it(store):
 
 def test_new_samples_take_the_place_of_older_ones_at_once(store):
     for number in range(3):
-        store.add_samples(numbered(number), SampleSet("s", 0, (1.0,)))
+        store.add_samples(numbered(number), Observation("s", 0, (1.0,)))
     store.record_failure(numbered(0), "NaN")
     replaced = [numbered(0), numbered(1), numbered(9)]
-    again = [(numbered(0), SampleSet("s", 0, (3.0,)), ())]
+    again = [(numbered(0), Observation("s", 0, (3.0,)), ())]
     store.add_all(again, instead_of=replaced)
     found = store.get(map(numbered, range(3)))
-    assert {key: each.samples_ms for key, each in found.items()} == {
+    assert {key: each.values for key, each in found.items()} == {
         numbered(0): (3.0,), numbered(2): (1.0,)
     }  # fmt: skip
     assert found[numbered(0)].failure is None
@@ -122,21 +128,21 @@ def test_new_samples_take_the_place_of_older_ones_at_once(store):
 
 
 def test_what_cannot_be_added_replaces_nothing(store):
-    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
-    twice = [(numbered(1), SampleSet("s", 0, (2.0,)), ())] * 2
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
+    twice = [(numbered(1), Observation("s", 0, (2.0,)), ())] * 2
     with pytest.raises(StoreError):
         store.add_all(twice, instead_of=[KEY])
-    assert store.get([KEY, numbered(1)])[KEY].samples_ms == (1.0,)
+    assert store.get([KEY, numbered(1)])[KEY].values == (1.0,)
 
 
 def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
     monkeypatch.setattr("dlbricks_core.store.store.BATCH", 4)
     for number in range(10):
-        store.add_samples(numbered(number), SampleSet("s", 0, (number + 1.0,)))
-    store.add_all([(numbered(10), SampleSet("s", 0, (10.0,)), ())], instead_of=[numbered(5)])
+        store.add_samples(numbered(number), Observation("s", 0, (number + 1.0,)))
+    store.add_all([(numbered(10), Observation("s", 0, (10.0,)), ())], instead_of=[numbered(5)])
     listed = list(store.measurements())
-    assert [found.key for found in listed] == [numbered(n) for n in range(11) if n != 5]
-    assert all(len(found.samples) == 1 for found in listed)
+    assert [found.question for found in listed] == [numbered(n) for n in range(11) if n != 5]
+    assert all(len(found.observations) == 1 for found in listed)
 
 
 def test_newest_facts_about_a_system_win(store):
@@ -147,8 +153,8 @@ def test_newest_facts_about_a_system_win(store):
 
 
 def test_info_counts(store):
-    store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
-    store.add_samples(KEY, SampleSet("s", 1, (1.0,)))
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
+    store.add_samples(KEY, Observation("s", 1, (1.0,)))
     info = store.info()
     assert (info.measurements, info.sample_sets, info.failures, info.systems) == (1, 2, 0, 0)
     assert info.size > 0
@@ -177,7 +183,7 @@ def test_urls_that_name_no_file_are_refused(url):
 def test_odd_file_names_work(tmp_path):
     path = tmp_path / "new folder" / "my results?#%41.db"
     with ResultStore.open(path) as store:
-        store.add_samples(KEY, SampleSet("s", 0, (1.0,)))
+        store.add_samples(KEY, Observation("s", 0, (1.0,)))
     assert path.is_file()
     with ResultStore.open(str(path)) as store:
         assert KEY in store.get([KEY])

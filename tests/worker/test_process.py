@@ -5,7 +5,7 @@ import time
 import pytest
 
 from dlbricks_core.errors import BackendError, ModelError
-from dlbricks_core.measure.bench import KEEPS_MEMORY
+from dlbricks_core.measure.worker import KEEPS_MEMORY
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 SERVICE = """

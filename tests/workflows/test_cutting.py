@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from dlbricks_core.backends import BackendSettings
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.system import current_system
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.workflows import Context, CutOptions, MeasureOptions, Observer, cutting
 from dlbricks_core.workflows.cutting import Answers, cut_models

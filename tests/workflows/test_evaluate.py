@@ -9,15 +9,15 @@ import pytest
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Estimate, Tiled
-from dlbricks_core.measure.cores import FAR
-from dlbricks_core.measure.latency import Latency, interval
-from dlbricks_core.measure.precision import FEWEST
-from dlbricks_core.measure.protocols import PROTOCOLS
+from dlbricks_core.facts import Measurement, Observation
+from dlbricks_core.figures.figure import Measured, interval
+from dlbricks_core.figures.precision import FEWEST
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.machine.cores import FAR
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.session import Effort
-from dlbricks_core.measure.system import current_system
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import evaluation_data
-from dlbricks_core.store import Measurement, SampleSet
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
@@ -71,7 +71,7 @@ class Made:
         lacking = {list(cut.counts)[i]: f"reason {i}" for i in missing}
         ends = None if estimate is None else (estimate - half, estimate + half)
         expected = Estimate(estimate, ends, tuple(lacking), ends)
-        latency = None if measured is None else Latency(tuple(measured), PROTOCOL)
+        latency = None if measured is None else Measured(tuple(measured), PROTOCOL)
         self.models.append(
             ModelResult(cut, expected, expected, latency, missing=lacking, failure=failure)
         )
@@ -83,12 +83,12 @@ class Made:
         """Adds a sample for each round; those of rounds ``far`` were disturbed."""
         key = self.context.key(signature, kind)
         taken = tuple(
-            SampleSet(session, i, (ms,), warnings=(FAR,) if i in far else ())
+            Observation(session, i, (ms,), flags=(FAR,) if i in far else ())
             for i, ms in enumerate(samples)
         )
-        self.outcome.measurements[key] = Measurement(key, samples=taken)
+        self.outcome.measurements[key] = Measurement(key, observations=taken)
         if kind == "brick":
-            self.latencies[signature] = Latency(tuple(samples), PROTOCOL)
+            self.latencies[signature] = Measured(tuple(samples), PROTOCOL)
 
     def run(self, seconds=None, runs=None, loading=0.0):
         benchmarking = Benchmarking(3.0, 2.0)
@@ -165,7 +165,7 @@ def scattered(center, relative, number):
 
 
 def runs_needed(samples, precision):
-    low, high = interval(Latency(samples, PROTOCOL).replicates)
+    low, high = interval(Measured(samples, PROTOCOL).replicates)
     half = (high - low) / (high + low)
     return max(math.ceil(len(samples) * (half / precision) ** 2), FEWEST)
 
@@ -198,9 +198,9 @@ def test_models_that_are_equal_but_for_their_weights_count_each(made, chain):
     for name in ("one", "two"):
         cut = made.model(chain("Relu", name=name), 105.0, 1.0, [100.0] * 10)
     key = made.context.key(cut.whole.signature, "model")
-    (first, *rest) = made.outcome.measurements[key].samples
+    (first, *rest) = made.outcome.measurements[key].observations
     samples = (replace(first, spent_s=0.5, loading_s=2.0), *rest)
-    made.outcome.measurements[key] = replace(made.outcome.measurements[key], samples=samples)
+    made.outcome.measurements[key] = replace(made.outcome.measurements[key], observations=samples)
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10)
     result = made.run({"model": 3.0, "brick": 3.0}, {"model": 10, "brick": 10}, loading=2.0)
     found = Evaluation.of(result)
@@ -236,7 +236,7 @@ def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, 
     # Of the brick only disturbed samples share rounds with the network's quiet ones; they count
     # where it has too few others.
     cut = made.model(chain("Relu"), 100.0, 1.0)
-    made.models[0] = replace(made.models[0], measured=Latency((100.0,) * 10, PROTOCOL))
+    made.models[0] = replace(made.models[0], measured=Measured((100.0,) * 10, PROTOCOL))
     made.samples(cut.whole.signature, "model", [100.0] * 10, far=range(5))
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10, far=far)
     (model,) = Evaluation.of(made.run()).models
@@ -249,7 +249,7 @@ def test_tiles_that_contradict_each_other_are_the_reason(made, context, chain_of
         made.samples(signature, "brick", [5.0] * 10)
     options = CutOptions.chosen(None, None, "tiled")
     (model,) = assemble(context, OPTIONS, options, cut, made.outcome).models
-    assert model.estimate.ms is None
+    assert model.estimate.value is None
     reasons = {model.cut.operators(s): reason for s, reason in model.missing.items()}
     assert reasons["Relu",] == "not measured"
     assert "contradicts itself" in reasons["Conv",]
@@ -275,7 +275,7 @@ def test_nothing_measured_end_to_end_flows_into_an_estimate(context, chain, oper
             made.samples(signature, "brick", [5.0] * 10)
         made.samples(cut.whole.signature, "model", [whole_ms] * 10)
         result = assemble(context, OPTIONS, CutOptions(), brickset, made.outcome)
-        assert result.models[0].measured.ms == whole_ms
+        assert result.models[0].measured.value == whole_ms
         estimates.append(result.models[0].estimate)
     assert estimates[0] == estimates[1]
-    assert estimates[0].ms == pytest.approx(5.0 * len(operators))
+    assert estimates[0].value == pytest.approx(5.0 * len(operators))

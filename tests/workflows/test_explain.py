@@ -7,9 +7,9 @@ import pytest
 from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Sequential
-from dlbricks_core.measure.latency import Latency
-from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.system import current_system
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report.explanation import (
     explanation_data,
@@ -57,12 +57,12 @@ def made(faulty, model):
         bricks = BrickSet.of([model])
         (cut,) = bricks.models
         latencies = {
-            signature: Latency((ms, ms - scatter, ms + scatter), PROTOCOL, CALL_MS)
+            signature: Measured((ms, ms - scatter, ms + scatter), PROTOCOL, CALL_MS)
             for signature, brick in bricks.bricks.items()
             if (ms := costs_ms.get(brick.operators[0])) is not None
         }
         estimate = Sequential().compose(cut, latencies)
-        measured = None if measured_ms is None else Latency((measured_ms,) * 3, PROTOCOL)
+        measured = None if measured_ms is None else Measured((measured_ms,) * 3, PROTOCOL)
         missing = {s: "no counterpart" for s in cut.counts if s not in latencies}
         found = ModelResult(cut, estimate, estimate, measured, missing=missing)
         results = [
@@ -154,7 +154,7 @@ def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model
     cut = BrickSet.of([model], granularity=5).models[0]
     (found,) = run.models
     signature = cut.occurrences[0].signature
-    latency = Latency((13.0,) * 3, PROTOCOL, CALL_MS)
+    latency = Measured((13.0,) * 3, PROTOCOL, CALL_MS)
     estimate = Sequential().compose(cut, {signature: latency})
     whole = ModelResult(cut, estimate, estimate, found.measured)
     brick = BrickResult(next(iter(BrickSet.of([model], 5).bricks.values())), 1, latency)

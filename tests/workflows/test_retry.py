@@ -61,6 +61,6 @@ def test_a_forced_run_that_fails_loses_nothing(outcome, tmp_path):
     (ill,) = forced.failures
     assert forced.failures[ill].endswith("still ill")
     (well,) = forced.measurements
-    assert set(forced.measurements[well].samples_ms).isdisjoint(before[well].samples_ms)
+    assert set(forced.measurements[well].values).isdisjoint(before[well].values)
     with ResultStore.open(tmp_path / "results.sqlite") as store:
-        assert store.get([ill])[ill].samples_ms == before[ill].samples_ms
+        assert store.get([ill])[ill].values == before[ill].values

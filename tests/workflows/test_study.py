@@ -59,8 +59,8 @@ def test_the_fastest_composer_times_fewer_bricks_than_it_has(found):
 def test_ways_that_share_bricks_share_their_latencies(found):
     one, other = found.by_granularity[1].result, found.by_composer["tiled"].result
     assert not other.brickset.tiles  # no layer of these networks is large
-    latencies = {each.brick.signature: each.latency.ms for each in one.bricks}
-    assert latencies == {each.brick.signature: each.latency.ms for each in other.bricks}
+    latencies = {each.brick.signature: each.latency.value for each in one.bricks}
+    assert latencies == {each.brick.signature: each.latency.value for each in other.bricks}
 
 
 def test_the_backend_is_asked_once(models, store):
@@ -90,5 +90,5 @@ def test_a_study_measures_nothing_twice_and_agrees_with_a_run(found, models, sto
     single = run(models, CutOptions(3), OPTIONS, store, counting)
     assert counting.timed == 0
     for evaluation in (again.by_granularity[3], found.by_granularity[3]):
-        estimates = [model.model.estimate.ms for model in evaluation.models]
-        assert estimates == [model.estimate.ms for model in single.models]
+        estimates = [model.model.estimate.value for model in evaluation.models]
+        assert estimates == [model.estimate.value for model in single.models]

@@ -4,7 +4,7 @@ import pytest
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.workflows.targets import sweeps_of
+from dlbricks_core.workflows.timing_order import sweeps_of
 
 
 def network(name, *ops):

@@ -24,7 +24,7 @@ from dlbricks_core.bricks import BrickSet, signature
 from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.passes import normalize
 
 MAP = TensorSpec("float32", (1, 16, 8, 8))
@@ -266,7 +266,7 @@ def test_tracing_goes_through_each_layer_once():
 def test_a_softmax_over_the_last_axis_runs_alone():
     model = chain("Softmax")
     last = replace(model, layers=(replace(model.layers[0], attributes={"axis": 3}),))
-    settings = BenchSettings(SETTINGS)
+    settings = WorkerSettings(SETTINGS)
     backend = MxnetBackend()
-    with Bench("dlbricks_mxnet.backend:MxnetBackend", backend, settings) as bench:
+    with BackendWorker("dlbricks_mxnet.backend:MxnetBackend", backend, settings) as bench:
         assert bench.load("softmax", last) > 0

@@ -8,7 +8,7 @@ from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import Layer, Model, TensorSpec
-from dlbricks_core.measure.bench import Bench, BenchSettings
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 
 _IDLE_S = 0.3
 _TICK_S = 0.01
@@ -25,7 +25,7 @@ _NETWORK = Model(
 
 def _bench(threads):
     target = "dlbricks_onnxruntime.backend:OnnxruntimeBackend"
-    bench = Bench(target, OnnxruntimeBackend(), BenchSettings(BackendSettings(threads)))
+    bench = BackendWorker(target, OnnxruntimeBackend(), WorkerSettings(BackendSettings(threads)))
     bench.load("network", _NETWORK, "brick")
     return bench
 

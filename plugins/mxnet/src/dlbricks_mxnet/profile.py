@@ -16,8 +16,8 @@ import numpy as np
 
 from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
 from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import Model
-from dlbricks_core.measure.statistics import trimmed_mean
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.lowering.graph import LAYER
 

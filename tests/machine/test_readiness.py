@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from dlbricks_core.measure import readiness
-from dlbricks_core.measure.load import LoadSampler, MachineLoad
-from dlbricks_core.measure.readiness import check_readiness
+from dlbricks_core.machine import readiness
+from dlbricks_core.machine.load import LoadSampler, MachineLoad
+from dlbricks_core.machine.readiness import check_readiness
 
 CPUS = "sys/devices/system/cpu"
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -78,7 +78,7 @@ def test_virtual_cpus_that_are_apart_are_seen(server, monkeypatch, found, status
             raise each
         return each
 
-    monkeypatch.setattr("dlbricks_core.measure.cores.distance", look)
+    monkeypatch.setattr("dlbricks_core.machine.cores.distance", look)
     monkeypatch.setattr(readiness, "LOOK_EACH_S", 0)
     distance = checks(server.virtual(), 0, 1)["distance"]
     assert distance.status == status

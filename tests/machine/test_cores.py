@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from dlbricks_core.measure.cores import Cores, Memory, distance, watched
-from dlbricks_core.measure.machine import CPUS, Machine
+from dlbricks_core.machine.cores import Cores, Memory, distance, watched
+from dlbricks_core.machine.sysfs import CPUS, Machine
 
 NEAR, FAR, LOOK_S = 0.8, 2.3, 0.002
 
@@ -127,7 +127,7 @@ def test_looking_takes_a_hundredth_of_the_time():
 def test_only_cores_that_a_hypervisor_moves_are_watched(server, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "dlbricks_core.measure.cores.distance", lambda *pair: asked.append(pair[:2]) or NEAR
+        "dlbricks_core.machine.cores.distance", lambda *pair: asked.append(pair[:2]) or NEAR
     )
     Cores.of(2, server.machine(0, 1, 2, 3)).gather()
     server.virtual()
@@ -151,7 +151,7 @@ def test_only_cores_that_a_hypervisor_moves_are_watched(server, monkeypatch):
 
 def test_the_farthest_of_several_cores_counts(server, monkeypatch):
     found = {1: NEAR, 3: FAR}
-    monkeypatch.setattr("dlbricks_core.measure.cores.distance", lambda _, other, __: found[other])
+    monkeypatch.setattr("dlbricks_core.machine.cores.distance", lambda _, other, __: found[other])
     look = watched(3, server.virtual().machine(0, 1, 2, 3))
     assert look is not None
     assert look() == FAR

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from dlbricks_core.measure.latency import Latency
-from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.ranking import Cost, Ranking, Ratio
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 
 PROTOCOL = PROTOCOLS["interleaved"]
 
 
-def cost(samples, call_ms=0.0):
-    return Cost.brick(Latency(tuple(samples), PROTOCOL, call_ms))
+def cost(samples, overhead=0.0):
+    return Cost.brick(Measured(tuple(samples), PROTOCOL, overhead))
 
 
 def drifting(rounds=40, seed=0):
@@ -49,17 +49,17 @@ def test_the_winner_must_beat_every_other():
 
 
 def test_the_timers_own_cost_does_not_count():
-    quick = Ranking.of({"a": cost([1.2] * 5, call_ms=0.2), "b": cost([2.9] * 5, call_ms=0.4)})
+    quick = Ranking.of({"a": cost([1.2] * 5, overhead=0.2), "b": cost([2.9] * 5, overhead=0.4)})
     assert quick.costs["a"].ms == pytest.approx(1.0)
     assert quick.margin.value == pytest.approx(2.5)
 
 
 def test_what_is_lost_in_the_timers_cost_is_no_clear_winner():
-    lost = Ranking.of({"a": cost([0.1] * 5, call_ms=0.2), "b": cost([0.5] * 5, call_ms=0.2)})
+    lost = Ranking.of({"a": cost([0.1] * 5, overhead=0.2), "b": cost([0.5] * 5, overhead=0.2)})
     assert lost.fastest == "a"
     assert lost.margin == Ratio(None, None, None)
     assert lost.winner is None
-    both = Ranking.of({"a": cost([0.1] * 5, call_ms=0.2), "b": cost([0.2] * 5, call_ms=0.2)})
+    both = Ranking.of({"a": cost([0.1] * 5, overhead=0.2), "b": cost([0.2] * 5, overhead=0.2)})
     assert both.margin == Ratio(1.0, 1.0, 1.0)
 
 

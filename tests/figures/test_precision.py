@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.measure.precision import FEWEST, MOST, Demand, Spread, deviation
-from dlbricks_core.measure.statistics import FASTER_HALF_VARIANCE
-from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget, Spread, deviation
+from dlbricks_core.figures.statistics import FASTER_HALF_VARIANCE
 
 Z = 1.6448536
 
 
 def key(name):
-    return MeasurementKey(name, "brick", "b", "1", "{}", "here", 1, "interleaved")
+    return Question(Subject(name, "brick"), Setup("b", "1", "{}", 1, "interleaved"), "here")
 
 
 A, B, C = map(key, "abc")
 
 
-def spread(ms, deviation_ms, run_ms=1.0, taken=FEWEST, call_ms=0.0):
-    return Spread(taken, ms, deviation_ms, call_ms, run_ms)
+def spread(ms, deviation_ms, run_ms=1.0, taken=FEWEST, overhead=0.0):
+    return Spread(taken, ms, deviation_ms, overhead, run_ms)
 
 
-def measured(each, samples, call_ms=0.0):
-    taken = [SampleSet("s", i, (float(ms),), call_ms=call_ms) for i, ms in enumerate(samples)]
-    return Measurement(each, samples=tuple(taken))
+def measured(each, samples, overhead=0.0):
+    taken = [Observation("s", i, (float(ms),), overhead=overhead) for i, ms in enumerate(samples)]
+    return Measurement(each, observations=tuple(taken))
 
 
 def test_the_known_optimum_of_two_bricks():
     # n_b is proportional to c*s/sqrt(t): 4 * 0.5 / 2 = 1 to 1 * 3 / 1 = 3.
     spreads = {A: spread(20.0, 0.5, run_ms=4.0), B: spread(20.0, 3.0, run_ms=1.0)}
-    demand = Demand("m", {A: 4, B: 1})
+    demand = PrecisionTarget("m", {A: 4, B: 1})
     found = demand.allocation(spreads, 0.01)
     assert found[B] / found[A] == pytest.approx(3)
     # The interval of the sum of 100 ms then is 1 ms to both sides.
@@ -51,7 +51,7 @@ def test_the_known_optimum_of_two_bricks():
 def test_what_is_taken_off_a_sum_scatters_as_what_is_added():
     """A tile of a large brick counts for a negative part of it."""
     spreads = {A: spread(2.0, 0.1), B: spread(6.0, 0.3)}
-    line, sum_ = Demand("m", {A: -5.0, B: 6.0}), Demand("m", {A: 5.0, B: 6.0})
+    line, sum_ = PrecisionTarget("m", {A: -5.0, B: 6.0}), PrecisionTarget("m", {A: 5.0, B: 6.0})
     assert line.total_ms(spreads) == pytest.approx(26)
     half_widths = line.own_half_width(spreads) * 26, sum_.own_half_width(spreads) * 46
     assert half_widths[0] == pytest.approx(half_widths[1])
@@ -61,38 +61,38 @@ def test_what_is_taken_off_a_sum_scatters_as_what_is_added():
 
 
 def test_the_timers_own_cost_is_in_a_sum_once():
-    spreads = {A: spread(2.0, 0.1, call_ms=0.5), B: spread(3.0, 0.1, call_ms=0.4)}
-    assert Demand("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
+    spreads = {A: spread(2.0, 0.1, overhead=0.5), B: spread(3.0, 0.1, overhead=0.4)}
+    assert PrecisionTarget("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
     assert Spread.of(measured(A, [2.5, 2.5, 2.6], 0.5)).ms == pytest.approx(2.0)
     assert Spread.of(measured(A, [0.2, 0.2], 0.5)).ms == 0
 
 
 def test_quiet_and_hopeless_networks():
     quiet, noisy = spread(10.0, 0.01), spread(10.0, 50.0)
-    assert Demand("m", {A: 3}).needs({A: quiet}, 0.01) == {}
-    assert Demand("m", {A: 1, B: 1}).needs({A: quiet, B: noisy}, 0.01)[B] == MOST
-    assert Demand("m", {A: 1}).needs({A: spread(0.0, 0.0)}, 0.01) == {}
-    assert Demand("m", {A: 1}).needs({A: spread(0.0, 1.0)}, 0.01) == {A: MOST}
+    assert PrecisionTarget("m", {A: 3}).needs({A: quiet}, 0.01) == {}
+    assert PrecisionTarget("m", {A: 1, B: 1}).needs({A: quiet, B: noisy}, 0.01)[B] == MOST
+    assert PrecisionTarget("m", {A: 1}).needs({A: spread(0.0, 0.0)}, 0.01) == {}
+    assert PrecisionTarget("m", {A: 1}).needs({A: spread(0.0, 1.0)}, 0.01) == {A: MOST}
 
 
 def test_what_is_not_known_yet_takes_no_part():
     spreads = {A: spread(10.0, 1.0)}
-    demand = Demand("m", {A: 1, C: 5})
-    assert demand.half_width(spreads) == Demand("m", {A: 1}).half_width(spreads)
+    demand = PrecisionTarget("m", {A: 1, C: 5})
+    assert demand.half_width(spreads) == PrecisionTarget("m", {A: 1}).half_width(spreads)
     assert set(demand.needs(spreads, 0.01)) == {A}
-    assert Demand("m", {C: 5}).needs(spreads, 0.01) == {}
+    assert PrecisionTarget("m", {C: 5}).needs(spreads, 0.01) == {}
 
 
 def test_what_is_common_to_all_in_a_round_takes_more_of_them():
     keys = [key(str(i)) for i in range(30)]
-    demand = Demand("m", dict.fromkeys(keys, 1))
+    demand = PrecisionTarget("m", dict.fromkeys(keys, 1))
     noise = np.random.default_rng(0).normal(10, 0.5, (30, 20))
     apart = {k: Spread.of(measured(k, each)) for k, each in zip(keys, noise, strict=True)}
     together = {k: Spread.of(measured(k, noise[0])) for k in keys}
     assert demand.half_width(apart) < 0.01
     assert demand.needs(apart, 0.01) == {}
     assert demand.half_width(together) == pytest.approx(
-        Demand("one", {A: 1}).half_width({A: together[keys[0]]}), rel=0.5
+        PrecisionTarget("one", {A: 1}).half_width({A: together[keys[0]]}), rel=0.5
     )
     assert min(demand.needs(together, 0.01).values()) > 20
 
@@ -116,7 +116,7 @@ def test_the_wanted_half_width_is_met(parts, precision):
         k: spread(ms, ms * relative, run_ms)
         for k, (_, ms, relative, run_ms) in zip(keys, parts, strict=True)
     }
-    demand = Demand("m", {k: part[0] for k, part in zip(keys, parts, strict=True)})
+    demand = PrecisionTarget("m", {k: part[0] for k, part in zip(keys, parts, strict=True)})
     needs = demand.needs(spreads, precision)
     then = {
         k: spread(each.ms, each.deviation_ms, each.run_ms, max(needs.get(k, 0), each.taken))

@@ -18,8 +18,8 @@ from time import perf_counter, perf_counter_ns, sleep
 import numpy as np
 import numpy.typing as npt
 
-from dlbricks_core.measure.machine import Machine
-from dlbricks_core.measure.system import largest_cache
+from dlbricks_core.machine.sysfs import Machine
+from dlbricks_core.machine.system import largest_cache
 
 #: Share of the time above which a measurement is called disturbed.
 MAX_APART = 0.05

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from dlbricks_core.measure.cores import APART, MAX_APART, watched
-from dlbricks_core.measure.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
-from dlbricks_core.measure.machine import CPUS, Machine
+from dlbricks_core.machine.cores import APART, MAX_APART, watched
+from dlbricks_core.machine.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
+from dlbricks_core.machine.sysfs import CPUS, Machine
 
 Status = Literal["ok", "warn", "unknown"]
 

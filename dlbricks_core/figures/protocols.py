@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.statistics import FloatArray, Samples, faster_half, trimmed_mean
+from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half, trimmed_mean
 
 Statistic = Callable[[Samples], FloatArray]
 """Reduces the last axis of an array of samples."""

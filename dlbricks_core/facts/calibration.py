@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dlbricks_core.store.records import LONGEST, canonical_json, checked, moment, number
+from dlbricks_core.facts.checks import LARGEST, canonical_json, checked, moment, number
+from dlbricks_core.facts.question import Setup
 
 _LARGEST = 1e3
 """What is fitted are shares and relative deviations."""
@@ -21,23 +22,15 @@ class CalibrationKey:
         composer: Name of the composer whose numbers were fitted.
         strategy: Name of the split strategy.
         granularity: The most layers that a brick may hold.
-        backend: As in :class:`~dlbricks_core.store.MeasurementKey`, and so are the others.
-        backend_version: Of its framework.
-        settings: The backend's options.
+        setup: How networks ran.
         system: Fingerprint of the system.
-        threads: Number of threads that computed one operator.
-        protocol: How networks were timed.
     """
 
     composer: str
     strategy: str
     granularity: int
-    backend: str
-    backend_version: str
-    settings: str
+    setup: Setup
     system: str
-    threads: int
-    protocol: str
 
     @property
     def text(self) -> str:
@@ -122,5 +115,5 @@ class Calibration:
 
 def _model(data: Mapping[str, Any]) -> CalibrationModel:
     texts = {name: checked(data[name], str, name) for name in ("name", "source", "signature")}
-    error = number(data["error"], "error", least=-LONGEST)
+    error = number(data["error"], "error", least=-LARGEST)
     return CalibrationModel(**texts, error=error, scatter=number(data["scatter"], "scatter"))

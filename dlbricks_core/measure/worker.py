@@ -13,7 +13,7 @@ from dlbricks_core.backends import Backend, BackendSettings, Profile
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, Model
-from dlbricks_core.measure.system import largest_cache, near_caches
+from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
@@ -43,7 +43,7 @@ to move (mallopt(3)).
 
 
 @dataclass(frozen=True)
-class BenchSettings:
+class WorkerSettings:
     """How a bench runs its networks.
 
     Attributes:
@@ -71,7 +71,7 @@ class NetworkError(DLBricksError):
         self.key = key
 
 
-class Bench:
+class BackendWorker:
     """Loads and samples networks in a worker process.
 
     Attributes:
@@ -87,7 +87,7 @@ class Bench:
 
     _last: ClassVar[WorkerProcess | None] = None
 
-    def __init__(self, target: str, backend: Backend, settings: BenchSettings) -> None:
+    def __init__(self, target: str, backend: Backend, settings: WorkerSettings) -> None:
         self._target = target
         self._backend = backend
         self._settings = settings
@@ -260,9 +260,9 @@ class Bench:
 
     def _call(self, method: str, *arguments: Any, extra_s: float = 0.0) -> Any:
         worker = self._started()
-        if Bench._last not in (None, worker):
-            Bench._last.rest(_REST_TIMEOUT_S)
-        Bench._last = worker
+        if BackendWorker._last not in (None, worker):
+            BackendWorker._last.rest(_REST_TIMEOUT_S)
+        BackendWorker._last = worker
         timeout = self._settings.timeout_s + extra_s
         return self._answer(worker, method, *arguments, timeout=timeout)
 
@@ -331,7 +331,7 @@ class Bench:
             self._worker = None
             self._ready = False
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> BackendWorker:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from dlbricks_core.measure.latency import RESAMPLES, Latency, _weights, interval
-from dlbricks_core.measure.protocols import PROTOCOLS
-from dlbricks_core.measure.statistics import faster_half
-from dlbricks_core.store import Measurement, MeasurementKey, SampleSet
+from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.figures.figure import RESAMPLES, Measured, _weights, interval
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.statistics import faster_half
 
 PROTOCOL = PROTOCOLS["interleaved"]
-KEY = MeasurementKey("a", "brick", "b", "1", "{}", "here", 1, "interleaved")
+KEY = Question(Subject("a", "brick"), Setup("b", "1", "{}", 1, "interleaved"), "here")
 RANDOM = np.random.default_rng(0)
 DRIFT = 1 + 0.2 * RANDOM.random(60)
 
 
 def latency(samples, rounds, session="s"):
     taken = tuple(
-        SampleSet(session, int(number), (float(ms),))
+        Observation(session, int(number), (float(ms),))
         for number, ms in zip(rounds, samples, strict=True)
     )
-    return Latency.of(Measurement(KEY, samples=taken), PROTOCOL)
+    return Measured.of(Measurement(KEY, observations=taken), PROTOCOL)
 
 
 def half_width(replicates):
@@ -30,17 +30,17 @@ def half_width(replicates):
 def test_what_something_disturbed_counts_only_where_too_few_are_left():
     def taken(*samples):
         sets = (
-            SampleSet("s", number, (ms,), call_ms=ms / 100, warnings=("far",) if ms > 9 else ())
+            Observation("s", number, (ms,), overhead=ms / 100, flags=("far",) if ms > 9 else ())
             for number, ms in enumerate(samples)
         )
-        return Latency.of(Measurement(KEY, samples=tuple(sets)), PROTOCOL)
+        return Measured.of(Measurement(KEY, observations=tuple(sets)), PROTOCOL)
 
     found = taken(10.0, 5.0, 11.0, 6.0, 10.0, 7.0, 10.0, 12.0)
-    assert found.samples_ms == (5.0, 6.0, 7.0)
+    assert found.samples == (5.0, 6.0, 7.0)
     assert [number for _, number in found.rounds] == [1, 3, 5]
-    assert found.ms == pytest.approx(16 / 3)
-    assert found.call_ms == pytest.approx(0.16 / 3)
-    assert taken(10.0, 5.0, 11.0, 6.0).samples_ms == (10.0, 5.0, 11.0, 6.0)
+    assert found.value == pytest.approx(16 / 3)
+    assert found.overhead == pytest.approx(0.16 / 3)
+    assert taken(10.0, 5.0, 11.0, 6.0).samples == (10.0, 5.0, 11.0, 6.0)
 
 
 def test_drift_stays_common_where_one_ran_in_some_of_the_rounds_only():

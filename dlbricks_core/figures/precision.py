@@ -9,14 +9,14 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dlbricks_core.measure.latency import call_of, counted, means_by_rounds, rounds_of
-from dlbricks_core.measure.statistics import (
+from dlbricks_core.facts import Measurement, Question
+from dlbricks_core.figures.figure import means_by_rounds, overhead_of, rounds_of, undisturbed
+from dlbricks_core.figures.statistics import (
     FASTER_HALF_VARIANCE,
     FloatArray,
     faster_half,
     median,
 )
-from dlbricks_core.store import Measurement, MeasurementKey
 
 PRECISION = 0.01
 """Relative half-width that is reached unless the user asks for another."""
@@ -78,8 +78,8 @@ class Spread:
     @classmethod
     def of(cls, measurement: Measurement) -> Spread:
         """Of at least one sample, taken in rounds."""
-        used = counted(measurement)
-        samples_ms, call_ms = used.samples_ms, call_of(used, faster_half)
+        used = undisturbed(measurement)
+        samples_ms, call_ms = used.values, overhead_of(used, faster_half)
         mean_ms = float(faster_half(samples_ms))
         return cls(
             taken=len(samples_ms),
@@ -91,11 +91,11 @@ class Spread:
         )
 
 
-Spreads = Mapping[MeasurementKey, Spread]
+Spreads = Mapping[Question, Spread]
 
 
 @dataclass(frozen=True)
-class Demand:
+class PrecisionTarget:
     """A figure that is to become precise: a sum of latencies.
 
     Attributes:
@@ -108,7 +108,7 @@ class Demand:
     """
 
     name: str
-    counts: Mapping[MeasurementKey, float]
+    counts: Mapping[Question, float]
 
     def total_ms(self, spreads: Spreads) -> float:
         """The sum: what the networks add, and one call of the timer."""
@@ -143,7 +143,7 @@ class Demand:
         deviation_ms = math.sqrt(FASTER_HALF_VARIANCE * variance)
         return _relative(NORMAL_HALF_WIDTH * deviation_ms, self.total_ms(spreads))
 
-    def allocation(self, spreads: Spreads, precision: float) -> dict[MeasurementKey, float]:
+    def allocation(self, spreads: Spreads, precision: float) -> dict[Question, float]:
         """The cheapest numbers of samples that make the sum precise; not rounded.
 
         Wanted are numbers ``n_b`` for which ``sum(n_b * t_b)``, the time spent, is least,
@@ -169,7 +169,7 @@ class Demand:
             for key, (scatter, root) in parts.items()
         }
 
-    def needs(self, spreads: Spreads, precision: float) -> dict[MeasurementKey, int]:
+    def needs(self, spreads: Spreads, precision: float) -> dict[Question, int]:
         """How many samples each network should have; nothing if the sum is precise already.
 
         Between :data:`FEWEST` and :data:`MOST`, whatever the optimum. Where something

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from dlbricks_core.measure.machine import Machine, parse_cpus
-from dlbricks_core.measure.system import (
+from dlbricks_core.machine.sysfs import Machine, parse_cpus
+from dlbricks_core.machine.system import (
     Cache,
     current_system,
     largest_cache,
@@ -91,7 +91,7 @@ def test_the_name_of_the_machine_stays_private(monkeypatch):
 def test_affinity_of_the_process_counts():
     script = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-        "from dlbricks_core.measure.system import current_system, physical_cores_available as p;"
+        "from dlbricks_core.machine.system import current_system, physical_cores_available as p;"
         "print(p(), current_system().available_cpus, current_system().fingerprint)"
     )
     done = subprocess.run(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.measure.statistics import (
+from dlbricks_core.figures.statistics import (
     FASTER_HALF_VARIANCE,
     faster_half,
     median,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.measure.machine import Machine
+from dlbricks_core.machine.sysfs import Machine
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel

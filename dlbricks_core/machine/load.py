@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from dlbricks_core.measure.machine import Machine
+from dlbricks_core.machine.sysfs import Machine
 
 #: Shares of the usable CPUs above which a measurement is called disturbed.
 MAX_OTHERS = 0.10

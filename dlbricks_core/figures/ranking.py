@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.measure.latency import PERCENTILES, Latency, interval
-from dlbricks_core.measure.statistics import FloatArray
+from dlbricks_core.figures.figure import PERCENTILES, Figure, interval
+from dlbricks_core.figures.statistics import FloatArray
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Cost:
     replicates: FloatArray
 
     @classmethod
-    def whole(cls, latency: Latency) -> Cost:
+    def whole(cls, latency: Figure) -> Cost:
         """Of a whole model: what was measured."""
-        return cls(latency.ms, latency.replicates)
+        return cls(latency.value, latency.replicates)
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -33,10 +33,10 @@ class Cost:
         return interval(self.replicates)
 
     @classmethod
-    def brick(cls, latency: Latency) -> Cost:
+    def brick(cls, latency: Figure) -> Cost:
         """Of a brick: what it adds to a model, without the timer's own cost a call."""
-        net = np.maximum(latency.replicates - latency.call_ms, 0.0)
-        return cls(max(latency.ms - latency.call_ms, 0.0), net)
+        net = np.maximum(latency.replicates - latency.overhead, 0.0)
+        return cls(max(latency.value - latency.overhead, 0.0), net)
 
 
 @dataclass(frozen=True)

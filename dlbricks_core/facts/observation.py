@@ -1,0 +1,111 @@
+"""Observations: values that were taken together, and all of those that answer one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from dlbricks_core.facts.checks import (
+    LARGEST,
+    SMALLEST,
+    checked,
+    moment,
+    number,
+    number_if_known,
+)
+from dlbricks_core.facts.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Raw values that were taken together: one round, or one hot loop.
+
+    Attributes:
+        session: Identifies the run of DLBricks that took them.
+        round: Counts within the session.
+        values: In the quantity's unit, in the order in which they were taken.
+        overhead: What of each value is the measurement's own, in the same unit: for latency, what
+            a call of the timer costs. ``None`` where it was not measured.
+        flags: What disturbed the machine at that time.
+        taken_at: With time zone.
+        spent_s: Seconds that taking the values took, with everything around the timed runs.
+        loading_s: Seconds that loading the network took, if that came right before.
+    """
+
+    session: str
+    round: int
+    values: tuple[float, ...]
+    overhead: float | None = None
+    flags: tuple[str, ...] = ()
+    taken_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    spent_s: float | None = None
+    loading_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.values or not all(0 <= value <= LARGEST for value in self.values):
+            raise ValueError(f"values must be finite and not negative: {self.values!s:.60}")
+        if self.taken_at.tzinfo is None:
+            raise ValueError("taken_at needs a time zone")
+        if self.round < 0:
+            raise ValueError(f"round is {self.round}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data for JSON."""
+        plain = {"values": list(self.values), "flags": list(self.flags)}
+        return {**asdict(self), **plain, "taken_at": self.taken_at.isoformat()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is not what it should be.
+        """
+        return cls(
+            session=checked(data["session"], str, "session"),
+            round=checked(data["round"], int, "round"),
+            values=tuple(
+                number(value, "value", least=SMALLEST) for value in checked(data["values"], list)
+            ),
+            overhead=number_if_known(data["overhead"], "overhead"),
+            flags=tuple(checked(text, str) for text in checked(data["flags"], list)),
+            taken_at=moment(data["taken_at"]),
+            spent_s=number_if_known(data.get("spent_s"), "spent_s"),
+            loading_s=number_if_known(data.get("loading_s"), "loading_s"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Everything that was observed about one question.
+
+    Attributes:
+        question: What the observations answer.
+        layers: Operator names of the network, for people.
+        observations: In the order in which they were added; none if the network failed at once.
+        failure: Why it could not be measured (further); ``None`` if it could.
+    """
+
+    question: Question
+    layers: tuple[str, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    failure: str | None = None
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """All values, in the order in which they were taken."""
+        return tuple(value for each in self.observations for value in each.values)
+
+    @property
+    def overheads(self) -> tuple[float, ...]:
+        """The measurement's own share of a value, each time that it was measured."""
+        return tuple(each.overhead for each in self.observations if each.overhead is not None)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Every flag once."""
+        return tuple(dict.fromkeys(text for each in self.observations for text in each.flags))

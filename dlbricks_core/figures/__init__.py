@@ -1,0 +1,1 @@
+"""Figures: values with their uncertainty, how precise they are, and how they rank."""

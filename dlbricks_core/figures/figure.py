@@ -1,0 +1,316 @@
+"""Figures: answers to questions, each with its uncertainty and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from zlib import crc32
+
+import numpy as np
+
+from dlbricks_core.facts import Measurement
+from dlbricks_core.figures.protocols import Protocol, Statistic
+from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half
+
+RESAMPLES = 1000
+"""Number of replicates that an interval rests on."""
+
+PERCENTILES = (5.0, 95.0)
+"""Ends of the intervals that are reported."""
+
+FEWEST_QUIET = 3
+"""Undisturbed samples that suffice to leave disturbed ones out."""
+
+Round = tuple[str, int]
+"""A round: the identifier of its session, and its number."""
+
+
+class Origin(StrEnum):
+    """How a figure became known."""
+
+    MEASURED = "measured"
+    """By this run."""
+
+    STORED = "stored"
+    """By an earlier run, on the same system and under the same setup."""
+
+    INFERRED = "inferred"
+    """From figures of other networks that were measured on the same system."""
+
+    PREDICTED = "predicted"
+    """By a predictor, from features of the network and of the system."""
+
+
+class Figure(ABC):
+    """Answer to a question, in the unit of the question's quantity.
+
+    Attributes:
+        overhead: What of the value is the measurement's own: for latency, what a call of the
+            timer costs.
+        origin: How the figure became known.
+        samples: Raw values that the figure rests on, in the order in which they were taken.
+    """
+
+    overhead: float
+    origin: Origin
+    samples: tuple[float, ...]
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The number that stands for all that is known."""
+
+    @property
+    @abstractmethod
+    def replicates(self) -> FloatArray:
+        """The number as it would be for other samples of the same kind: shape (RESAMPLES,).
+
+        Replicates of figures that rest on the same rounds vary together.
+        """
+
+    @property
+    def plausible(self) -> FloatArray:
+        """Replicates that also vary by whatever else the figure may be off by."""
+        return self.replicates
+
+    @property
+    def derived_from(self) -> tuple[str, ...]:
+        """Signatures of the other networks that the figure follows from; usually none."""
+        return ()
+
+    @property
+    def own(self) -> float:
+        """The value without the measurement's own share."""
+        return max(self.value - self.overhead, 0.0)
+
+
+@dataclass(frozen=True)
+class Measured(Figure):
+    """Figure that rests on samples of the network itself.
+
+    Attributes:
+        samples: Raw values that count, in the order in which they were taken.
+        protocol: How they were taken.
+        overhead: As in :class:`Figure`.
+        rounds: The round in which each sample was taken; if left out, they are the first rounds
+            of one session.
+        origin: Whether this run took the samples, or an earlier one.
+    """
+
+    samples: tuple[float, ...]
+    protocol: Protocol
+    overhead: float = 0.0
+    rounds: tuple[Round, ...] = ()
+    origin: Origin = Origin.MEASURED
+
+    @classmethod
+    def of(
+        cls, measurement: Measurement, protocol: Protocol, origin: Origin = Origin.MEASURED
+    ) -> Measured:
+        """Figure of a measurement that has samples; see :func:`undisturbed`."""
+        used = undisturbed(measurement)
+        overhead = overhead_of(used, protocol.statistic)
+        return cls(used.values, protocol, overhead, rounds_of(used), origin)
+
+    @cached_property
+    def value(self) -> float:
+        """The protocol's statistic of the samples."""
+        return float(self.protocol.statistic(np.asarray(self.samples)))
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """The same statistic for ``RESAMPLES`` bootstrap samples.
+
+        Interleaved samples are resampled by round, see :func:`means_by_rounds`. Samples of
+        loops are drawn with replacement: rounds mean nothing there.
+        """
+        samples = np.asarray(self.samples)
+        count = len(samples)
+        if self.protocol.interleaved:
+            return means_by_rounds(samples, self.rounds or [("", i) for i in range(count)])
+        chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
+        return self.protocol.statistic(samples[chosen])
+
+
+@dataclass(frozen=True)
+class Source:
+    """A network with a figure that tells about another network.
+
+    Attributes:
+        signature: Of the network.
+        figure: Its figure.
+        weight: Factor of its value, without the overhead, in the other network's value.
+    """
+
+    signature: str
+    figure: Figure
+    weight: float
+
+    def share(self, values: FloatArray) -> FloatArray:
+        """What values of the network contribute to the other network's value."""
+        return np.maximum(values - self.figure.overhead, 0.0) * self.weight
+
+
+@dataclass(frozen=True)
+class Derived(Figure):
+    """Figure that follows from those of other networks.
+
+    Attributes:
+        sources: The other networks. The sum of their shares is this network's value.
+        error: Standard deviation of the logarithm of that sum's error.
+        seed: The same wherever this network occurs.
+        overhead: As in :class:`Figure`.
+        origin: Always inferred.
+        samples: Always empty.
+    """
+
+    sources: tuple[Source, ...]
+    error: float
+    seed: int
+    overhead: float
+    origin: Origin = Origin.INFERRED
+    samples: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, signature: str, sources: Sequence[Source], error: float) -> Derived:
+        """Figure of the network ``signature`` from those of one or more others."""
+        overhead = max(source.figure.overhead for source in sources)
+        return cls(tuple(sources), error, crc32(signature.encode()), overhead)
+
+    @property
+    def derived_from(self) -> tuple[str, ...]:
+        """Signatures of the sources."""
+        return tuple(source.signature for source in self.sources)
+
+    @cached_property
+    def value(self) -> float:
+        """The overhead and the sum of the sources' shares."""
+        total = sum(float(each.share(np.array(each.figure.value))) for each in self.sources)
+        return self.overhead + max(total, 0.0)
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """Those of the sources, with the weights as they are."""
+        shares = sum((each.share(each.figure.replicates) for each in self.sources), np.zeros(1))
+        return np.asarray(self.overhead + np.maximum(shares, 0.0))
+
+    @cached_property
+    def plausible(self) -> FloatArray:
+        """The replicates, each with another error of the sum."""
+        errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
+        factors = np.exp(self.error * errors)
+        return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
+
+
+@dataclass(frozen=True)
+class Predicted(Figure):
+    """Figure that a predictor gives.
+
+    Attributes:
+        expected: The value.
+        draws: From the predictive distribution, of shape (RESAMPLES,). Draws of several figures
+            that one predictor gave together are joint: an error that the figures have in common
+            is the same in each draw.
+        overhead: As in :class:`Figure`.
+        origin: Always predicted.
+        samples: Always empty.
+    """
+
+    expected: float
+    draws: FloatArray
+    overhead: float = 0.0
+    origin: Origin = Origin.PREDICTED
+    samples: tuple[float, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The expected value."""
+        return self.expected
+
+    @property
+    def replicates(self) -> FloatArray:
+        """The draws."""
+        return self.draws
+
+
+def undisturbed(measurement: Measurement) -> Measurement:
+    """The same without samples that something disturbed, where enough others are left.
+
+    A disturbance does not slow all networks down by the same factor. Disturbed samples of some
+    networks cannot be compared with undisturbed ones of others.
+    """
+    quiet = tuple(taken for taken in measurement.observations if not taken.flags)
+    enough = sum(len(taken.values) for taken in quiet) >= FEWEST_QUIET
+    return replace(measurement, observations=quiet) if enough else measurement
+
+
+def overhead_of(measurement: Measurement, statistic: Statistic) -> float:
+    """The measurement's own share of a value; 0 if it was never measured.
+
+    The statistic is the one that stands for the samples. Any other would take too much or too
+    little off them wherever the machine's speed changes from round to round.
+    """
+    return float(statistic(measurement.overheads)) if measurement.overheads else 0.0
+
+
+def rounds_of(measurement: Measurement) -> tuple[Round, ...]:
+    """The round in which each value was taken."""
+    return tuple(
+        (each.session, each.round) for each in measurement.observations for _ in each.values
+    )
+
+
+def means_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
+    """Bootstrap replicates of ``faster_half`` in which drift is common to all networks.
+
+    Each replicate gives every round a weight, drawn from an exponential distribution. It then
+    takes the weighted mean of the fastest samples that together hold half of all weight (the
+    Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round has the same weight
+    for every network that ran in it.
+
+    The replicates of a mean of n samples vary by ``(n - 1) / (n + 1)`` of what the mean itself
+    does. They are spread out to make up for that.
+
+    Args:
+        samples: Values of one network.
+        rounds: The round in which each was taken.
+
+    Returns:
+        Array of shape (RESAMPLES,), in the unit of the samples.
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    weights = np.array([_weights(*rounds[i]) for i in order])
+    passed = np.cumsum(weights, axis=0)
+    half = passed[-1] / 2
+    counted = np.clip(half - (passed - weights), 0, weights)
+    count, mean = len(values), float(faster_half(values))
+    # Without BLAS, as in faster_half.
+    means = mean + np.einsum("i,ij", values[order] - mean, counted) / half
+    spread = math.sqrt((count + 1) / max(count - 1, 1))
+    return np.asarray(mean + (means - mean) * spread)
+
+
+@lru_cache(maxsize=4096)
+def _weights(session: str, number: int) -> FloatArray:
+    """Weight of a round in each replicate: always the same for the same round."""
+    drawn = np.random.default_rng((crc32(session.encode()), number))
+    return drawn.exponential(size=RESAMPLES)
+
+
+def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:
+    """90% interval: the 5th and the 95th percentile of replicates."""
+    low, high = np.percentile(np.asarray(replicates), PERCENTILES)
+    return float(low), float(high)
+
+
+def relative_half_width(ends: tuple[float, float] | None) -> float:
+    """Half the width of an interval over its middle; 0 where there is none."""
+    if ends is None or not sum(ends):
+        return 0.0
+    low, high = ends
+    return (high - low) / (high + low)
