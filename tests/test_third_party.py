@@ -120,7 +120,7 @@ def test_the_guide_shows_the_files_as_they_are() -> None:
             shown[name] += block
     for name in ("pyproject.toml", "tests/test_conformance.py"):
         assert shown[name] == (PROJECT / name).read_text()
-    for method in ("load", "run", "synchronize", "touch", "outputs", "unload", "close"):
+    for method in ("load", "run", "warm_io", "outputs"):
         assert f"def {method}(" in shown["src/dlbricks_reference/timer.py"]
 
 

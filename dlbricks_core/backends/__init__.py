@@ -7,6 +7,7 @@ from dlbricks_core.backends.base import (
     CpuTimer,
     Profile,
     ProfiledLayer,
+    Traits,
 )
 from dlbricks_core.ir import Array, Network
 
@@ -19,4 +20,5 @@ __all__ = [
     "Network",
     "Profile",
     "ProfiledLayer",
+    "Traits",
 ]

@@ -1,4 +1,8 @@
-"""What a backend plugin implements: a :class:`Backend` and its :class:`CpuTimer`."""
+"""Interface of backend plugins: a :class:`Backend` that describes, a :class:`CpuTimer` that runs.
+
+A plugin has to define seven methods: ``version``, ``timer`` and ``check`` of its backend;
+``load``, ``run``, ``warm_io`` and ``outputs`` of its timer. Everything else has a default.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class BackendOption:
     """One ``--backend-option`` that a backend understands.
 
     Attributes:
-        default: Value used when the user says nothing.
+        default: Value that applies when the user gives none.
         choices: All allowed values, the default among them.
         help: One line for the user.
     """
@@ -30,11 +34,11 @@ class BackendOption:
 
 @dataclass(frozen=True)
 class BackendSettings:
-    """How a backend is to run; part of the identity of every measurement.
+    """Settings of one backend; part of the identity of every measurement.
 
     Attributes:
         threads: Number of threads that compute one operator.
-        options: A value for every option that the backend declares.
+        options: Value of every option that the backend declares, by name.
     """
 
     threads: int = 1
@@ -42,14 +46,46 @@ class BackendSettings:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """Peculiarities of a framework that decide how its networks are timed.
+
+    The defaults suit a framework that keeps nothing between runs. Where estimates are off,
+    ``dlbricks evaluate`` shows whether another value of a trait brings them nearer.
+
+    Attributes:
+        primed: Whether a copy of the network, with other weights, runs right before each timed
+            run. In the middle of a model, the layers before have left code and memory warm.
+            Where a framework keeps both for each network separately, only a run of the same
+            layers warms them. The network's own weights stay cold.
+        in_turns: Whether the worker goes from one network to the next without a pause.
+            Otherwise it waits until each sample is stored, and whatever computes during the
+            pause cools the caches. Which of the two is nearer to the middle of a model depends
+            on what the framework keeps in the caches.
+        weights_held: Number of copies of a network's weights that the framework keeps in
+            memory: the given ones, and a second copy if it reorders them for its kernels.
+            It limits how many networks are loaded at the same time.
+        rewrites: Whether the framework executes another graph than the given one; see
+            :meth:`Backend.rewrite`.
+        rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
+            models are otherwise rewritten at the same time, one on each core.
+    """
+
+    primed: bool = False
+    in_turns: bool = False
+    weights_held: int = 2
+    rewrites: bool = False
+    rewrite_uses_all_threads: bool = False
+
+
+@dataclass(frozen=True)
 class ProfiledLayer:
     """A layer that the framework executed, and its share of a run.
 
     Attributes:
-        name: As the framework calls it, only for people to read.
-        operator: Its type.
-        outputs: Names of the tensors that it computes: first those of
-            :meth:`Backend.executed`, then those of the model, where both know it.
+        name: Name that the framework gives the layer, for people to read.
+        operator: Type of the layer.
+        outputs: Names of the tensors that the layer computes: first those of the graph that
+            :meth:`Backend.rewrite` returns, then those of the model, where both are known.
         ms: Median over the profiled runs, in milliseconds.
     """
 
@@ -61,12 +97,12 @@ class ProfiledLayer:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a whole model goes, as its framework sees it.
+    """Time that each layer of a whole model takes, according to its framework.
 
     Attributes:
-        layers: In the order in which they ran.
-        run_ms: Median latency of a profiled run, in milliseconds. Profiling itself takes
-            time: a run that nobody looks into is faster.
+        layers: All layers in the order in which they ran.
+        run_ms: Median latency of a profiled run, in milliseconds. A run without the profiler
+            is faster.
     """
 
     layers: Sequence[ProfiledLayer]
@@ -74,116 +110,132 @@ class Profile:
 
     @property
     def sum_ms(self) -> float:
-        """What all layers took, in milliseconds."""
+        """Time of all layers together, in milliseconds."""
         return sum(layer.ms for layer in self.layers)
 
 
 class CpuTimer(ABC, Generic[LoadedT]):
-    """The timer interface that all backends share; one instance a worker process.
+    """Timer of one framework; every worker process has one.
 
-    The engine times ``run`` followed by ``synchronize``, and nothing else. Everything
-    that a user of the framework would do once belongs into ``load``: building the
-    graph, placing the weights, binding inputs and outputs.
+    The engine times ``run`` followed by ``synchronize``, and nothing else. Whatever a user
+    of the framework does once belongs in ``load``: building the graph, placing the weights,
+    binding inputs and outputs.
     """
 
     @abstractmethod
     def load(self, network: Network) -> LoadedT:
         """Prepares a network so that ``run`` does nothing but inference.
 
+        Args:
+            network: Model in canonical form with its weights and inputs. The arrays belong to
+                the caller and must stay as they are.
+
+        Returns:
+            Anything; the other methods receive it.
+
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
 
     def load_native(self, network: Network) -> LoadedT:
-        """Loads a model as its own framework runs it, not as the IR lowers it.
+        """Prepares a model as its own framework runs it, without the IR in between.
 
-        Only called for models that the backend calls :meth:`Backend.native`.
+        Only called for models whose source :meth:`Backend.native` accepts.
 
         Args:
-            network: With the producer's tensor names; ``network.model.source`` tells
-                where the original is.
+            network: Network with the tensor names of the original; ``network.model.source``
+                says where the original is.
         """
         raise UnsupportedError(f"{network.model.source} has no native form here")
 
-    def load_copy(self, network: Network, loaded: LoadedT, *, near: int) -> LoadedT:
-        """Loads a network with other weights, to run right before each timed run of another.
+    def load_copy(self, network: Network, loaded: LoadedT, *, private_cache_bytes: int) -> LoadedT:
+        """Prepares a copy that runs right before each timed run of another network.
 
-        Only called where :attr:`Backend.primed` says so. The copy may read the inputs of the
-        other instead of its own: its runs then leave them in the caches.
+        Only called if :attr:`Traits.primed` is set. The copy may read the other network's
+        inputs instead of its own, so that its runs leave them in the caches.
 
         Args:
-            network: Like the other one but for the values of weights and inputs.
-            loaded: The other one.
-            near: Of a brick, bytes of the cores' own caches, in which it is to find nothing that
-                only its own runs leave there: in a model, other layers ran before. 0 for a model.
+            network: Network with the same layers, but other values of weights and inputs.
+            loaded: The other network, as ``load`` returned it.
+            private_cache_bytes: Size of the cores' private caches, in bytes, if the network is
+                a brick, and 0 if it is a whole model. In a model, other layers ran before a
+                brick. So these caches should hold nothing that only the brick's own runs leave
+                there.
         """
         return self.load(network)
 
     @abstractmethod
     def run(self, loaded: LoadedT) -> None:
-        """Starts one inference; may return before the results are there."""
+        """Starts one inference; may return before its results are in memory."""
 
-    @abstractmethod
     def synchronize(self, loaded: LoadedT) -> None:
-        """Returns once the results of the last ``run`` are in memory."""
+        """Returns once the results of the last ``run`` are in memory.
+
+        The default returns at once, which is right if ``run`` computes everything.
+        """
 
     @abstractmethod
-    def touch(self, loaded: LoadedT) -> None:
-        """Leaves the caches as the layer before would have left them.
+    def warm_io(self, loaded: LoadedT) -> None:
+        """Leaves inputs and outputs in the caches as a model's previous layer would.
 
-        First the memory that results will go to, which in a model held something else a
-        moment ago, then the inputs.
+        First warms the memory that the results will take, which held other tensors a moment
+        ago, then the inputs. No value may change.
         """
 
     def release(self, loaded: LoadedT) -> None:
-        """Drops the results of the last ``run``, as a model does when nobody needs them.
+        """Drops the results of the last ``run``, as a model drops them after their last use.
 
-        Called between timed runs; for frameworks that allocate results anew in every run.
+        Called between timed runs. Only needed if the framework allocates its results anew in
+        every run; the default does nothing.
         """
 
     @abstractmethod
     def outputs(self, loaded: LoadedT) -> Mapping[str, Array]:
-        """Results of the last ``run`` by tensor name, as numpy arrays."""
+        """Copies of the results of the last ``run``, by tensor name in the model's order."""
 
     def profile(self, network: Network, runs: int) -> Profile:
-        """Where the time of a whole model goes, layer by layer.
+        """Time that each layer of a whole model takes.
 
-        The network is loaded as ``load`` does, but so that it can be looked into, and
+        The network is loaded as ``load`` does it, but with the framework's profiler, and
         unloaded again.
 
         Args:
-            network: With the names of tensors that ``Backend.executed`` is given.
-            runs: How many count; a few more warm it up.
+            network: The network with the tensor names that :meth:`Backend.rewrite` receives.
+            runs: Number of runs that count; a few more warm it up.
 
         Raises:
-            UnsupportedError: If the framework does not tell.
+            UnsupportedError: If the framework cannot tell.
         """
         raise UnsupportedError("its framework has no profile of single layers")
 
-    @abstractmethod
     def unload(self, loaded: LoadedT) -> None:
-        """Frees the network's memory."""
+        """Frees the network's memory.
 
-    @abstractmethod
+        The default does nothing: the caller drops its reference, which is enough if nothing
+        else refers to the network.
+        """
+
     def close(self) -> None:
-        """Frees everything; the timer is not used again."""
+        """Frees what the timer itself holds; called once, at the end. The default does nothing."""
 
 
 class Backend(ABC):
-    """A framework that bricks are re-exported to.
+    """Description of a framework that runs bricks.
 
-    The class must be importable without the framework: only ``timer``, ``check`` and
-    ``version`` may import it.
+    The class must be importable without the framework: only ``timer``, ``check``, ``rewrite``
+    and ``version`` may import it.
     """
 
-    #: Short name that the user types, equal to the entry point's name.
+    #: Short name that users type, equal to the entry point's name.
     name: str
     #: Distribution that carries the framework, for ``pip install`` hints.
     distribution: str
-    #: What ``--backend-option key=value`` may set.
+    #: Options that ``--backend-option key=value`` may set, by name.
     options: Mapping[str, BackendOption] = {}
-    #: Models that a run without a MODEL argument takes, as the user would name them.
+    #: Models of a run without a MODEL argument, as users name them.
     default_models: Sequence[str] = ()
+    #: Peculiarities of the framework.
+    traits: Traits = Traits()
 
     @abstractmethod
     def version(self) -> str:
@@ -193,54 +245,36 @@ class Backend(ABC):
             PluginError: If the framework is not installed.
         """
 
-    @abstractmethod
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Environment variables that must be set before the framework is imported."""
+        """Environment variables that must be set before the framework is imported.
+
+        None by default.
+        """
+        return {}
 
     @abstractmethod
     def timer(self, settings: BackendSettings) -> CpuTimer[Any]:
-        """Imports the framework, sets its threads, and returns a timer."""
+        """Imports the framework, sets its number of threads, and returns a timer."""
 
     def native(self, source: str) -> bool:
-        """Whether a model from this source is one of the framework's own.
+        """Whether a model from this source is one of the framework's own; False by default.
 
-        Its latency is then measured in its original form too, to show what exporting and
-        lowering it changed.
+        The latency of such a model is also measured in its original form
+        (:meth:`CpuTimer.load_native`). The difference is what exporting and lowering changed.
         """
         return False
 
-    #: Whether a network is timed right after a copy of it with other weights. In the middle
-    #: of a model, code and memory are warm from the layers before; where a framework keeps
-    #: both by network, only the network itself brings that about. Weights stay cold.
-    primed: bool = False
+    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """Graph that the framework executes in place of a whole model.
 
-    #: Whether a worker goes from network to network without a pause. Between two networks it
-    #: otherwise waits until a sample is committed, and what computes meanwhile cools the
-    #: caches. Which of the two is nearer to the middle of a model depends on what the framework
-    #: keeps there: measure it (``dlbricks evaluate``).
-    in_turns: bool = False
-
-    #: How often the framework holds a network's weights: as they are given, and where it
-    #: reorders them for its kernels, again. Tells how many networks fit into memory together.
-    weights_held: int = 2
-
-    #: Whether the framework executes another graph than it is given.
-    rewrites: bool = False
-
-    #: Whether finding that out takes all threads: processes that do it at once would wait for
-    #: each other.
-    asked_alone: bool = False
-
-    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
-        """What the framework makes of a whole model before it runs it.
-
-        Only called in a worker, and where ``rewrites`` says so. Bricks cut from the result
-        carry ``executed``: the timer has to run them just as they stand.
+        Only called in a worker, and if :attr:`Traits.rewrites` is set. Bricks that are cut from
+        a graph with the flag ``executed`` carry it too, and the timer runs them just as they
+        stand.
 
         Args:
-            model: In canonical form, without opaque layers.
+            model: Model in canonical form, without opaque layers.
             settings: Threads and options.
-            seed: Of the weights, where values are needed.
+            seed: Seed of the weights, where their values are needed.
 
         Raises:
             UnsupportedError: If the framework cannot run the model.
@@ -249,4 +283,11 @@ class Backend(ABC):
 
     @abstractmethod
     def check(self, model: Model) -> Mapping[int, str]:
-        """Layers that the framework has no counterpart for: index in the model, reason."""
+        """Layers that the framework has no exact counterpart for.
+
+        Args:
+            model: Model in canonical form; the values of its weights are not there.
+
+        Returns:
+            Reason for each such layer, by the layer's index in the model.
+        """

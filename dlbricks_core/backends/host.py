@@ -53,7 +53,7 @@ class TimerHost:
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, Any] = {}
         self._primed = False
-        self._cache = self._near = 0
+        self._cache_bytes = self._private_cache_bytes = 0
         self._wake: Any = None
 
     @property
@@ -68,24 +68,31 @@ class TimerHost:
         return self._timer
 
     def start(
-        self, backend: str, settings: BackendSettings, memory: int | None, cache: int, near: int
+        self,
+        backend: str,
+        settings: BackendSettings,
+        memory: int | None,
+        cache_bytes: int,
+        private_cache_bytes: int,
     ) -> int | None:
         """Imports the framework and loads the networks that show what a call costs.
 
         Args:
             backend: ``"module:Class"`` of the backend.
             settings: Threads and options.
-            memory: Bytes that the framework and the networks may use; ``None`` for no limit.
-            cache: Bytes of the largest cache.
-            near: Bytes of those caches that are the cores' own.
+            memory: Memory that the framework and the networks may use, in bytes; ``None`` for
+                no limit.
+            cache_bytes: Size of the largest cache.
+            private_cache_bytes: Size of the cores' private caches together.
 
         Returns:
-            Bytes of it that are left to the networks, where other limits leave as many.
+            Memory that is left to the networks, in bytes; ``None`` without a limit.
         """
         instance: Backend = load_object(backend)()
         self._timer = instance.timer(settings)
-        self._primed = instance.primed
-        self._cache, self._near = cache, near
+        self._primed = instance.traits.primed
+        self._cache_bytes = cache_bytes
+        self._private_cache_bytes = private_cache_bytes
         # A collection in the middle of a timed run would count as latency. What a framework
         # brings stays for good: the collections between networks need not look at it.
         gc.disable()
@@ -119,19 +126,20 @@ class TimerHost:
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
-            copied = kind != "native" and is_copied(model, self._cache)
-            near = self._near if kind == "brick" else 0
-            self._twins[key] = self._copied(loaded, model, seed, near) if copied else loaded
+            copied = kind != "native" and is_copied(model, self._cache_bytes)
+            self._twins[key] = self._copied(loaded, model, seed, kind) if copied else loaded
         return latency_ms
 
-    def _copied(self, loaded: Any, model: Model, seed: int, near: int) -> Any:
+    def _copied(self, loaded: Any, model: Model, seed: int, kind: str) -> Any:
         """The same network with other weights, loaded to run before it."""
-        return self.timer.load_copy(materialize(model, seed + 1), loaded, near=near)
+        private = self._private_cache_bytes if kind == "brick" else 0
+        other = materialize(model, seed + 1)
+        return self.timer.load_copy(other, loaded, private_cache_bytes=private)
 
     def _warmed_up(self, key: str) -> float:
         """Latency after some runs; a long one tells enough about its network."""
         for _ in range(_WARMUP_RUNS):
-            latency_ms = self.sample(key, 1, touch=False)[-1]
+            latency_ms = self.sample(key, 1, warm_io=False)[-1]
             if latency_ms >= _LONG_MS:
                 break
         return latency_ms
@@ -165,27 +173,28 @@ class TimerHost:
             return dict(self.timer.outputs(loaded))
         finally:
             self.timer.unload(loaded)
+            del loaded
             gc.collect()
 
-    def sample(self, key: str, runs: int, touch: bool) -> list[float]:
+    def sample(self, key: str, runs: int, warm_io: bool) -> list[float]:
         """Latencies of so many runs, in milliseconds.
 
         Args:
             key: Of a loaded network.
             runs: How often to run.
-            touch: Whether to bring the inputs into the cache before each run, and to wake
-                whatever went to sleep since the last.
+            warm_io: Whether, before each run, inputs and outputs are brought into the caches and
+                threads that fell asleep are woken.
         """
         timer, loaded, twin = self.timer, self._loaded[key], self._twins.get(key)
         run, synchronize = timer.run, timer.synchronize
         samples = []
         for _ in range(runs):
-            if touch:
+            if warm_io:
                 if twin is not None:
                     # Its results stay: those of the layers before also take up memory that
                     # is still warm.
                     self._run(twin)
-                timer.touch(loaded)
+                timer.warm_io(loaded)
                 # Wakes the framework's threads and warms the way of a call, as in the
                 # middle of a model; next to nothing of the caches is taken for it.
                 self._run(self._wake)
@@ -194,20 +203,20 @@ class TimerHost:
             run(loaded)
             synchronize(loaded)
             samples.append((perf_counter_ns() - begin) / 1e6)
-            if touch:
+            if warm_io:
                 timer.release(loaded)
                 if twin is not None:
                     timer.release(twin)
         return samples
 
     def sample_in_turn(
-        self, keys: Sequence[str], touch: bool, position: str
+        self, keys: Sequence[str], warm_io: bool, position: str
     ) -> list[tuple[float, float]]:
         """One run of each of several networks, one right after the other.
 
         Args:
             keys: Of loaded networks.
-            touch: As for :meth:`sample`.
+            warm_io: As for :meth:`sample`.
             position: A file that tells how many are done, should one of them end the process.
 
         Returns:
@@ -219,7 +228,7 @@ class TimerHost:
             for done, key in enumerate(keys):
                 begin = perf_counter()
                 os.pwrite(file.fileno(), done.to_bytes(POSITION_BYTES, "little"), 0)
-                (latency_ms,) = self.sample(key, 1, touch)
+                (latency_ms,) = self.sample(key, 1, warm_io)
                 taken.append((latency_ms, perf_counter() - begin))
         return taken
 
@@ -238,12 +247,13 @@ class TimerHost:
         if twin is not loaded:
             self.timer.unload(twin)
         self.timer.unload(loaded)
+        del loaded, twin  # a timer may leave it to the last reference to free the memory
         gc.collect()
 
-    def executed(self, backend: str, model: Model, settings: BackendSettings, seed: int) -> Model:
-        """What the backend makes of a whole model."""
+    def rewrite(self, backend: str, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """Graph that the backend executes in place of a whole model."""
         instance: Backend = load_object(backend)()
-        return instance.executed(model, settings, seed)
+        return instance.rewrite(model, settings, seed)
 
     def profile(self, model: Model, seed: int, runs: int) -> Profile:
         """Where the time of a whole model goes, as the framework itself sees it."""

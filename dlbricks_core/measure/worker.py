@@ -103,8 +103,8 @@ class BackendWorker:
 
     @property
     def in_turns(self) -> bool:
-        """Whether networks run in turns; see :attr:`Backend.in_turns`."""
-        return self._backend.in_turns
+        """Whether networks run in turns; see :attr:`Traits.in_turns`."""
+        return self._backend.traits.in_turns
 
     @property
     def memory_bytes(self) -> int:
@@ -113,8 +113,8 @@ class BackendWorker:
 
     def nbytes(self, model: Model) -> int:
         """Bytes that a network takes by our count, with the copy that it is primed by."""
-        copied = self._backend.primed and is_copied(model, self._cache)
-        held = self._backend.weights_held * (2 if copied else 1)
+        copied = self._backend.traits.primed and is_copied(model, self._cache)
+        held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
 
     def load(self, key: str, model: Model, kind: str = "") -> float:
@@ -211,24 +211,22 @@ class BackendWorker:
             self._in_worker.remove(key)
             self._call("unload", key)
 
-    def executed(self, model: Model) -> Model:
-        """What the backend makes of a whole model before it runs it.
+    def rewrite(self, model: Model) -> Model:
+        """Graph that the backend executes in place of a whole model.
 
         Nothing is timed for that, so several benches may be asked at once.
         """
         settings, worker = self._settings, self._launched(asked=True)
         asked = self._target, model, settings.backend, settings.seed
         import_s = 0.0 if worker.started else _START_S
-        made: Model = self._answer(
-            worker, "executed", *asked, timeout=settings.timeout_s + import_s
-        )
+        made: Model = self._answer(worker, "rewrite", *asked, timeout=settings.timeout_s + import_s)
         return made
 
     def profile(self, model: Model, runs: int, latency_ms: float) -> Profile:
         """Where the time of a whole model goes, as the framework itself sees it.
 
         Args:
-            model: In canonical form, with the names that ``executed`` is given.
+            model: In canonical form, with the names that ``rewrite`` is given.
             runs: How many count.
             latency_ms: What a run takes about; profiled, it may take much longer.
 

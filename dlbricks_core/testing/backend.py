@@ -289,8 +289,8 @@ class BackendConformance(Suite):
             lab.call("unload", f"conv{seed}")
 
     @pytest.mark.parametrize("name", ["residual_block", "lstm", "batch_normalization", "not"])
-    def test_touching_and_running_again_give_the_same(self, lab: Laboratory, name: str) -> None:
-        """Nothing is left over from a run, and ``touch`` changes no value."""
+    def test_warming_and_running_again_give_the_same(self, lab: Laboratory, name: str) -> None:
+        """Nothing is left over from a run, and ``warm_io`` changes no value."""
         network = cases.network(name)
         if self.declared(name, network.model):
             return
@@ -298,7 +298,7 @@ class BackendConformance(Suite):
         lab.call("run", name)
         first = lab.call("outputs", name)
         for _ in range(3):
-            lab.call("touch", name)
+            lab.call("warm_io", name)
         lab.call("run", name, 3)
         again = lab.call("outputs", name)
         lab.call("unload", name)
@@ -408,7 +408,7 @@ class BackendConformance(Suite):
         """Under the names of the tensors that it computes; or the timer says that it has none."""
         model = cases.network("residual_block").model
         with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as bench:
-            executed = bench.executed(model)
+            executed = bench.rewrite(model)
             try:
                 profile = bench.profile(model, 3, latency_ms=100.0)
             except UnsupportedError:

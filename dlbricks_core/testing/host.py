@@ -43,9 +43,9 @@ class ConformanceHost:
             self._timer.run(self._loaded[key])
             self._timer.synchronize(self._loaded[key])
 
-    def touch(self, key: str) -> None:
-        """Touches a network's inputs."""
-        self._timer.touch(self._loaded[key])
+    def warm_io(self, key: str) -> None:
+        """Warms a network's inputs and outputs."""
+        self._timer.warm_io(self._loaded[key])
 
     def outputs(self, key: str) -> dict[str, Array]:
         """Results of a network's last run."""
@@ -67,14 +67,14 @@ class ConformanceHost:
         """Loads, runs twice, and unloads a network; the results of the second run."""
         self.load("infer", network)
         try:
-            self.touch("infer")
+            self.warm_io("infer")
             self.run("infer", 2)
             return {name: value.copy() for name, value in self.outputs("infer").items()}
         finally:
             self.unload("infer")
 
     def values(self, network: Network) -> bool:
-        """Whether loading, touching and running leave the given values as they are."""
+        """Whether loading, warming and running leave the given values as they are."""
         before = _bytes({**network.weights, **network.inputs})
         self.infer(network)
         return _bytes({**network.weights, **network.inputs}) == before

@@ -96,7 +96,7 @@ def ask(
 
     About as many are asked for at once as there are cores for: nothing is timed meanwhile.
     """
-    if not context.backend.rewrites:
+    if not context.backend.traits.rewrites:
         return Answers()
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
@@ -123,7 +123,8 @@ def ask(
 
 def _at_once(context: Context) -> int:
     """How many models the cores are enough for to be asked about at a time."""
-    threads = context.settings.threads if context.backend.asked_alone else 1
+    traits = context.backend.traits
+    threads = context.settings.threads if traits.rewrite_uses_all_threads else 1
     return max(1, physical_cores_available() // threads)
 
 
@@ -149,7 +150,7 @@ def _benches(
 def _answer(model: Model, idle: SimpleQueue[BackendWorker]) -> Model | DLBricksError:
     bench = idle.get()
     try:
-        return bench.executed(model)
+        return bench.rewrite(model)
     except DLBricksError as error:
         return error
     finally:

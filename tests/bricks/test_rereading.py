@@ -98,8 +98,8 @@ class Loader:
     def load(self, network):
         return network.model.name
 
-    def load_copy(self, network, loaded, *, near):
-        self.near = near
+    def load_copy(self, network, loaded, *, private_cache_bytes):
+        self.told = private_cache_bytes
         return f"copy of {loaded}"
 
     def run(self, loaded):
@@ -108,7 +108,7 @@ class Loader:
     def synchronize(self, loaded):
         pass
 
-    def touch(self, loaded):
+    def warm_io(self, loaded):
         pass
 
     def release(self, loaded):
@@ -122,22 +122,22 @@ class Loader:
 def test_a_warm_brick_runs_right_after_itself(primed):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), primed, "wake"
-    host._cache, host._near = 1 << 30, 7
+    host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
     bricks = BrickSet.of([steps("w", "w", size=600)], rereading=True).bricks.values()
     before = []
     for brick in bricks:
         host.load(brick.signature, brick.model, 0, "brick")
         host.timer.heard.clear()
-        host.sample(brick.signature, 1, touch=True)
+        host.sample(brick.signature, 1, warm_io=True)
         before.append(host.timer.heard[:-2])
     cold, warm = (brick.signature for brick in bricks)
     assert before == [[f"copy of {cold}"] if primed else [], [warm]]
 
 
-@pytest.mark.parametrize(("kind", "near"), [("brick", 7), ("model", 0)])
-def test_a_copy_is_told_what_a_brick_is_not_to_be_found_in(kind, near):
+@pytest.mark.parametrize(("kind", "told"), [("brick", 7), ("model", 0)])
+def test_a_copy_is_told_what_a_brick_is_not_to_be_found_in(kind, told):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
-    host._cache, host._near = 1 << 30, 7
+    host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
     host.load("net", steps("w", size=600), 0, kind)
-    assert host.timer.near == near
+    assert host.timer.told == told

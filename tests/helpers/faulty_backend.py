@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.backends import Backend, CpuTimer
+from dlbricks_core.backends import Backend, CpuTimer, Traits
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import to_onnx
 
@@ -81,26 +81,17 @@ class FaultyTimer(CpuTimer):
             outputs = evaluator.run(None, dict(network.inputs))
             results.update(zip(network.model.outputs, outputs, strict=True))
 
-    def synchronize(self, loaded):
-        pass
-
-    def touch(self, loaded):
+    def warm_io(self, loaded):
         pass
 
     def outputs(self, loaded):
         return {k: v for k, v in loaded[2].items() if isinstance(v, np.ndarray)}
 
-    def unload(self, loaded):
-        pass
-
-    def close(self):
-        pass
-
 
 class FaultyBackend(Backend):
     name = "faulty"
     distribution = "onnx"
-    in_turns = True
+    traits = Traits(in_turns=True)
 
     def version(self):
         return "1.0"

@@ -116,20 +116,11 @@ class SyntheticTimer(CpuTimer):
             self.clock.spend(ns)
         loaded.inside_ms.append((perf_counter_ns() - begin) / 1e6)
 
-    def synchronize(self, loaded):
-        pass
-
-    def touch(self, loaded):
+    def warm_io(self, loaded):
         pass
 
     def outputs(self, loaded):
         return {"inside_ms": np.array(loaded.inside_ms)}
-
-    def unload(self, loaded):
-        pass
-
-    def close(self):
-        pass
 
 
 class SyntheticBackend(Backend):

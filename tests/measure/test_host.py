@@ -20,8 +20,8 @@ class Recorder:
     def synchronize(self, loaded):
         pass
 
-    def touch(self, loaded):
-        self.heard.append(f"touch {loaded}")
+    def warm_io(self, loaded):
+        self.heard.append(f"warm {loaded}")
 
     def release(self, loaded):
         self.heard.append(f"release {loaded}")
@@ -48,9 +48,9 @@ def host():
 def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
     host, key, before, after
 ):
-    (latency_ms,) = host.sample(key, 1, touch=True)
+    (latency_ms,) = host.sample(key, 1, warm_io=True)
     assert latency_ms > 0
-    woken = [f"touch {key}", "run wake", "release wake"]
+    woken = [f"warm {key}", "run wake", "release wake"]
     assert host.timer.heard == [*before, *woken, f"run {key}", *after]
 
 
@@ -62,7 +62,7 @@ def test_weights_of_which_no_cache_keeps_anything_need_no_copy(cache, copied):
 
 
 def test_in_a_loop_of_its_own_nothing_comes_before(host):
-    assert len(host.sample("net", 2, touch=False)) == 2
+    assert len(host.sample("net", 2, warm_io=False)) == 2
     assert host.timer.heard == ["run net", "run net"]
 
 

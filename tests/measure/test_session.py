@@ -6,7 +6,7 @@ import numpy as np
 import psutil
 import pytest
 
-from dlbricks_core.backends import BackendSettings
+from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
@@ -50,7 +50,7 @@ def bench(faulty):
 def test_faults_are_named_and_everything_else_is_measured(
     bench, store, protocol, in_turns, faulty, monkeypatch
 ):
-    monkeypatch.setattr(faulty.FaultyBackend, "in_turns", in_turns)
+    monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(in_turns=in_turns))
     good = [job("Relu"), job("Sigmoid"), job("Tanh")]
     bad = [
         job(op, "faulty")
@@ -135,7 +135,7 @@ def test_interleaved_takes_turns_and_paper_does_not(bench, store):
 
 
 def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, monkeypatch):
-    monkeypatch.setattr(faulty.FaultyBackend, "in_turns", False)
+    monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits())
     order = []
     alone, call = bench.sample, bench.measure_call
     bench.sample = lambda key, runs, touch: order.append(key) or alone(key, runs, touch=touch)
@@ -228,7 +228,7 @@ def test_its_worker_is_limited_when_it_is_asked_and_when_it_times(bench):
         soft, _ = worker.rlimit(psutil.RLIMIT_DATA)
         return soft, guard.num_threads()
 
-    bench.executed(one("Relu"))
+    bench.rewrite(one("Relu"))
     most, asked = limits()
     assert most == pytest.approx(8 * 2**30, rel=0.1)
     bench.load("one", one("Relu"))
@@ -242,7 +242,7 @@ def test_a_bench_that_is_closed_starts_no_worker(faulty):
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         pass
     with pytest.raises(DLBricksError, match="closed"):
-        bench.executed(one("Relu"))
+        bench.rewrite(one("Relu"))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_bench_that_is_closed_starts_no_worker(faulty):
 def test_the_copy_that_a_network_is_primed_by_counts_too(
     faulty, monkeypatch, primed, cache, copies
 ):
-    monkeypatch.setattr(faulty.FaultyBackend, "primed", primed)
+    monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(primed=primed))
     monkeypatch.setattr("dlbricks_core.measure.worker.largest_cache", lambda: cache)
     made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     layer = Layer("MatMul", ("x", "w"), ("y",))
@@ -259,7 +259,7 @@ def test_the_copy_that_a_network_is_primed_by_counts_too(
     model = Model("product", (layer,), ("x",), ("y",), tensors, frozenset("w"))
     assert model.weight_bytes == 64
     assert made.nbytes(model) == 2 * 64 + (1 + copies) * 2 * 64
-    monkeypatch.setattr(faulty.FaultyBackend, "weights_held", 1)
+    monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(primed=primed, weights_held=1))
     assert made.nbytes(model) == 2 * 64 + (1 + copies) * 64
 
 

@@ -37,11 +37,11 @@ class WrongOrder(Sound):
     Timer = with_timer(outputs=lambda self, loaded: dict(
         reversed(list(ReferenceTimer.outputs(self, loaded).items()))))
 
-class TouchChanges(Sound):
-    def touch(self, loaded):
+class WarmingChanges(Sound):
+    def warm_io(self, loaded):
         for array in loaded.inputs.values():
             np.logical_not(array, out=array) if array.dtype == bool else np.add(array, 1, out=array)
-    Timer = with_timer(touch=touch)
+    Timer = with_timer(warm_io=warm_io)
 
 class Lazy(Sound):
     def outputs(self, loaded):
@@ -99,7 +99,7 @@ class ProfilesOthers(Sound):
 FAULTS = {
     "WrongResult": "test_common_network[gemm]",
     "WrongOrder": "test_common_network[several_outputs]",
-    "TouchChanges": "test_touching_and_running_again_give_the_same[not]",
+    "WarmingChanges": "test_warming_and_running_again_give_the_same[not]",
     "Lazy": "test_the_timed_region_covers_the_work",
     "Leaks": "test_unload_frees_memory",
     "Views": "test_outputs_stay_what_they_were",

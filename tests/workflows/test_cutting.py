@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from dlbricks_core.backends import BackendSettings
+from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.machine.system import current_system
@@ -41,6 +41,6 @@ def test_no_more_are_asked_at_once_than_there_are_cores_for(
 ):
     monkeypatch.setattr(cutting, "physical_cores_available", lambda: 4)
     backend = faulty.FaultyBackend()
-    backend.asked_alone = alone
+    backend.traits = Traits(rewrite_uses_all_threads=alone)
     where = replace(context(faulty), backend=backend, settings=BackendSettings(threads))
     assert cutting._at_once(where) == expected

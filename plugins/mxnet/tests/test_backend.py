@@ -64,7 +64,7 @@ def infer(timer, net):
     """Outputs of the second run: the first one builds caches."""
     loaded = timer.load(net)
     for _ in range(2):
-        timer.touch(loaded)
+        timer.warm_io(loaded)
         timer.run(loaded)
         timer.synchronize(loaded)
     outputs = timer.outputs(loaded)
@@ -106,10 +106,10 @@ def test_executors_compute_the_same():
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
 
 
-def test_touch_leaves_inputs_as_they_are(timer):
+def test_warming_leaves_inputs_as_they_are(timer):
     net = convolution()
     loaded = timer.load(net)
-    timer.touch(loaded)
+    timer.warm_io(loaded)
     np.testing.assert_array_equal(loaded.inputs[0].asnumpy(), net.inputs["x"])
 
 
@@ -287,7 +287,7 @@ def test_a_copy_reads_the_same_inputs_with_other_weights(timer):
     first = network([Layer("MatMul", ("x", "w"), ("y",))], "x", "y", tensors, "w")
     other = Network(first.model, {"w": first.weights["w"] + 1}, {"x": first.inputs["x"] + 1})
     loaded = timer.load(first)
-    copy = timer.load_copy(other, loaded, near=0)
+    copy = timer.load_copy(other, loaded, private_cache_bytes=0)
     results = []
     for each in (loaded, copy):
         timer.run(each)
@@ -296,7 +296,7 @@ def test_a_copy_reads_the_same_inputs_with_other_weights(timer):
     for result, weights in zip(results, (first.weights, other.weights), strict=True):
         np.testing.assert_allclose(result, first.inputs["x"] @ weights["w"], rtol=1e-4)
     timer.unload(copy)
-    timer.touch(loaded)
+    timer.warm_io(loaded)
     timer.run(loaded)
     np.testing.assert_array_equal(timer.outputs(loaded)["y"], results[0])
 
@@ -307,20 +307,20 @@ def test_before_a_copy_the_network_itself_runs(priming, expected):
     tensors = {"x": TensorSpec("float32", (4, 4)), "y": TensorSpec("float32", (4, 4))}
     loaded = timer.load(network([Layer("Relu", ("x",), ("y",))], "x", "y", tensors))
     again = network([Layer("Relu", ("x",), ("y",))], "x", "y", tensors)
-    copy = timer.load_copy(again, loaded, near=0)
+    copy = timer.load_copy(again, loaded, private_cache_bytes=0)
     order, start = [], loaded.start
     loaded.start = lambda arrays: order.append("itself") or start(arrays)
     timer.run(copy)
     assert order == expected
 
 
-def weighed(timer, near):
+def weighed(timer, private_cache_bytes):
     """A product that is loaded, with a copy; what the product computed when the copy ran."""
     tensors = dict.fromkeys("xwy", spec("float32", 4, 4))
     first = network([Layer("MatMul", ("x", "w"), ("y",))], "x", "y", tensors, "w")
     other = Network(first.model, {"w": first.weights["w"] + 1}, first.inputs)
     loaded = timer.load(first)
-    copy = timer.load_copy(other, loaded, near=near)
+    copy = timer.load_copy(other, loaded, private_cache_bytes=private_cache_bytes)
     computed, start = [], loaded.start
 
     def started(arrays):
@@ -337,10 +337,10 @@ def weighed(timer, near):
 
 
 @pytest.mark.parametrize("executor", ["cachedop", "static", "symbol"])
-@pytest.mark.parametrize("near", [0, 2**20])
-def test_before_its_copy_a_network_runs_on_the_weights_of_that(executor, near):
+@pytest.mark.parametrize("private_cache_bytes", [0, 2**20])
+def test_before_its_copy_a_network_runs_on_the_weights_of_that(executor, private_cache_bytes):
     timer = MxnetBackend().timer(BackendSettings(1, {"executor": executor}))
-    loaded, copy, computed, own, others = weighed(timer, near)
+    loaded, copy, computed, own, others = weighed(timer, private_cache_bytes)
     # Executors other than the default have their weights for good.
     exchanged = executor == "cachedop"
     np.testing.assert_allclose(computed[0], others if exchanged else own, rtol=1e-4)
@@ -349,7 +349,8 @@ def test_before_its_copy_a_network_runs_on_the_weights_of_that(executor, near):
     np.testing.assert_allclose(timer.outputs(loaded)["y"], own, rtol=1e-4)
     if executor == "cachedop":
         shared = loaded.results[0].asnumpy() == copy.results[0].asnumpy()
-        assert shared.all() == bool(near)  # where the timed run left it, the copy had
+        # The timed run puts its results where the copy had put its own.
+        assert shared.all() == bool(private_cache_bytes)
 
 
 @pytest.mark.parametrize(

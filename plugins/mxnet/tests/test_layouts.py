@@ -46,7 +46,7 @@ def test_nobody_has_to_want_the_first_result():
     layer = Layer("LSTM", ("x", "w", "w"), ("", "h"), {"hidden_size": 3})
     tensors = {"x": TensorSpec("float32", (4, 2, 3)), "w": weight, "h": state}
     model = Model("last", (layer,), ("x",), ("h",), tensors, frozenset("w"))
-    assert MxnetBackend().executed(model, SETTINGS, 0).layers == model.layers
+    assert MxnetBackend().rewrite(model, SETTINGS, 0).layers == model.layers
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nobody_has_to_want_the_first_result():
     ],
 )
 def test_blocks_last_until_a_layer_does_not_know_them(operators, plain):
-    found = MxnetBackend().executed(chain(*operators), SETTINGS, 0)
+    found = MxnetBackend().rewrite(chain(*operators), SETTINGS, 0)
     assert {n for n, spec in found.tensors.items() if spec.layout == PLAIN} == set(plain.split())
 
 
@@ -70,12 +70,12 @@ _ACTIVATIONS = (
 
 
 def between_convolutions():
-    """Models, as executed, in which an activation stands between two convolutions; by its name."""
+    """Models, as rewritten, in which an activation stands between two convolutions; by its name."""
     models = {act: chain("Conv", act, "Conv") for act in _ACTIVATIONS}
     convolution, gelu, again = models["Gelu"].layers
     gelu = replace(gelu, attributes={"approximate": "tanh"})
     models["Gelu by tanh"] = replace(models["Gelu"], layers=(convolution, gelu, again))
-    return [(name, MxnetBackend().executed(model, SETTINGS, 0)) for name, model in models.items()]
+    return [(name, MxnetBackend().rewrite(model, SETTINGS, 0)) for name, model in models.items()]
 
 
 def run_between_marks(models):
@@ -120,7 +120,7 @@ def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
 
 
 def test_the_same_layer_on_another_layout_is_another_brick():
-    found = MxnetBackend().executed(chain("Conv", "Relu", "Clip", "Relu"), SETTINGS, 0)
+    found = MxnetBackend().rewrite(chain("Conv", "Relu", "Clip", "Relu"), SETTINGS, 0)
     assert signature(found, (1,)) != signature(found, (3,))
     model = chain("Conv", "Relu", "Clip", "Relu")
     assert signature(model, (1,)) == signature(model, (3,))
@@ -128,7 +128,7 @@ def test_the_same_layer_on_another_layout_is_another_brick():
 
 def test_without_looking_only_what_is_plain_is_known():
     settings = BackendSettings(1, {"inputs": "blocked"})
-    found = MxnetBackend().executed(chain("Conv", "Relu", "Clip"), settings, 0)
+    found = MxnetBackend().rewrite(chain("Conv", "Relu", "Clip"), settings, 0)
     layouts = [found.tensors[name].layout for name in ("x", "t0", "t1", "t2")]
     assert layouts == [PLAIN, UNKNOWN, UNKNOWN, PLAIN]
     assert fed_layout(found, "t0") == UNKNOWN
@@ -136,7 +136,7 @@ def test_without_looking_only_what_is_plain_is_known():
 
 def test_plain_inputs_are_a_setting():
     model = chain("Conv", "Clip")
-    assert MxnetBackend().executed(model, BackendSettings(1, {"inputs": "plain"}), 0) is model
+    assert MxnetBackend().rewrite(model, BackendSettings(1, {"inputs": "plain"}), 0) is model
 
 
 def test_what_crashes_on_blocks_is_fed_in_plain_order():
@@ -207,14 +207,14 @@ def test_a_map_of_one_pixel_is_plain():
 
 
 def convolutions():
-    """Convolutions, as executed, of few channels: one block, or along the last axis."""
+    """Convolutions, as rewritten, of few channels: one block, or along the last axis."""
     models = []
     for channels in (8, 16, 24):
         data, weight = (1, channels, 9, 9), (channels, channels, 1, 1)
         tensors = dict.fromkeys(("x", "t0"), TensorSpec("float32", data))
         tensors["w"] = TensorSpec("float32", weight)
         model = replace(chain("Conv"), tensors=tensors)
-        models.append((str(channels), MxnetBackend().executed(model, SETTINGS, 0)))
+        models.append((str(channels), MxnetBackend().rewrite(model, SETTINGS, 0)))
     return models
 
 
@@ -237,8 +237,8 @@ def kernels(text):
 def model_and_bricks():
     """A network, and its bricks in order."""
     model = normalize(LightModels().load("light_shufflenet"))
-    executed = {0: MxnetBackend().executed(model, SETTINGS, 0)}
-    bricks = BrickSet.of([model], 128, "segments", executed)
+    rewritten = {0: MxnetBackend().rewrite(model, SETTINGS, 0)}
+    bricks = BrickSet.of([model], 128, "segments", rewritten)
     parts = [bricks.bricks[each.signature].model for each in bricks.models[0].occurrences]
     return [("whole", model), *(("brick", part) for part in parts)]
 

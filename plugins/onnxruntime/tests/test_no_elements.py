@@ -26,7 +26,7 @@ def model():
 
 
 def test_what_is_executed_has_sizes_of_zero(model):
-    made = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
     assert all(spec.is_static for spec in made.tensors.values())
     assert made.tensors["cache"].sizes == (1, 0, 4)
     assert made.tensors["boxes"].sizes == (0, 8)
@@ -34,11 +34,11 @@ def test_what_is_executed_has_sizes_of_zero(model):
 
 def test_its_bricks_run(model):
     timer = OnnxruntimeTimer(SETTINGS)
-    made = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
     bricks = [*BrickSet.of([model], executed={0: made}).bricks.values()]
     for brick in (*bricks, *BrickSet.of([model]).bricks.values()):
         loaded = timer.load(materialize(brick.model))
-        timer.touch(loaded)
+        timer.warm_io(loaded)
         timer.run(loaded)
         for name, value in timer.outputs(loaded).items():
             assert value.shape == brick.model.tensors[name].sizes

@@ -56,5 +56,5 @@ def test_a_small_model_runs_the_graph_that_was_optimized(network, opened, monkey
 
 def test_a_copy_is_made_in_the_same_way(network, opened):
     timer = OnnxruntimeTimer(SETTINGS)
-    timer.load_copy(network, timer.load(network), near=0)
+    timer.load_copy(network, timer.load(network), private_cache_bytes=0)
     assert len(opened) == 2

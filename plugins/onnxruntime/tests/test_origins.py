@@ -37,7 +37,7 @@ def bricks(model, made):
 
 
 def test_the_order_does_not_depend_on_that_in_which_layers_come(model):
-    made = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
     for seed in range(5):
         other = shuffled(made, seed)
         assert other.layers != made.layers
@@ -47,7 +47,7 @@ def test_the_order_does_not_depend_on_that_in_which_layers_come(model):
 
 
 def test_each_layer_comes_before_its_readers_and_as_late_as_it_can(model):
-    made = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
     defined = {*made.inputs, *made.weights}
     for layer in made.layers:
         assert defined.issuperset(layer.reads)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dlbricks_onnxruntime import executed, sessions
+from dlbricks_onnxruntime import rewrite, sessions
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
@@ -37,7 +37,7 @@ CASES = [name for name in (*cases.COMMON, *cases.UNCOMMON) if with_parameters(na
 
 @pytest.fixture
 def nothing_is_small(monkeypatch):
-    for module in sessions, executed:
+    for module in sessions, rewrite:
         monkeypatch.setattr(module, "INLINE_BYTES", 0)
 
 
@@ -60,7 +60,7 @@ def test_parameters_are_never_handed_over_in_memory(nothing_is_small, name):
     assert OnnxruntimeBackend().check(network.model) == {}
     check_agrees(network)
     if all(spec.elements for spec in network.model.tensors.values()):
-        made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+        made = OnnxruntimeBackend().rewrite(network.model, SETTINGS, 0)
         assert run(materialize(made)).keys() == set(network.model.outputs)
 
 
@@ -73,7 +73,7 @@ def test_more_than_512_parts_are_split():
     network = cases.build(split(600))
     assert OnnxruntimeBackend().check(network.model) == {}
     check_agrees(network)
-    made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(network.model, SETTINGS, 0)
     bricks = BrickSet.of([network.model], 1, "segments", {0: made}).bricks.values()
     assert "Split" in {layer.op for brick in bricks for layer in brick.model.layers}
     for brick in bricks:
@@ -82,7 +82,7 @@ def test_more_than_512_parts_are_split():
 
 def test_parameters_are_known_that_are_longer_than_what_is_read_of_other_weights():
     network = cases.build(split(4200))
-    made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(network.model, SETTINGS, 0)
     (layer,) = [layer for layer in made.layers if layer.op == "Split"]
     assert np.array_equal(made.constants[layer.inputs[1]], np.ones(4200))
 
@@ -94,6 +94,6 @@ def test_a_long_float_parameter_keeps_its_values():
         three = Constant <value = float[2000] {{{threes}}}> ()
         r = Abs(x)  y = Pow(r, three) }}""")
     check_agrees(network)
-    made = OnnxruntimeBackend().executed(network.model, SETTINGS, 0)
+    made = OnnxruntimeBackend().rewrite(network.model, SETTINGS, 0)
     (power,) = [layer for layer in made.layers if layer.op == "Pow"]
     assert np.all(made.constants[power.inputs[1]] == 3.0)

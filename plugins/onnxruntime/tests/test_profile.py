@@ -23,20 +23,20 @@ def squeezenet() -> Model:
 
 
 @pytest.mark.parametrize("names", ["own", "none", "one for all"])
-def test_every_layer_of_the_executed_graph_has_a_profile(squeezenet, names):
+def test_every_layer_of_the_rewritten_graph_has_a_profile(squeezenet, names):
     model = squeezenet
     if names != "own":
         name = "" if names == "none" else "layer"
         model = replace(model, layers=tuple(replace(each, name=name) for each in model.layers))
     backend = OnnxruntimeBackend()
-    timer, executed = backend.timer(SETTINGS), backend.executed(model, SETTINGS, 0)
+    timer, rewritten = backend.timer(SETTINGS), backend.rewrite(model, SETTINGS, 0)
     network = materialize(model, 0)
     profile = timer.profile(network, 6)
-    assert len(executed.layers) < len(model.layers)
+    assert len(rewritten.layers) < len(model.layers)
     # Each in an order of its own: that in which layers run, and that of the model.
     told = {(each.outputs[0], each.operator) for each in profile.layers}
-    assert told == {(each.outputs[0], each.qualified_op) for each in executed.layers}
-    assert len(profile.layers) == len(executed.layers)
+    assert told == {(each.outputs[0], each.qualified_op) for each in rewritten.layers}
+    assert len(profile.layers) == len(rewritten.layers)
     # What is fused or blocked is still known in the model.
     producers = model.producers
     last = [producers[n] for each in profile.layers for n in each.outputs if n in producers]

@@ -52,7 +52,7 @@ def outputs(network: Network, **options: str) -> dict[str, np.ndarray]:
     timer = PytorchBackend().timer(BackendSettings(threads=1, options=options))
     try:
         loaded = timer.load(network)
-        timer.touch(loaded)
+        timer.warm_io(loaded)
         timer.run(loaded)
         timer.synchronize(loaded)
         results = dict(timer.outputs(loaded))
@@ -84,11 +84,11 @@ def test_channels_last_changes_the_layout_and_not_the_result(network):
     timer.close()
 
 
-def test_inputs_and_weights_are_copies_that_touching_leaves_as_they_are(network):
+def test_inputs_and_weights_are_copies_that_warming_leaves_as_they_are(network):
     timer = PytorchBackend().timer(BackendSettings(threads=1))
     loaded = timer.load(network)
     before = loaded.inputs[0].clone()
-    timer.touch(loaded)
+    timer.warm_io(loaded)
     assert torch.equal(before, loaded.inputs[0])
     network.inputs["x"][:] = 0
     assert torch.equal(before, loaded.inputs[0])
@@ -232,6 +232,6 @@ def test_layers_without_elements_run() -> None:
     loaded = timer.load(
         Network(model, {"w": np.ones((4, 8), np.float32)}, {"x": np.ones((0, 4), np.float32)})
     )
-    timer.touch(loaded)
+    timer.warm_io(loaded)
     timer.run(loaded)
     assert timer.outputs(loaded)["y"].shape == (0, 8)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError, PluginError
 from dlbricks_core.ir import Model
 from dlbricks_mxnet.layouts import UNKNOWN, with_layouts
@@ -52,6 +52,18 @@ class MxnetBackend(Backend):
             "plain: in order.",
         ),
     }
+    traits = Traits(
+        # Every graph has code paths and memory of its own.
+        primed=True,
+        # After a pause, small bricks are several percent too slow.
+        in_turns=True,
+        # 54 networks and their bricks take as much memory as weights, inputs and outputs.
+        weights_held=1,
+        # The layers stay, but the feature maps between them do not all have one layout.
+        rewrites=True,
+        # Convolutions run, to see which layouts they leave.
+        rewrite_uses_all_threads=True,
+    )
     default_models = (
         "mxnet:resnet50_v1",
         "mxnet:densenet121",
@@ -114,19 +126,8 @@ class MxnetBackend(Backend):
         """Whether it is a network of the Gluon zoo or a model file of MXNet's."""
         return source.startswith("mxnet:") or source.endswith("-symbol.json")
 
-    #: Its layers stay as they are; feature maps between them do not all have one layout.
-    rewrites = True
-    #: Convolutions run, to see which layouts they leave.
-    asked_alone = True
-    #: Sessions and graphs hold code paths and memory of their own.
-    primed = True
-    #: Small bricks came out several percent too slow after a pause.
-    in_turns = True
-    #: Loaded, 54 networks and their bricks took what their weights, inputs and outputs do.
-    weights_held = 1
-
-    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
-        """The model with the layouts in which feature maps reach their readers."""
+    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """The model with the layouts in which feature maps reach the layers that read them."""
         inputs = settings.options.get("inputs", "found")
         if inputs == "plain":
             return model

@@ -70,7 +70,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         """Lowers the network, places weights and inputs, and builds the executor."""
         return self._placed(network, lower(network), self._prepare)
 
-    def load_copy(self, network: Network, loaded: Loaded, *, near: int) -> Loaded:
+    def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Loads it to read the very inputs of the other, which its runs keep in the caches.
 
         By default the other runs first each time: what MXNet keeps of a network besides its
@@ -86,9 +86,9 @@ class MxnetTimer(CpuTimer[Loaded]):
         held = {name: _place(value) for name, value in lowered.arrays.items()}
         start = self._prepare(lowered, {**held, **dict(zip(names, loaded.inputs, strict=True))})
         loaded.copied = True
-        if self._displaced and near:
+        if self._displaced and private_cache_bytes:
             loaded.place = loaded.start()
-            start = _Primed(loaded, start, partial(self._displace, near))
+            start = _Primed(loaded, start, partial(self._displace, private_cache_bytes))
         elif self._both:
             start = _Primed(loaded, start)
         return Loaded(network.model, _without_arrays(lowered), start, loaded.inputs)
@@ -132,7 +132,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         for result in loaded.results:
             result.wait_to_read()
 
-    def touch(self, loaded: Loaded) -> None:
+    def warm_io(self, loaded: Loaded) -> None:
         """Reads inputs in MXNet's worker, where the layer before would run.
 
         Results are allocated in every run: reading makes copies, which warm that memory.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import Model
 
@@ -26,6 +26,14 @@ class OnnxruntimeBackend(Backend):
             help="How far ONNX Runtime may rewrite the graph.",
         ),
     }
+    traits = Traits(
+        # Every session has code paths and memory of its own.
+        primed=True,
+        # Most kernels pack their weights, and a session also keeps the given ones.
+        weights_held=2,
+        # It fuses layers and keeps feature maps in a blocked layout.
+        rewrites=True,
+    )
     default_models = (
         "onnx:light_resnet50",
         "onnx:light_densenet121",
@@ -55,18 +63,11 @@ class OnnxruntimeBackend(Backend):
 
         return OnnxruntimeTimer(settings)
 
-    #: It fuses layers and keeps feature maps in a blocked layout.
-    rewrites = True
-    #: Sessions and graphs hold code paths and memory of their own.
-    primed = True
-    #: Kernels pack most weights for themselves, and a session keeps what it was given.
-    weights_held = 2
+    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """Graph after ONNX Runtime's optimizations."""
+        from dlbricks_onnxruntime.rewrite import rewrite
 
-    def executed(self, model: Model, settings: BackendSettings, seed: int) -> Model:
-        """The graph after ONNX Runtime's optimizations."""
-        from dlbricks_onnxruntime.executed import executed
-
-        return executed(model, settings, seed)
+        return rewrite(model, settings, seed)
 
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that ONNX Runtime has no CPU kernel for."""

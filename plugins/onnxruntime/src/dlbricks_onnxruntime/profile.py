@@ -29,7 +29,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     """Time of every node of the graph that ONNX Runtime makes of a model.
 
     Args:
-        network: As it is given to ``executed``, whose names of tensors the result has.
+        network: The network with the tensor names that ``rewrite`` receives.
         settings: Threads and optimizations.
         runs: How many count.
     """
@@ -37,7 +37,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     options.enable_profiling = True
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
-        path = Path(folder) / "executed.onnx"
+        path = Path(folder) / "rewritten.onnx"
         options.optimized_model_filepath = str(path)
         options.add_session_config_entry(_WEIGHTS_FILE, "weights")
         model = named(network.model)

@@ -33,7 +33,7 @@ class Loaded:
         model: What it runs.
         arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
         pristine: What inputs held before a result took their place.
-        touched: Memory of results, then of inputs, as bytes.
+        warmed: Memory of results, then of inputs, as bytes.
     """
 
     session: ort.InferenceSession
@@ -41,7 +41,7 @@ class Loaded:
     model: Model
     arrays: dict[str, Array]
     pristine: Mapping[str, Array] = field(default_factory=dict)
-    touched: Sequence[Array] = ()
+    warmed: Sequence[Array] = ()
 
 
 class OnnxruntimeTimer(CpuTimer[Loaded]):
@@ -64,12 +64,12 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         arrays = allocate(network, shared)
         loaded = bind(self._session(network, arrays), model, arrays)
         kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
-        loaded.touched = tuple(_bytes_of(arrays[name]) for name in dict.fromkeys(kept))
+        loaded.warmed = tuple(_bytes_of(arrays[name]) for name in dict.fromkeys(kept))
         written_over = set(shared.values()).intersection(model.inputs)
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
         return loaded
 
-    def load_copy(self, network: Network, loaded: Loaded, *, near: int) -> Loaded:
+    def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Builds a session on the other's memory, which its runs keep in the caches."""
         return bind(self._session(network, loaded.arrays), network.model, loaded.arrays)
 
@@ -87,10 +87,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Runs one inference to its end."""
         loaded.session.run_with_iobinding(loaded.binding)
 
-    def synchronize(self, loaded: Loaded) -> None:
-        """Nothing is left to wait for: the CPU provider's runs are synchronous."""
-
-    def touch(self, loaded: Loaded) -> None:
+    def warm_io(self, loaded: Loaded) -> None:
         """Writes every result, then every input onto itself.
 
         All of it from one core. Where each core wrote the part that it then reads, bricks came
@@ -99,7 +96,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """
         for name, values in loaded.pristine.items():
             np.copyto(loaded.arrays[name], values)
-        for memory in loaded.touched:
+        for memory in loaded.warmed:
             np.bitwise_or(memory, 0, out=memory)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
@@ -116,13 +113,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Drops the session with all that it holds."""
         loaded.binding.clear_binding_inputs()
         loaded.binding.clear_binding_outputs()
-        loaded.touched = ()
+        loaded.warmed = ()
         loaded.pristine = {}
         loaded.arrays = {}
         del loaded.binding, loaded.session
-
-    def close(self) -> None:
-        """Sessions own everything; nothing is left to free."""
 
 
 def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError, PluginError
 from dlbricks_core.ir import Model
 
@@ -26,11 +26,14 @@ class PytorchBackend(Backend):
 
     name = "pytorch"
     distribution = "torch"
-    #: Not primed: layers share what they need, and right after its copy or itself ran a brick is
-    #: warmer than in a model. After a pause it is colder.
-    in_turns = True
-    #: Loaded, 54 networks and their bricks took what their weights, inputs and outputs do.
-    weights_held = 1
+    traits = Traits(
+        # Networks share their code and memory: a brick that is primed is warmer than in a model.
+        primed=False,
+        # After a pause a brick is colder than in a model.
+        in_turns=True,
+        # 54 networks and their bricks take as much memory as weights, inputs and outputs.
+        weights_held=1,
+    )
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
             default="contiguous",

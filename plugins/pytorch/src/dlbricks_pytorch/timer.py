@@ -69,10 +69,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         """One inference; torch on the CPU returns when it is done."""
         loaded.results = loaded.call(*loaded.inputs)
 
-    def synchronize(self, loaded: Loaded) -> None:
-        """Nothing to wait for: operators on the CPU are synchronous."""
-
-    def touch(self, loaded: Loaded) -> None:
+    def warm_io(self, loaded: Loaded) -> None:
         """Warms memory for the results, then every byte of the inputs, with torch's own threads.
 
         Results are allocated in every run: they get the memory that was freed last.

@@ -26,7 +26,7 @@ class Loaded:
         results: Of the last run.
     """
 
-    evaluator: ReferenceEvaluator | None
+    evaluator: ReferenceEvaluator
     inputs: dict[str, Array]
     outputs: tuple[str, ...]
     results: list[Array] = field(default_factory=list)
@@ -48,10 +48,7 @@ class ReferenceTimer(CpuTimer[Loaded]):
         """One inference."""
         loaded.results = loaded.evaluator.run(None, loaded.inputs)
 
-    def synchronize(self, loaded: Loaded) -> None:
-        """Nothing to wait for: numpy returns when it is done."""
-
-    def touch(self, loaded: Loaded) -> None:
+    def warm_io(self, loaded: Loaded) -> None:
         """Writes every input onto itself."""
         for array in loaded.inputs.values():
             np.copyto(array, array.copy())
@@ -60,15 +57,6 @@ class ReferenceTimer(CpuTimer[Loaded]):
         """Results of the last run by name; copies, for a result may be an input."""
         pairs = zip(loaded.outputs, loaded.results, strict=True)
         return {name: np.array(value) for name, value in pairs}
-
-    def unload(self, loaded: Loaded) -> None:
-        """Drops the evaluator with its weights, the inputs and the results."""
-        loaded.evaluator = None
-        loaded.inputs.clear()
-        loaded.results.clear()
-
-    def close(self) -> None:
-        """Networks own everything; nothing is left to free."""
 
 
 def unsupported(model: Model) -> dict[int, str]:

@@ -28,8 +28,8 @@ from dlbricks_onnxruntime.sessions import (
 )
 
 
-def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
-    """What is left of a model after ONNX Runtime's optimizations, to be run without them.
+def rewrite(model: Model, settings: BackendSettings, seed: int) -> Model:
+    """Graph that ONNX Runtime's optimizations make of a model, to be run without them.
 
     ONNX Runtime saves its optimized graph. Large weights are zeros in it: nothing that is
     asked for depends on them, and drawing, folding and saving them takes far longer.
@@ -47,7 +47,7 @@ def executed(model: Model, settings: BackendSettings, seed: int) -> Model:
     model = named(model)
     network = materialize(model, seed, without=large)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-        path = Path(folder) / "executed.onnx"
+        path = Path(folder) / "rewritten.onnx"
         proto = to_onnx(model, network.weights, large)
         proto = _optimized(proto, path, settings, large)
         values = _complete(proto, path, network.inputs, settings)

@@ -24,16 +24,16 @@ def model(request):
 
 
 @pytest.fixture(scope="module")
-def executed(model):
-    return OnnxruntimeBackend().executed(model, SETTINGS, 0)
+def rewritten(model):
+    return OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
 
 
-def test_it_is_smaller_and_complete(model, executed):
-    assert executed.executed == "onnxruntime"
-    assert len(executed.layers) < len(model.layers)
-    assert all(spec.is_static for spec in executed.tensors.values())
-    assert executed.inputs == model.inputs
-    assert executed.outputs == model.outputs
+def test_it_is_smaller_and_complete(model, rewritten):
+    assert rewritten.executed == "onnxruntime"
+    assert len(rewritten.layers) < len(model.layers)
+    assert all(spec.is_static for spec in rewritten.tensors.values())
+    assert rewritten.inputs == model.inputs
+    assert rewritten.outputs == model.outputs
 
 
 GELU = """<ir_version: 8, opset_import: ["" : 17]>
@@ -45,7 +45,7 @@ GELU = """<ir_version: 8, opset_import: ["" : 17]>
 
 def test_the_whole_model_is_fused_like_what_its_bricks_are_cut_from():
     model = normalize(read_model(onnx.parser.parse_model(GELU), name="gelu"))
-    found = OnnxruntimeBackend().executed(model, SETTINGS, 0)
+    found = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
     assert [layer.op for layer in found.layers] == ["Gelu"]
     (cut,) = BrickSet.of([model], 128, "segments", {0: found}).models
     profile = OnnxruntimeTimer(SETTINGS).profile(materialize(cut.whole.model), 3)
@@ -72,31 +72,31 @@ def test_the_whole_model_is_rewritten_like_the_model(text):
     model = normalize(read_model(onnx.parser.parse_model(text), name="model"))
     (cut,) = BrickSet.of([model], 128, "segments", {}).models
     of_model, of_whole = (
-        [layer.op for layer in OnnxruntimeBackend().executed(each, SETTINGS, 0).layers]
+        [layer.op for layer in OnnxruntimeBackend().rewrite(each, SETTINGS, 0).layers]
         for each in (model, cut.whole.model)
     )
     assert of_whole == of_model
     assert of_model.count("Split") == 1
 
 
-def test_shapes_that_are_inferred_are_those_of_a_run(model, executed, monkeypatch):
+def test_shapes_that_are_inferred_are_those_of_a_run(model, rewritten, monkeypatch):
     unknown = TensorSpec("undefined", None)
-    monkeypatch.setattr("dlbricks_onnxruntime.executed._inferred", lambda output: unknown)
-    assert OnnxruntimeBackend().executed(model, SETTINGS, 0).tensors == executed.tensors
+    monkeypatch.setattr("dlbricks_onnxruntime.rewrite._inferred", lambda output: unknown)
+    assert OnnxruntimeBackend().rewrite(model, SETTINGS, 0).tensors == rewritten.tensors
 
 
 def test_nothing_is_rewritten_where_that_is_switched_off(model):
     off = BackendSettings(1, {"optimizations": "off"})
-    assert len(OnnxruntimeBackend().executed(model, off, 0).layers) == len(model.layers)
+    assert len(OnnxruntimeBackend().rewrite(model, off, 0).layers) == len(model.layers)
 
 
-def test_every_segment_of_it_runs(model, executed):
+def test_every_segment_of_it_runs(model, rewritten):
     timer = OnnxruntimeTimer(SETTINGS)
-    bricks = BrickSet.of([model], 128, "segments", {0: executed}).bricks
+    bricks = BrickSet.of([model], 128, "segments", {0: rewritten}).bricks
     for brick in bricks.values():
         loaded = timer.load(materialize(brick.model))
         for _ in range(2):
-            timer.touch(loaded)
+            timer.warm_io(loaded)
             timer.run(loaded)
         assert all(np.isfinite(value).all() for value in timer.outputs(loaded).values())
         timer.unload(loaded)
@@ -106,16 +106,16 @@ def results(timer, model):
     """Of a second run, after what the first one may have written over."""
     loaded = timer.load(materialize(model))
     for _ in range(2):
-        timer.touch(loaded)
+        timer.warm_io(loaded)
         timer.run(loaded)
     found = timer.outputs(loaded)
     timer.unload(loaded)
     return found
 
 
-def test_what_shares_memory_leaves_results_as_they_are(model, executed):
+def test_what_shares_memory_leaves_results_as_they_are(model, rewritten):
     timer = OnnxruntimeTimer(SETTINGS)
-    bricks = BrickSet.of([model], 128, "segments", {0: executed}).bricks
+    bricks = BrickSet.of([model], 128, "segments", {0: rewritten}).bricks
     sharing = [brick.model for brick in bricks.values() if places(brick.model)]
     for brick in sharing:
         alone = results(timer, replace(brick, executed=""))
@@ -166,7 +166,7 @@ def test_memory_begins_on_a_cache_line(model):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
-def test_results_are_touched_and_then_inputs_and_keep_their_values(dtype):
+def test_results_are_warmed_and_then_inputs_and_keep_their_values(dtype):
     timer = OnnxruntimeTimer(SETTINGS)
     spec = TensorSpec(dtype, (3, 5))
     same = Model(
@@ -175,15 +175,15 @@ def test_results_are_touched_and_then_inputs_and_keep_their_values(dtype):
     loaded = timer.load(materialize(same))
     timer.run(loaded)
     before = {name: array.copy() for name, array in loaded.arrays.items()}
-    timer.touch(loaded)
+    timer.warm_io(loaded)
     for name, array in loaded.arrays.items():
         np.testing.assert_array_equal(array, before[name])
-    addresses = [memory.ctypes.data for memory in loaded.touched]
+    addresses = [memory.ctypes.data for memory in loaded.warmed]
     assert addresses == [loaded.arrays[name].ctypes.data for name in "yx"]
-    for memory in loaded.touched:
+    for memory in loaded.warmed:
         memory.flags.writeable = False
         with pytest.raises(ValueError, match="read-only"):
-            timer.touch(loaded)
+            timer.warm_io(loaded)
         memory.flags.writeable = True
 
 
@@ -191,7 +191,7 @@ def test_a_copy_works_on_the_same_memory_with_other_weights():
     timer = OnnxruntimeTimer(SETTINGS)
     model = normalize(LightModels().load("light_squeezenet"))
     loaded = timer.load(materialize(model, 0))
-    copy = timer.load_copy(materialize(model, 1), loaded, near=0)
+    copy = timer.load_copy(materialize(model, 1), loaded, private_cache_bytes=0)
     found = []
     for each in (loaded, copy, loaded):
         timer.run(each)
