@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from stevedore import ExtensionManager
 
 from dlbricks_core.errors import DLBricksError, PluginError
+from dlbricks_core.plugins.version import code_version
 
 T = TypeVar("T")
 
@@ -48,6 +49,15 @@ class Plugin:
     loaded: Any = None
     problem: str = ""
     cure: str = ""
+
+    @property
+    def code_version(self) -> str:
+        """Version of the plugin's code; edits to an editable install change it.
+
+        It belongs to the identity of whatever the plugin measures; see
+        :func:`~dlbricks_core.plugins.version.code_version`.
+        """
+        return code_version(self.distribution, self.version, self.target.partition(":")[0])
 
 
 def discover(kind: str, base: type | None = None) -> list[Plugin]:

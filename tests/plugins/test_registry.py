@@ -22,7 +22,6 @@ class Good(Backend):
     name = "NAME"
     distribution = "numpy"
     def version(self): return "7.7"
-    def environment(self, settings): return {}
     def timer(self, settings): raise NotImplementedError
     def check(self, model): return {}
 """
@@ -117,7 +116,7 @@ BROKEN = [
     ("class Good: name = 'NAME'", "is not a subclass of dlbricks_core.backends.base.Backend",
      "Report this"),
     ("Good = 3", "is not a subclass", "Report this"),
-    ("class Good(Backend): name = 'NAME'", "does not define check, environment, timer, version",
+    ("class Good(Backend): name = 'NAME'", "does not define check, timer, version",
      "Report this"),
     (BACKEND.replace("NAME", "other"), "calls itself 'other', and its entry point 'NAME'",
      "Report this"),
