@@ -9,6 +9,7 @@ from dlbricks_core.backends.base import (
     ProfiledLayer,
     Traits,
 )
+from dlbricks_core.backends.layer import LayerView, halves
 from dlbricks_core.ir import Array, Network
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "BackendOption",
     "BackendSettings",
     "CpuTimer",
+    "LayerView",
     "Network",
     "Profile",
     "ProfiledLayer",
     "Traits",
+    "halves",
 ]

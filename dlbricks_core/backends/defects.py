@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dlbricks_core.backends.layer import LayerView
 from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 
-_RECURRENT = ("GRU", "LSTM", "RNN")
-_GATES = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+_RECURRENT = tuple(GATE_ACTIVATIONS)
 _LENGTHS, _INDICES, _SCORES = 4, 1, 3
 """Positions: lengths of sequences among the inputs, indices of a pooling and scores of an
 attention among the outputs."""
@@ -59,20 +60,16 @@ def _numbers(layer: Layer, name: str) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _activations(layer: Layer) -> tuple[str, ...]:
-    value = layer.attributes.get("activations", ())
-    return tuple(str(name).lower() for name in value) if isinstance(value, tuple) else ()
-
-
 def _other_gates(model: Model, layer: Layer) -> bool:
     """Whether a gate has another activation than by default."""
-    gates, given = _GATES[layer.op], _activations(layer)
-    return given not in ((), gates, 2 * gates)
+    given = LayerView(model, layer).activations()
+    usual = tuple(name.lower() for name in GATE_ACTIVATIONS[layer.op])
+    return given not in (usual, 2 * usual)
 
 
 def _two_activations(model: Model, layer: Layer) -> bool:
     """Whether the two directions have different ones."""
-    return len(set(_activations(layer))) > 1
+    return len(set(LayerView(model, layer).activations())) > 1
 
 
 def _gives(outputs: tuple[str, ...], position: int) -> bool:

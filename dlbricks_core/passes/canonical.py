@@ -15,6 +15,7 @@ import numpy as np
 from dlbricks_core.errors import INVALID_MODEL, ModelError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.passes import arguments, windows
 from dlbricks_core.passes.draft import Array, Draft
@@ -145,9 +146,6 @@ def _concat(draft: Draft) -> None:
     draft.inputs = filled or draft.inputs[:1]
 
 
-_ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
-
-
 def _recurrent(draft: Draft) -> None:
     directions, _, hidden = draft.sizes(2)
     if directions not in (1, 2):
@@ -158,7 +156,7 @@ def _recurrent(draft: Draft) -> None:
     attributes = draft.attributes
     attributes["hidden_size"] = hidden
     given = attributes.get("activations")
-    per_direction = _ACTIVATIONS[draft.op]
+    per_direction = GATE_ACTIVATIONS[draft.op]
     if not given or (draft.op == "RNN" and given == defaults("RNN")["activations"]):
         attributes["activations"] = per_direction * directions
     for name in ("activation_alpha", "activation_beta"):

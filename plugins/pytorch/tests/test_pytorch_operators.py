@@ -11,11 +11,13 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from dlbricks_pytorch.lowering import LOWERINGS, lower, unsupported_layers
+from dlbricks_pytorch.check import unsupported
+from dlbricks_pytorch.lowering import LOWERINGS, lower
 from dlbricks_pytorch.tensors import from_numpy, to_numpy
 from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.checker import ValidationError
 
+from dlbricks_core.backends import Network
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
@@ -103,12 +105,12 @@ def run_case(case: Any, outcome: Outcome) -> None:
         if opaque:
             outcome.upstream[case.name] = opaque[0]
             return
-        reasons = unsupported_layers(model)
+        reasons = unsupported(model)
         if reasons:
             outcome.unsupported[case.name] = next(iter(reasons.values()))
             return
         outcome.operators |= {layer.qualified_op for layer in model.layers}
-        module = lower(model, weights)
+        module = lower(Network(model, weights, {}))
         results = module.forward(*(from_numpy(values[name]) for name in model.inputs))
         for result, value in zip(results, wanted, strict=True):
             problem = difference(to_numpy(result), value)

@@ -10,6 +10,7 @@ import torch
 from dlbricks_pytorch.lowering import lower
 from one_layer import agree, ints, normal, reference
 
+from dlbricks_core.backends import Network
 from dlbricks_core.ir import Layer, Model, TensorSpec
 
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -245,7 +246,7 @@ def test_random_numbers_have_the_right_distribution(op, attributes, mean, deviat
     model = Model("m", (Layer(op, inputs, ("y",), attributes),), inputs, ("y",),
                   {"x": spec, "y": spec})  # fmt: skip
     torch.manual_seed(0)
-    (drawn,) = lower(model, {}).forward(*(torch.zeros(200, 300) for _ in inputs))
+    (drawn,) = lower(Network(model, {}, {})).forward(*(torch.zeros(200, 300) for _ in inputs))
     assert drawn.shape == (200, 300)
     assert drawn.mean().item() == pytest.approx(mean, abs=0.05)
     assert drawn.std().item() == pytest.approx(deviation, abs=0.05)
@@ -255,7 +256,7 @@ def test_multinomial_draws_by_unnormalized_logarithms():
     tensors = {"x": TensorSpec("float32", (1, 3)), "y": TensorSpec("int32", (1, 20000))}
     layer = Layer("Multinomial", ("x",), ("y",), {"sample_size": 20000, "dtype": 6})
     torch.manual_seed(0)
-    module = lower(Model("m", (layer,), ("x",), ("y",), tensors), {})
+    module = lower(Network(Model("m", (layer,), ("x",), ("y",), tensors), {}, {}))
     (drawn,) = module.forward(torch.log(torch.tensor([[1.0, 2.0, 5.0]])))
     shares = torch.bincount(drawn[0], minlength=3) / 20000
     assert drawn.dtype == torch.int32

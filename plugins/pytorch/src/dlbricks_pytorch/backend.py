@@ -95,9 +95,9 @@ class PytorchBackend(Backend):
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that torch cannot express exactly, with the reason."""
         self.version()
-        from dlbricks_pytorch.lowering import unsupported_layers
+        from dlbricks_pytorch.check import unsupported
 
-        return unsupported_layers(model)
+        return unsupported(model)
 
     @staticmethod
     def can_compile() -> bool:

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import fx
 
-from dlbricks_core.backends import Profile, ProfiledLayer
+from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.ir import Model
+from dlbricks_pytorch.loading import placed
 
 _WARMUP_RUNS = 3
 
@@ -32,20 +33,19 @@ class _Step:
     dropped: tuple[fx.Node, ...]
 
 
-def profile(
-    model: Model, module: fx.GraphModule, inputs: Sequence[torch.Tensor], runs: int
-) -> Profile:
-    """Runs a lowered network call by call, with a look at the clock around each.
+def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
+    """Time of every layer of a network that runs call by call, with the clock read around each.
 
     As in the code that torch generates for the graph, results are freed right after their
     last use, and that time is the last reader's.
 
     Args:
-        model: The network's layers.
-        module: The same, lowered.
-        inputs: In the order of the model's inputs.
-        runs: How many count.
+        network: Network in canonical form.
+        settings: Threads and memory format.
+        runs: Number of runs that count; a few more warm the network up.
     """
+    model = network.model
+    module, inputs = placed(network, settings)
     steps = _steps(model, module)
     held = _held(module, inputs)
     taken = np.zeros((_WARMUP_RUNS + runs, len(model.layers)))

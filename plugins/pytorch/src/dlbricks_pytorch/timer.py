@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch import fx
 
-from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_pytorch.lowering import lower
-from dlbricks_pytorch.tensors import from_numpy, to_numpy
-
-_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
-
-
-@dataclass
-class Loaded:
-    """A network that is ready to run.
-
-    Attributes:
-        call: What one inference calls, with ``inputs``.
-        inputs: In the order of the model's inputs.
-        outputs: Names of the results.
-        results: Of the last run.
-        result_bytes: What they took when they were last released.
-    """
-
-    call: Callable[..., tuple[torch.Tensor, ...]]
-    inputs: tuple[torch.Tensor, ...]
-    outputs: tuple[str, ...]
-    results: tuple[torch.Tensor, ...] = ()
-    result_bytes: int = 0
+from dlbricks_pytorch.loading import Loaded, placed
+from dlbricks_pytorch.tensors import to_numpy
 
 
 class PytorchTimer(CpuTimer[Loaded]):
@@ -48,7 +24,7 @@ class PytorchTimer(CpuTimer[Loaded]):
     """
 
     def __init__(self, settings: BackendSettings) -> None:
-        self._channels_last = settings.options.get("memory_format") == "channels_last"
+        self._settings = settings
         self._compile = settings.options.get("compile", "off")
         torch.set_num_threads(settings.threads)
         _set_interop_threads()
@@ -58,12 +34,12 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles where asked."""
-        module, inputs = self._lowered(network)
+        module, inputs = placed(network, self._settings)
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
             call = self._compiled(call, inputs)
-        return Loaded(call, tuple(inputs), network.model.outputs)
+        return Loaded(call, inputs, network.model.outputs)
 
     def run(self, loaded: Loaded) -> None:
         """One inference; torch on the CPU returns when it is done."""
@@ -83,7 +59,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         loaded.result_bytes = sum(r.untyped_storage().nbytes() for r in loaded.results)
         loaded.results = ()
 
-    def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
+    def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
         return {
             name: to_numpy(tensor)
@@ -96,7 +72,7 @@ class PytorchTimer(CpuTimer[Loaded]):
             raise UnsupportedError("what torch.compile makes of a model has no layers left")
         from dlbricks_pytorch.profile import profile
 
-        return profile(network.model, *self._lowered(network), runs)
+        return profile(network, self._settings, runs)
 
     def unload(self, loaded: Loaded) -> None:
         """Drops weights, inputs and results, and what was compiled for them."""
@@ -109,17 +85,8 @@ class PytorchTimer(CpuTimer[Loaded]):
             torch.compiler.reset()
         self._mode.__exit__(None, None, None)
 
-    def _lowered(self, network: Network) -> tuple[fx.GraphModule, list[torch.Tensor]]:
-        module = lower(network.model, network.weights)
-        inputs = [from_numpy(network.inputs[name]) for name in network.model.inputs]
-        if self._channels_last:
-            for name, buffer in list(module.named_buffers()):
-                module.register_buffer(name, _channels_last(buffer))
-            inputs = [_channels_last(tensor) for tensor in inputs]
-        return module, inputs
-
     def _compiled(
-        self, forward: Callable[..., Any], inputs: list[torch.Tensor]
+        self, forward: Callable[..., Any], inputs: tuple[torch.Tensor, ...]
     ) -> Callable[..., tuple[torch.Tensor, ...]]:
         # The function, not the module: its code is the network's own, and torch limits how
         # often one and the same code is compiled.
@@ -146,11 +113,6 @@ def _set_interop_threads() -> None:
     except RuntimeError:  # torch allows this once, and only before its first parallel work
         warnings.warn("torch was in use already: its inter-op threads stay as they are",
                       RuntimeWarning, stacklevel=2)  # fmt: skip
-
-
-def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    form = _FORMATS.get(tensor.dim())
-    return tensor if form is None else tensor.contiguous(memory_format=form)
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

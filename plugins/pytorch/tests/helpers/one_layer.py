@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlbricks_pytorch.lowering import lower, unsupported_layers
+from dlbricks_pytorch.check import unsupported
+from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.tensors import from_numpy, to_numpy
 from onnx.reference import ReferenceEvaluator
 
+from dlbricks_core.backends import Network
 from dlbricks_core.ir import Layer, Model, TensorSpec, dtype_name, to_onnx
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -61,8 +63,8 @@ def agree(
         constants={names[p]: inputs[p] for p in parameters},
         opsets={"": opset},
     )
-    assert unsupported_layers(model) == {}
-    module = lower(model, known)
+    assert unsupported(model) == {}
+    module = lower(Network(model, known, {}))
     results = module.forward(*(from_numpy(values[n]) for n in model.inputs))
     expected = judge(to_onnx(model, known), {n: values[n] for n in model.inputs})
     for name, result, wanted in zip(model.outputs, results, expected, strict=True):

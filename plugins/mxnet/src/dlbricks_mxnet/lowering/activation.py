@@ -30,7 +30,7 @@ for _name, _kind in {
 
 @lowers("LeakyRelu")
 def _leaky_relu(ctx: LayerContext) -> Symbol:
-    return op.LeakyReLU(ctx.symbol(), act_type="leaky", slope=ctx.attribute("alpha", 0.01))
+    return op.LeakyReLU(ctx.symbol(), act_type="leaky", slope=ctx.attribute("alpha"))
 
 
 @lowers("PRelu", axes=SELECTION_AXES)
@@ -51,12 +51,12 @@ def _elu_of(x: Symbol, alpha: float) -> Symbol:
 
 @lowers("Elu")
 def _elu(ctx: LayerContext) -> Symbol:
-    return _elu_of(ctx.symbol(), ctx.attribute("alpha", 1.0))
+    return _elu_of(ctx.symbol(), ctx.attribute("alpha"))
 
 
 @lowers("Celu")
 def _celu(ctx: LayerContext) -> Symbol:
-    alpha = ctx.attribute("alpha", 1.0)
+    alpha = ctx.attribute("alpha")
     return _elu_of(ctx.symbol() / alpha, 1.0) * alpha
 
 
@@ -74,7 +74,7 @@ def _selu(ctx: LayerContext) -> Symbol:
 
 @lowers("HardSigmoid")
 def _hard_sigmoid(ctx: LayerContext) -> Symbol:
-    alpha, beta = ctx.attribute("alpha", 0.2), ctx.attribute("beta", 0.5)
+    alpha, beta = ctx.attribute("alpha"), ctx.attribute("beta")
     return op.hard_sigmoid(ctx.symbol(), alpha=alpha, beta=beta)
 
 
@@ -104,14 +104,14 @@ def _softplus_of(x: Symbol, dtype: str) -> Symbol:
 
 @lowers("Swish")
 def _swish(ctx: LayerContext) -> Symbol:
-    x, alpha = ctx.symbol(), ctx.attribute("alpha", 1.0)
+    x, alpha = ctx.symbol(), ctx.attribute("alpha")
     return x * op.sigmoid(x if alpha == 1.0 else x * alpha)
 
 
 @lowers("Gelu")
 def _gelu(ctx: LayerContext) -> Symbol:
     x = ctx.symbol()
-    if ctx.attribute("approximate", "none") == "none":
+    if ctx.attribute("approximate") == "none":
         return op.LeakyReLU(x, act_type="gelu")
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
     return 0.5 * x * (1 + op.tanh(inner))
@@ -120,14 +120,14 @@ def _gelu(ctx: LayerContext) -> Symbol:
 @lowers("ThresholdedRelu", axes=SELECTION_AXES)
 def _thresholded_relu(ctx: LayerContext) -> Symbol:
     x = ctx.symbol()
-    above = npi.greater_scalar(x, scalar=ctx.attribute("alpha", 1.0))
+    above = npi.greater_scalar(x, scalar=ctx.attribute("alpha"))
     return where(above, x, op.zeros_like(x))
 
 
 @lowers("Shrink", types=NUMBER, axes=SELECTION_AXES)
 def _shrink(ctx: LayerContext) -> Symbol:
     x = ctx.symbol()
-    threshold, bias = ctx.attribute("lambd", 0.5), ctx.attribute("bias", 0.0)
+    threshold, bias = ctx.attribute("lambd"), ctx.attribute("bias")
     low = where(npi.less_scalar(x, scalar=-threshold), x + bias, op.zeros_like(x))
     return where(npi.greater_scalar(x, scalar=threshold), x - bias, low)
 

@@ -46,7 +46,7 @@ def _attention(ctx: LayerContext) -> list[Symbol]:
     scale = ctx.attribute("scale") or 1 / math.sqrt(q_shape[3])
     root = math.sqrt(scale)
     scores = matmul(q * root, k * root, q_shape, k_shape, transpose_b=True)
-    cap = ctx.attribute("softcap", 0.0)
+    cap = ctx.attribute("softcap")
     past = k_shape[2] - ctx.shape(1)[1 if flat else 2]
     if cap:
         scores = op.tanh(scores / cap) * cap
@@ -87,7 +87,7 @@ def _repeated(x: Symbol, shape: Shape, groups: int) -> tuple[Symbol, Shape]:
 
 
 def _masked(ctx: LayerContext, scores: Symbol, shape: Shape, past: int) -> Symbol:
-    if ctx.attribute("is_causal", 0):
+    if ctx.attribute("is_causal"):
         visible = np.tril(np.ones(shape[2:], bool), past)
         hidden = _hidden(visible).astype(ctx.dtype())
         scores = op.broadcast_add(scores, ctx.table("causal", hidden[np.newaxis, np.newaxis]))
@@ -128,19 +128,19 @@ def _rotary_embedding(ctx: LayerContext) -> Symbol:
         full = (shape[0], shape[1], heads, shape[2] // heads)
         x = reshape(x, full)
     size = full[3]
-    rotated = ctx.attribute("rotary_embedding_dim", 0) or size
+    rotated = ctx.attribute("rotary_embedding_dim") or size
     half = rotated // 2
     rest = slice_axis(x, 3, rotated, size) if rotated < size else None
     x = slice_axis(x, 3, 0, rotated) if rest is not None else x
     cos, sin = (_angles(ctx, i, (full[0], full[1], 1, half)) for i in (1, 2))
-    if ctx.attribute("interleaved", 0):
+    if ctx.attribute("interleaved"):
         pairs = reshape(x, (*full[:3], half, 2))
         first, second = (reshape(slice_axis(pairs, 4, i, i + 1), (*full[:3], half)) for i in (0, 1))
     else:
         first, second = slice_axis(x, 3, 0, half), slice_axis(x, 3, half, rotated)
     real = op.broadcast_sub(op.broadcast_mul(first, cos), op.broadcast_mul(second, sin))
     imaginary = op.broadcast_add(op.broadcast_mul(first, sin), op.broadcast_mul(second, cos))
-    if ctx.attribute("interleaved", 0):
+    if ctx.attribute("interleaved"):
         y = reshape(op.stack(real, imaginary, axis=4), (*full[:3], rotated))
     else:
         y = op.Concat(real, imaginary, dim=3)

@@ -94,7 +94,7 @@ def gru_reset_first(ctx: LayerContext, size: int, names: Sequence[str]) -> Step:
 def lstm(ctx: LayerContext, size: int, names: Sequence[str]) -> Step:
     """An LSTM with any of ONNX's extras: peepholes, coupled gates, other activations."""
     functions = [activation(name) for name in names]
-    coupled = bool(ctx.attribute("input_forget", 0))
+    coupled = bool(ctx.attribute("input_forget"))
 
     def peephole(d: int, gate: int, c: Symbol, total: Symbol) -> Symbol:
         if not ctx.has(7):

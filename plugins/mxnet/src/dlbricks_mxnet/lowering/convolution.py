@@ -31,7 +31,7 @@ def _conv(ctx: LayerContext) -> Symbol:
         dilate=ctx.attribute("dilations", (1,) * dimensions),
         pad=begin,
         num_filter=ctx.shape(1)[0],
-        num_group=ctx.attribute("group", 1),
+        num_group=ctx.attribute("group"),
         no_bias=not ctx.has(2),
     )
 
@@ -43,7 +43,7 @@ def _conv_transpose(ctx: LayerContext) -> Symbol:
     strides = ctx.attribute("strides", (1,) * dimensions)
     dilations = ctx.attribute("dilations", (1,) * dimensions)
     begin, _ = split_pads(ctx.attribute("pads", (0,) * 2 * dimensions))
-    group = ctx.attribute("group", 1)
+    group = ctx.attribute("group")
     sizes, wanted = ctx.shape(0)[2:], ctx.out_shape()[2:]
     reach = [
         (n - 1) * s + (k - 1) * d + 1

@@ -170,7 +170,7 @@ def _integer_power(ctx: LayerContext, x: Symbol) -> Symbol:
 def _mod(ctx: LayerContext) -> Symbol:
     a, b = ctx.symbol(0), ctx.symbol(1)
     check_broadcast(ctx.shape(0), ctx.shape(1))
-    if ctx.attribute("fmod", 0):
+    if ctx.attribute("fmod"):
         if ctx.dtype() == "int64":
             return _remainder(a, b)
         # MXNet's takes the sign of the divisor; on magnitudes both agree.
@@ -244,8 +244,8 @@ def round_half_even(x: Symbol) -> Symbol:
 
 @lowers("IsInf")
 def _is_inf(ctx: LayerContext) -> Symbol:
-    negative = ctx.attribute("detect_negative", 1)
-    positive = ctx.attribute("detect_positive", 1)
+    negative = ctx.attribute("detect_negative")
+    positive = ctx.attribute("detect_positive")
     x = ctx.symbol()
     if negative and positive:
         return npi.isinf(x)

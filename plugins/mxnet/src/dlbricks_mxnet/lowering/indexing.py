@@ -90,7 +90,7 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
 
 @lowers("GatherND", types=ANY)
 def _gather_nd(ctx: LayerContext) -> Symbol:
-    positions, rows, size = _tuple_positions(ctx, ctx.attribute("batch_dims", 0))
+    positions, rows, size = _tuple_positions(ctx, ctx.attribute("batch_dims"))
     table = reshape(ctx.symbol(0), (rows, size))
     return reshape(op.take(table, positions, axis=0, mode="clip"), ctx.out_shape())
 
@@ -123,7 +123,7 @@ def _scattered(
     ctx: LayerContext, data: Symbol, positions: Symbol, updates: Symbol, shape: Shape, count: int
 ) -> Symbol:
     """Writes or adds rows at positions of the first axis."""
-    reduction = ctx.attribute("reduction", "none")
+    reduction = ctx.attribute("reduction")
     index = reshape(positions, (1, count))
     if reduction == "none":
         written = op._internal._scatter_set_nd(data, updates, index, shape=shape)
@@ -148,7 +148,7 @@ def _one_hot(ctx: LayerContext) -> Symbol:
     if ctx.dtype(2) == "bool":
         y = cast(y, "uint8")
     y = reshaped(y, (*(ctx.shape(0) or (1,)), depth), (*ctx.shape(0), depth))
-    axis = int(ctx.attribute("axis", -1))
+    axis = int(ctx.attribute("axis"))
     rank = ctx.rank(0) + 1
     axis %= rank
     y = transpose(y, [*range(axis), rank - 1, *range(axis, rank - 1)])
@@ -158,7 +158,7 @@ def _one_hot(ctx: LayerContext) -> Symbol:
 @lowers("Trilu", types=ANY, axes=SELECTION_AXES)
 def _trilu(ctx: LayerContext) -> Symbol:
     k = int(ctx.known(1, "k").ravel()[0]) if ctx.has(1) else 0
-    triangle = np.triu if ctx.attribute("upper", 1) else np.tril
+    triangle = np.triu if ctx.attribute("upper") else np.tril
     mask = triangle(np.ones(ctx.shape()[-2:], bool), k)
     x = ctx.symbol() if ctx.dtype() != "bool" else cast(ctx.symbol(), "uint8")
     y = where(ctx.table("triangle", mask), x, op.zeros_like(x))
@@ -167,7 +167,7 @@ def _trilu(ctx: LayerContext) -> Symbol:
 
 @lowers("ReverseSequence", types=FLOAT)
 def _reverse_sequence(ctx: LayerContext) -> Symbol:
-    time, batch = ctx.attribute("time_axis", 0), ctx.attribute("batch_axis", 1)
+    time, batch = ctx.attribute("time_axis"), ctx.attribute("batch_axis")
     rank = ctx.rank()
     front = [time, batch, *(a for a in range(rank) if a not in (time, batch))]
     x = transpose(ctx.symbol(0), front)

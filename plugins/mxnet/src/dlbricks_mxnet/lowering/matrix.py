@@ -19,8 +19,8 @@ from dlbricks_mxnet.lowering.symbols import (
 
 @lowers("Gemm", types=REAL)
 def _gemm(ctx: LayerContext) -> Symbol:
-    alpha, beta = ctx.attribute("alpha", 1.0), ctx.attribute("beta", 1.0)
-    trans_a, trans_b = bool(ctx.attribute("transA", 0)), bool(ctx.attribute("transB", 0))
+    alpha, beta = ctx.attribute("alpha"), ctx.attribute("beta")
+    trans_a, trans_b = bool(ctx.attribute("transA")), bool(ctx.attribute("transB"))
     rows, columns = ctx.out_shape()
     if ctx.is_weight(1) and not trans_a:
         return _fully_connected(ctx, alpha, beta, trans_b=trans_b)

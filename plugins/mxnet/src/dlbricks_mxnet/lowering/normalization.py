@@ -12,7 +12,7 @@ from dlbricks_mxnet.lowering.symbols import Shape, Symbol, cast, op, product, re
 
 @lowers("BatchNormalization")
 def _batch_normalization(ctx: LayerContext) -> Symbol:
-    epsilon = ctx.attribute("epsilon", 1e-5)
+    epsilon = ctx.attribute("epsilon")
     channels = ctx.shape(1)
     if not (ctx.is_weight(3) and ctx.is_weight(4)):
         return _composed_batch_normalization(ctx, epsilon)
@@ -71,7 +71,7 @@ def _by_channel(ctx: LayerContext, y: Symbol) -> Symbol:
 
 @lowers("InstanceNormalization")
 def _instance_normalization(ctx: LayerContext) -> Symbol:
-    epsilon = ctx.attribute("epsilon", 1e-5)
+    epsilon = ctx.attribute("epsilon")
     if ctx.dtype() == "float32":
         return op.InstanceNorm(ctx.symbol(0), ctx.symbol(1), ctx.symbol(2), eps=epsilon)
     y, _, _ = standardize(ctx.symbol(0), tuple(range(2, ctx.rank())), epsilon)
@@ -80,7 +80,7 @@ def _instance_normalization(ctx: LayerContext) -> Symbol:
 
 @lowers("GroupNormalization")
 def _group_normalization(ctx: LayerContext) -> Symbol:
-    groups, epsilon = ctx.attribute("num_groups"), ctx.attribute("epsilon", 1e-5)
+    groups, epsilon = ctx.attribute("num_groups"), ctx.attribute("epsilon")
     # MXNet scales and shifts whole groups; ONNX does it to channels, so that comes after.
     ones, zeros = (np.full(groups, n, dtype=ctx.dtype()) for n in (1, 0))
     shape = ctx.shape()
@@ -97,7 +97,7 @@ def _group_normalization(ctx: LayerContext) -> Symbol:
 
 @lowers("LayerNormalization")
 def _layer_normalization(ctx: LayerContext) -> list[Symbol]:
-    axis, shape, epsilon = ctx.axis(-1), ctx.shape(), ctx.attribute("epsilon", 1e-5)
+    axis, shape, epsilon = ctx.axis(-1), ctx.shape(), ctx.attribute("epsilon")
     inner = shape[axis:]
     size = product(inner)
     if ctx.wants(1) or ctx.wants(2) or not _covers(ctx, inner):
@@ -134,7 +134,7 @@ def _affine(ctx: LayerContext, y: Symbol) -> Symbol:
 def _rms_normalization(ctx: LayerContext) -> Symbol:
     x, axes = ctx.symbol(), tuple(range(ctx.axis(-1), ctx.rank()))
     mean = op.mean(op.square(x), axis=axes, keepdims=True)
-    y = op.broadcast_mul(x, op.rsqrt(mean + ctx.attribute("epsilon", 1e-5)))
+    y = op.broadcast_mul(x, op.rsqrt(mean + ctx.attribute("epsilon")))
     return _affine(ctx, y)
 
 
@@ -146,16 +146,16 @@ def _lrn(ctx: LayerContext) -> Symbol:
     return op.LRN(
         ctx.symbol(),
         nsize=size,
-        alpha=ctx.attribute("alpha", 1e-4),
-        beta=ctx.attribute("beta", 0.75),
-        knorm=ctx.attribute("bias", 1.0),
+        alpha=ctx.attribute("alpha"),
+        beta=ctx.attribute("beta"),
+        knorm=ctx.attribute("bias"),
     )
 
 
 @lowers("LpNormalization")
 def _lp_normalization(ctx: LayerContext) -> Symbol:
     x, axis = ctx.symbol(), ctx.axis(-1)
-    if ctx.attribute("p", 2) == 1:
+    if ctx.attribute("p") == 1:
         norm = op.sum(op.abs(x), axis=axis, keepdims=True)
     else:
         norm = op.sqrt(op.sum(op.square(x), axis=axis, keepdims=True))
@@ -165,7 +165,7 @@ def _lp_normalization(ctx: LayerContext) -> Symbol:
 
 @lowers("MeanVarianceNormalization")
 def _mean_variance_normalization(ctx: LayerContext) -> Symbol:
-    x, axes = ctx.symbol(), tuple(ctx.attribute("axes", (0, 2, 3)))
+    x, axes = ctx.symbol(), tuple(ctx.attribute("axes"))
     mean = op.mean(x, axis=axes, keepdims=True)
     centred = op.broadcast_sub(x, mean)
     deviation = op.sqrt(op.mean(op.square(centred), axis=axes, keepdims=True))

@@ -93,7 +93,7 @@ def _pad(ctx: LayerContext) -> Symbol:
     if not any((*begin, *end)):
         ctx.ignore("mode")
         return op.identity(x)
-    return _MODES[ctx.attribute("mode", "constant")](ctx, x, shape, begin, end)
+    return _MODES[ctx.attribute("mode")](ctx, x, shape, begin, end)
 
 
 def _constant(ctx: LayerContext, x: Symbol, shape: Shape, begin: Shape, end: Shape) -> Symbol:

@@ -180,7 +180,7 @@ def _maximum(ctx: LayerContext, x: Symbol, dtype: str) -> Symbol:
 @lowers("AveragePool")
 def _average_pool(ctx: LayerContext) -> Symbol:
     window = _Window(ctx)
-    with_padding = bool(ctx.attribute("count_include_pad", 0))
+    with_padding = bool(ctx.attribute("count_include_pad"))
     if window.is_native:
         return _pool(ctx.symbol(), window, "avg", window.begin, count_include_pad=with_padding)
     counts = window.counts(with_padding=with_padding)
@@ -193,7 +193,7 @@ def _average_pool(ctx: LayerContext) -> Symbol:
 @lowers("LpPool")
 def _lp_pool(ctx: LayerContext) -> Symbol:
     window = _Window(ctx)
-    power = ctx.attribute("p", 2)
+    power = ctx.attribute("p")
     size = op.abs(ctx.symbol())
     if power in (1, 2, 3) and window.is_native:
         return _pool(size, window, "lp", window.begin, p_value=power)
@@ -219,6 +219,6 @@ _global("GlobalMaxPool", "max")
 
 @lowers("GlobalLpPool")
 def _global_lp_pool(ctx: LayerContext) -> Symbol:
-    power = ctx.attribute("p", 2)
+    power = ctx.attribute("p")
     total = op.sum(op.abs(ctx.symbol()) ** power, axis=tuple(range(2, ctx.rank())), keepdims=True)
     return total ** (1 / power)

@@ -18,7 +18,7 @@ def _along(ctx: LayerContext, position: int, x: Symbol) -> Symbol:
     if len(shape) == 1 and ctx.rank() > 1:
         axis = ctx.axis(1)
         return reshape(x, [-1 if i == axis else 1 for i in range(ctx.rank())])
-    if ctx.attribute("block_size", 0) or len(shape) > 1:
+    if ctx.attribute("block_size") or len(shape) > 1:
         raise unsupported(f"{ctx.layer.op} by blocks")
     return x
 

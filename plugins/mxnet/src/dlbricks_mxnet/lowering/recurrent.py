@@ -38,13 +38,13 @@ _RNN = {
 
 @lowers("LSTM", types=REAL)
 def _lstm(ctx: LayerContext) -> list[Symbol]:
-    plain = not ctx.has(7) and not ctx.attribute("input_forget", 0)
+    plain = not ctx.has(7) and not ctx.attribute("input_forget")
     return _recurrent(ctx, _LSTM if plain else None, cells.lstm, ("sigmoid", "tanh", "tanh"))
 
 
 @lowers("GRU", types=REAL)
 def _gru(ctx: LayerContext) -> list[Symbol]:
-    reset_last = ctx.attribute("linear_before_reset", 0)
+    reset_last = ctx.attribute("linear_before_reset")
     return _recurrent(ctx, _GRU if reset_last else None, cells.gru_reset_first, ("sigmoid", "tanh"))
 
 
@@ -64,8 +64,8 @@ def _recurrent(
     """Lowers to the fused operator where it has the cell, else to the unrolled cell."""
     directions, rows, _ = ctx.shape(1)
     size = ctx.shape(2)[2]
-    batch_first = bool(ctx.attribute("layout", 0))
-    backwards = ctx.attribute("direction", "forward") == "reverse"
+    batch_first = bool(ctx.attribute("layout"))
+    backwards = ctx.attribute("direction") == "reverse"
     x = transpose(ctx.symbol(0), (1, 0, 2)) if batch_first else ctx.symbol(0)
     steps, batch = (ctx.shape()[1], ctx.shape()[0]) if batch_first else ctx.shape()[:2]
     sizes = cells.Sizes(steps, batch, directions, size)

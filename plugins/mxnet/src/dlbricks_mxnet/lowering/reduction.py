@@ -16,9 +16,9 @@ Reduce = Callable[..., Symbol]
 
 def _axes(ctx: LayerContext) -> tuple[int, ...]:
     if not ctx.has(1):
-        return () if ctx.attribute("noop_with_empty_axes", 0) else tuple(range(ctx.rank()))
+        return () if ctx.attribute("noop_with_empty_axes") else tuple(range(ctx.rank()))
     axes = sorted(int(a) % max(ctx.rank(), 1) for a in ctx.known(1, "axes").ravel())
-    if not axes and not ctx.attribute("noop_with_empty_axes", 0):
+    if not axes and not ctx.attribute("noop_with_empty_axes"):
         return tuple(range(ctx.rank()))
     return tuple(axes)
 
@@ -36,7 +36,7 @@ def _reduction(name: str, function: Reduce, types: frozenset[str]) -> None:
 
     @lowers(name, types=types)
     def lower(ctx: LayerContext) -> Symbol:
-        axes, keepdims = _axes(ctx), bool(ctx.attribute("keepdims", 1))
+        axes, keepdims = _axes(ctx), bool(ctx.attribute("keepdims"))
         _check_axes(ctx, axes)
         if ctx.rank() == 0:
             axes = (0,)
@@ -69,9 +69,9 @@ def _extreme(name: str, function: Reduce) -> None:
     def lower(ctx: LayerContext) -> Symbol:
         axis = ctx.axis(0)
         # MXNet takes a result without axes for one of unknown shape.
-        keepdims = bool(ctx.attribute("keepdims", 1)) or ctx.rank() == 1
+        keepdims = bool(ctx.attribute("keepdims")) or ctx.rank() == 1
         x = ctx.symbol()
-        if not ctx.attribute("select_last_index", 0):
+        if not ctx.attribute("select_last_index"):
             return function(x, axis=axis, keepdims=keepdims)
         last = ctx.shape()[axis] - 1
         return last - function(op.reverse(x, axis=axis), axis=axis, keepdims=keepdims)
@@ -86,10 +86,10 @@ def _cumsum(ctx: LayerContext) -> Symbol:
     axis = int(ctx.known(1, "axis").ravel()[0]) % max(ctx.rank(), 1)
     size = ctx.shape()[axis]
     x = ctx.symbol()
-    backwards = ctx.attribute("reverse", 0)
+    backwards = ctx.attribute("reverse")
     if backwards:
         x = op.reverse(x, axis=axis)
-    if ctx.attribute("exclusive", 0):
+    if ctx.attribute("exclusive"):
         zero = op.zeros_like(op.slice_axis(x, axis=axis, begin=0, end=1))
         shifted = [op.slice_axis(x, axis=axis, begin=0, end=size - 1)] if size > 1 else []
         x = op.Concat(zero, *shifted, dim=axis)
@@ -106,7 +106,7 @@ def _topk(ctx: LayerContext) -> list[Symbol]:
         axis=axis,
         k=ctx.shape()[axis],
         ret_typ="both",
-        is_ascend=not ctx.attribute("largest", 1),
+        is_ascend=not ctx.attribute("largest"),
         dtype="int64",
     )
     return [op.slice_axis(t, axis=axis, begin=0, end=k) for t in (values, indices)]

@@ -12,8 +12,8 @@ from dlbricks_mxnet.lowering.symbols import Symbol, op, transpose
 
 @lowers("Resize", types=ANY)
 def _resize(ctx: LayerContext) -> Symbol:
-    transform = ctx.attribute("coordinate_transformation_mode", "half_pixel")
-    mode = ctx.attribute("mode", "nearest")
+    transform = ctx.attribute("coordinate_transformation_mode")
+    mode = ctx.attribute("mode")
     # These concern other modes than they are read for, or are in the sizes already.
     ctx.ignore("extrapolation_value", "keep_aspect_ratio_policy", "nearest_mode", "axes")
     axes = _axes(ctx, transform)
@@ -67,7 +67,7 @@ def _axes(ctx: LayerContext, transform: str) -> dict[int, Axis]:
 
 def _scales_of_sizes(ctx: LayerContext, named: list[int]) -> list[float]:
     shape, out = ctx.shape(), ctx.out_shape()
-    policy = ctx.attribute("keep_aspect_ratio_policy", "stretch")
+    policy = ctx.attribute("keep_aspect_ratio_policy")
     if policy == "stretch":
         return [out[a] / shape[a] for a in named]
     ratios = [int(n) / shape[a] for a, n in zip(named, ctx.known(3, "sizes").ravel(), strict=True)]
@@ -75,7 +75,7 @@ def _scales_of_sizes(ctx: LayerContext, named: list[int]) -> list[float]:
 
 
 def _nearest(ctx: LayerContext, axes: dict[int, Axis], positions: dict[int, Array]) -> Symbol:
-    rounding = ctx.attribute("nearest_mode", "round_prefer_floor")
+    rounding = ctx.attribute("nearest_mode")
     index = {i: nearest(axis, positions[i], rounding) for i, axis in axes.items()}
     factor = _whole_factor(ctx, axes, index)
     x = ctx.symbol()
@@ -102,7 +102,7 @@ def _whole_factor(ctx: LayerContext, axes: dict[int, Axis], index: dict[int, Arr
 def _bilinear(ctx: LayerContext, axes: dict[int, Axis], transform: str, mode: str) -> Symbol | None:
     """MXNet's bilinear resizing of images, where the definition is the same."""
     same = all(a.scale == a.resized / a.size and min(a.resized, a.size) > 1 for a in axes.values())
-    plain = not ctx.attribute("antialias", 0) and not ctx.attribute("exclude_outside", 0)
+    plain = not ctx.attribute("antialias") and not ctx.attribute("exclude_outside")
     corners = {"align_corners": True, "half_pixel": False, "pytorch_half_pixel": False}
     images = ctx.rank() == 4 and set(axes) == {2, 3}
     if not (images and same and plain and mode == "linear" and transform in corners):
@@ -123,9 +123,9 @@ def _interpolated(
             axis,
             positions[i],
             mode,
-            a=ctx.attribute("cubic_coeff_a", -0.75),
-            antialias=bool(ctx.attribute("antialias", 0)),
-            exclude_outside=bool(ctx.attribute("exclude_outside", 0)),
+            a=ctx.attribute("cubic_coeff_a"),
+            antialias=bool(ctx.attribute("antialias")),
+            exclude_outside=bool(ctx.attribute("exclude_outside")),
         )
         swap = list(range(rank))
         swap[i], swap[-1] = swap[-1], swap[i]
@@ -153,5 +153,5 @@ def _extrapolated(
     if ctx.dtype() not in REAL:
         raise unsupported(f"Resize does not extrapolate {ctx.dtype()}")
     keep = ctx.table("inside", (~outside).astype(ctx.dtype()))
-    fill = outside * np.asarray(ctx.attribute("extrapolation_value", 0.0), ctx.dtype())
+    fill = outside * np.asarray(ctx.attribute("extrapolation_value"), ctx.dtype())
     return op.elemwise_add(y * keep, ctx.table("fill", fill.astype(ctx.dtype())))

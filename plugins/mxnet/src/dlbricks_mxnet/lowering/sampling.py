@@ -16,13 +16,13 @@ def _grid_sample(ctx: LayerContext) -> Symbol:
     """Maps ONNX's coordinates to those of the sampler, which reads zeros outside of the map."""
     if ctx.rank() != _MAP_RANK:
         raise unsupported("GridSample of volumes")
-    mode, padding = ctx.attribute("mode", "linear"), ctx.attribute("padding_mode", "zeros")
+    mode, padding = ctx.attribute("mode"), ctx.attribute("padding_mode")
     if mode not in ("linear", "nearest") or padding not in ("zeros", "border"):
         raise unsupported(f"GridSample with mode {mode} and padding {padding}")
     height, width = ctx.shape()[2:]
     if min(height, width) == 1:
         raise unsupported("GridSample of a map with one row or column")
-    corners = bool(ctx.attribute("align_corners", 0))
+    corners = bool(ctx.attribute("align_corners"))
     x, y = op.SliceChannel(ctx.symbol(1), num_outputs=2, axis=3, squeeze_axis=True)
     axes = [
         op.expand_dims(_normalized(part, size, mode, padding, corners=corners), axis=1)

@@ -42,7 +42,7 @@ def _reshapable(ctx: LayerContext) -> Symbol:
 
 @lowers("Flatten", types=ANY)
 def _flatten(ctx: LayerContext) -> Symbol:
-    if ctx.attribute("axis", 1) == 1 and ctx.rank() > 1:
+    if ctx.attribute("axis") == 1 and ctx.rank() > 1:
         return op.Flatten(_reshapable(ctx))
     return reshape(_reshapable(ctx), ctx.out_shape())
 
@@ -147,7 +147,7 @@ def _tile(ctx: LayerContext) -> Symbol:
 
 @lowers("DepthToSpace", types=ANY)
 def _depth_to_space(ctx: LayerContext) -> Symbol:
-    block, mode = ctx.attribute("blocksize"), ctx.attribute("mode", "DCR")
+    block, mode = ctx.attribute("blocksize"), ctx.attribute("mode")
     if mode == "DCR" and ctx.dtype() != "bool":
         return op.depth_to_space(ctx.symbol(), block_size=block)
     n, c, h, w = ctx.shape()
@@ -161,7 +161,7 @@ def _depth_to_space(ctx: LayerContext) -> Symbol:
 
 @lowers("SpaceToDepth", types=ANY)
 def _space_to_depth(ctx: LayerContext) -> Symbol:
-    block, mode = ctx.attribute("blocksize"), ctx.attribute("mode", "DCR")
+    block, mode = ctx.attribute("blocksize"), ctx.attribute("mode")
     if mode == "DCR" and ctx.dtype() != "bool":
         return op.space_to_depth(ctx.symbol(), block_size=block)
     n, c, h, w = ctx.shape()

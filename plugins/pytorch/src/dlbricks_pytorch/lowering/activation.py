@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 _PLAIN: dict[str, Callable[..., torch.Tensor]] = {
     "HardSwish": F.hardswish,
@@ -21,36 +21,34 @@ _PLAIN: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@lowering(*_PLAIN)
-def _plain(layer: LayerContext) -> Node:
-    return layer.call(_PLAIN[layer.layer.op], layer.input(0))
+@lowers(*_PLAIN)
+def _plain(ctx: LayerContext) -> Node:
+    return ctx.call(_PLAIN[ctx.op], ctx.input(0))
 
 
-@lowering("Softplus")
-def _softplus(layer: LayerContext) -> Node:
-    if layer.dtype(0) == torch.float64:  # beyond its threshold F.softplus is exact to 1e-9 only
-        return layer.call(
-            torch.logaddexp, layer.input(0), layer.call(torch.zeros_like, layer.input(0))
-        )
-    return layer.call(F.softplus, layer.input(0))
+@lowers("Softplus")
+def _softplus(ctx: LayerContext) -> Node:
+    if ctx.torch_dtype(0) == torch.float64:  # beyond its threshold F.softplus is exact to 1e-9 only
+        return ctx.call(torch.logaddexp, ctx.input(0), ctx.call(torch.zeros_like, ctx.input(0)))
+    return ctx.call(F.softplus, ctx.input(0))
 
 
-@lowering("Gelu")
-def _gelu(layer: LayerContext) -> Node:
-    return layer.call(F.gelu, layer.input(0), approximate=layer.attribute("approximate", "none"))
+@lowers("Gelu")
+def _gelu(ctx: LayerContext) -> Node:
+    return ctx.call(F.gelu, ctx.input(0), approximate=ctx.attribute("approximate"))
 
 
-@lowering("Swish")
-def _swish(layer: LayerContext) -> Node:
-    return layer.call(_swish_function(layer), layer.input(0), *_swish_alpha(layer))
+@lowers("Swish")
+def _swish(ctx: LayerContext) -> Node:
+    return ctx.call(_swish_function(ctx), ctx.input(0), *_swish_alpha(ctx))
 
 
-def _swish_function(layer: LayerContext) -> Callable[..., torch.Tensor]:
-    return F.silu if _is(layer.attribute("alpha", 1.0), 1.0) else swish
+def _swish_function(ctx: LayerContext) -> Callable[..., torch.Tensor]:
+    return F.silu if _is(ctx.attribute("alpha"), 1.0) else swish
 
 
-def _swish_alpha(layer: LayerContext) -> tuple[float, ...]:
-    alpha = layer.attribute("alpha", 1.0)
+def _swish_alpha(ctx: LayerContext) -> tuple[float, ...]:
+    alpha = ctx.attribute("alpha")
     return () if _is(alpha, 1.0) else (alpha,)
 
 
@@ -59,47 +57,47 @@ def swish(x: torch.Tensor, alpha: float) -> torch.Tensor:
     return x * torch.sigmoid(x * alpha)
 
 
-@lowering("SwiGLU")
-def _swiglu(layer: LayerContext) -> Node:
-    gate = layer.call(_swish_function(layer), layer.input(0), *_swish_alpha(layer))
-    return layer.call(torch.mul, gate, layer.input(1))
+@lowers("SwiGLU")
+def _swiglu(ctx: LayerContext) -> Node:
+    gate = ctx.call(_swish_function(ctx), ctx.input(0), *_swish_alpha(ctx))
+    return ctx.call(torch.mul, gate, ctx.input(1))
 
 
-@lowering("Elu")
-def _elu(layer: LayerContext) -> Node:
-    return layer.call(F.elu, layer.input(0), layer.attribute("alpha", 1.0))
+@lowers("Elu")
+def _elu(ctx: LayerContext) -> Node:
+    return ctx.call(F.elu, ctx.input(0), ctx.attribute("alpha"))
 
 
-@lowering("Selu")
-def _selu(layer: LayerContext) -> Node:
-    alpha = layer.attribute("alpha", 1.6732632423543772)
-    gamma = layer.attribute("gamma", 1.0507009873554805)
+@lowers("Selu")
+def _selu(ctx: LayerContext) -> Node:
+    alpha = ctx.attribute("alpha")
+    gamma = ctx.attribute("gamma")
     if _is(alpha, 1.6732632423543772) and _is(gamma, 1.0507009873554805):
-        return layer.call(torch.selu, layer.input(0))
-    return layer.call(torch.ops.aten.elu, layer.input(0), alpha, gamma)
+        return ctx.call(torch.selu, ctx.input(0))
+    return ctx.call(torch.ops.aten.elu, ctx.input(0), alpha, gamma)
 
 
-@lowering("Celu")
-def _celu(layer: LayerContext) -> Node:
-    return layer.call(torch.celu, layer.input(0), layer.attribute("alpha", 1.0))
+@lowers("Celu")
+def _celu(ctx: LayerContext) -> Node:
+    return ctx.call(torch.celu, ctx.input(0), ctx.attribute("alpha"))
 
 
-@lowering("LeakyRelu")
-def _leaky_relu(layer: LayerContext) -> Node:
-    return layer.call(F.leaky_relu, layer.input(0), layer.attribute("alpha", 0.01))
+@lowers("LeakyRelu")
+def _leaky_relu(ctx: LayerContext) -> Node:
+    return ctx.call(F.leaky_relu, ctx.input(0), ctx.attribute("alpha"))
 
 
-@lowering("ThresholdedRelu")
-def _thresholded_relu(layer: LayerContext) -> Node:
-    return layer.call(F.threshold, layer.input(0), layer.attribute("alpha", 1.0), 0.0)
+@lowers("ThresholdedRelu")
+def _thresholded_relu(ctx: LayerContext) -> Node:
+    return ctx.call(F.threshold, ctx.input(0), ctx.attribute("alpha"), 0.0)
 
 
-@lowering("HardSigmoid")
-def _hard_sigmoid(layer: LayerContext) -> Node:
-    alpha, beta = layer.attribute("alpha", 0.2), layer.attribute("beta", 0.5)
+@lowers("HardSigmoid")
+def _hard_sigmoid(ctx: LayerContext) -> Node:
+    alpha, beta = ctx.attribute("alpha"), ctx.attribute("beta")
     if _is(alpha, 1 / 6) and _is(beta, 0.5):
-        return layer.call(F.hardsigmoid, layer.input(0))
-    return layer.call(hard_sigmoid, layer.input(0), alpha, beta)
+        return ctx.call(F.hardsigmoid, ctx.input(0))
+    return ctx.call(hard_sigmoid, ctx.input(0), alpha, beta)
 
 
 def hard_sigmoid(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
@@ -107,14 +105,14 @@ def hard_sigmoid(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
     return torch.clamp(x * alpha + beta, 0.0, 1.0)
 
 
-@lowering("PRelu")
-def _prelu(layer: LayerContext) -> Node:
-    rank, slope = layer.rank(0), layer.shape(1)
+@lowers("PRelu")
+def _prelu(ctx: LayerContext) -> Node:
+    rank, slope = ctx.rank(0), ctx.shape(1)
     padded = (1,) * (rank - len(slope)) + tuple(slope)
     per_channel = all(size == 1 for axis, size in enumerate(padded) if axis != 1)
-    if layer.dtype(0).is_floating_point and rank >= 2 and per_channel:
-        return layer.call(torch.prelu, layer.input(0), layer.prepared(1, torch.ravel, "ravel"))
-    return layer.call(leaky, layer.input(0), layer.input(1))
+    if ctx.torch_dtype(0).is_floating_point and rank >= 2 and per_channel:
+        return ctx.call(torch.prelu, ctx.input(0), ctx.prepared(1, torch.ravel, "ravel"))
+    return ctx.call(leaky, ctx.input(0), ctx.input(1))
 
 
 def leaky(x: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
@@ -122,15 +120,15 @@ def leaky(x: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
     return torch.where(x < 0, x * slope, x)
 
 
-@lowering("Shrink")
-def _shrink(layer: LayerContext) -> Node:
-    bias, threshold = layer.attribute("bias", 0.0), layer.attribute("lambd", 0.5)
-    floating = layer.dtype(0).is_floating_point
+@lowers("Shrink")
+def _shrink(ctx: LayerContext) -> Node:
+    bias, threshold = ctx.attribute("bias"), ctx.attribute("lambd")
+    floating = ctx.torch_dtype(0).is_floating_point
     if floating and bias == 0.0 and threshold >= 0:
-        return layer.call(F.hardshrink, layer.input(0), threshold)
+        return ctx.call(F.hardshrink, ctx.input(0), threshold)
     if floating and bias == threshold and threshold >= 0:
-        return layer.call(F.softshrink, layer.input(0), threshold)
-    return layer.call(shrink, layer.input(0), bias, threshold)
+        return ctx.call(F.softshrink, ctx.input(0), threshold)
+    return ctx.call(shrink, ctx.input(0), bias, threshold)
 
 
 def shrink(x: torch.Tensor, bias: float, threshold: float) -> torch.Tensor:
@@ -140,19 +138,19 @@ def shrink(x: torch.Tensor, bias: float, threshold: float) -> torch.Tensor:
     return torch.where(x < -threshold, x + bias, moved).to(x.dtype)
 
 
-@lowering("Softmax")
-def _softmax(layer: LayerContext) -> Node:
-    return layer.call(torch.softmax, layer.input(0), layer.axis(default=-1))
+@lowers("Softmax")
+def _softmax(ctx: LayerContext) -> Node:
+    return ctx.call(torch.softmax, ctx.input(0), ctx.axis())
 
 
-@lowering("LogSoftmax")
-def _log_softmax(layer: LayerContext) -> Node:
-    return layer.call(torch.log_softmax, layer.input(0), layer.axis(default=-1))
+@lowers("LogSoftmax")
+def _log_softmax(ctx: LayerContext) -> Node:
+    return ctx.call(torch.log_softmax, ctx.input(0), ctx.axis())
 
 
-@lowering("Hardmax")
-def _hardmax(layer: LayerContext) -> Node:
-    return layer.call(hardmax, layer.input(0), layer.axis(default=-1))
+@lowers("Hardmax")
+def _hardmax(ctx: LayerContext) -> Node:
+    return ctx.call(hardmax, ctx.input(0), ctx.axis())
 
 
 def hardmax(x: torch.Tensor, axis: int) -> torch.Tensor:

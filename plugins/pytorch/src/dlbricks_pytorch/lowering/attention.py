@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowering
+from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowers
 from dlbricks_pytorch.tensors import TORCH_DTYPES
 
 UNSUPPORTED["LinearAttention"] = "torch has no recurrent linear attention"
@@ -26,82 +26,80 @@ class _Sizes:
     past: int
 
 
-@lowering("Attention")
-def _attention(layer: LayerContext) -> tuple[Node | None, ...]:
-    flat = layer.rank(0) == 3
-    q = _heads(layer, 0, "q_num_heads")
-    k, v = (_heads(layer, position, "kv_num_heads") for position in (1, 2))
+@lowers("Attention")
+def _attention(ctx: LayerContext) -> tuple[Node | None, ...]:
+    flat = ctx.rank(0) == 3
+    q = _heads(ctx, 0, "q_num_heads")
+    k, v = (_heads(ctx, position, "kv_num_heads") for position in (1, 2))
     past = 0
-    if layer.has(4):
-        past = layer.shape(4)[2]
-        k = layer.call(torch.cat, [layer.input(4), k], 2)
-        v = layer.call(torch.cat, [layer.input(5), v], 2)
-    sizes = _Sizes(layer.shape(0)[-2], layer.shape(1)[-2] + past, past)
-    scale = layer.attribute("scale") or 1 / math.sqrt(_head_size(layer))
-    grouped = _head_count(layer, 0, "q_num_heads") != _head_count(layer, 1, "kv_num_heads")
-    mask, causal = _mask(layer, sizes)
+    if ctx.has(4):
+        past = ctx.shape(4)[2]
+        k = ctx.call(torch.cat, [ctx.input(4), k], 2)
+        v = ctx.call(torch.cat, [ctx.input(5), v], 2)
+    sizes = _Sizes(ctx.shape(0)[-2], ctx.shape(1)[-2] + past, past)
+    scale = ctx.attribute("scale") or 1 / math.sqrt(_head_size(ctx))
+    grouped = _head_count(ctx, 0, "q_num_heads") != _head_count(ctx, 1, "kv_num_heads")
+    mask, causal = _mask(ctx, sizes)
     scores = None
-    if layer.attribute("softcap", 0.0) or layer.wants(3) or _raises_precision(layer):
-        y, scores = _explicit(layer, (q, k, v), mask, causal, sizes, scale, grouped)
+    if ctx.attribute("softcap") or ctx.wants(3) or _raises_precision(ctx):
+        y, scores = _explicit(ctx, (q, k, v), mask, causal, sizes, scale, grouped)
     else:
         extra = {"enable_gqa": True} if grouped else {}
-        y = layer.call(
+        y = ctx.call(
             F.scaled_dot_product_attention, q, k, v, attn_mask=mask, is_causal=causal,
             scale=scale, **extra,
         )  # fmt: skip
     if flat:
-        y = layer.call(torch.transpose, y, 1, 2)
-        y = layer.call(torch.reshape, y, layer.result_shape())
+        y = ctx.call(torch.transpose, y, 1, 2)
+        y = ctx.call(torch.reshape, y, ctx.out_shape())
     return y, k, v, scores
 
 
-def _head_count(layer: LayerContext, position: int, attribute: str) -> int:
-    if layer.rank(position) == 4:
-        return layer.shape(position)[1]
-    return int(layer.attribute(attribute))
+def _head_count(ctx: LayerContext, position: int, attribute: str) -> int:
+    if ctx.rank(position) == 4:
+        return ctx.shape(position)[1]
+    return int(ctx.attribute(attribute))
 
 
-def _head_size(layer: LayerContext) -> int:
-    return layer.shape(0)[-1] // (layer.attribute("q_num_heads") if layer.rank(0) == 3 else 1)
+def _head_size(ctx: LayerContext) -> int:
+    return ctx.shape(0)[-1] // (ctx.attribute("q_num_heads") if ctx.rank(0) == 3 else 1)
 
 
-def _heads(layer: LayerContext, position: int, attribute: str) -> Node:
+def _heads(ctx: LayerContext, position: int, attribute: str) -> Node:
     """An operand as ``[batch, heads, sequence, head size]``."""
-    x = layer.input(position)
-    if layer.rank(position) == 4:
+    x = ctx.input(position)
+    if ctx.rank(position) == 4:
         return x
-    batch, length, width = layer.shape(position)
-    heads = int(layer.attribute(attribute))
-    x = layer.call(torch.reshape, x, (batch, length, heads, width // heads))
-    return layer.call(torch.transpose, x, 1, 2)
+    batch, length, width = ctx.shape(position)
+    heads = int(ctx.attribute(attribute))
+    x = ctx.call(torch.reshape, x, (batch, length, heads, width // heads))
+    return ctx.call(torch.transpose, x, 1, 2)
 
 
-def _mask(layer: LayerContext, sizes: _Sizes) -> tuple[Node | None, bool]:
+def _mask(ctx: LayerContext, sizes: _Sizes) -> tuple[Node | None, bool]:
     """The mask that torch is given, and whether its own causal mask does instead."""
-    causal = bool(layer.attribute("is_causal", 0))
-    window = (layer.attribute("left_window_size", -1), layer.attribute("right_window_size", -1))
+    causal = bool(ctx.attribute("is_causal"))
+    window = (ctx.attribute("left_window_size"), ctx.attribute("right_window_size"))
     mask = None
-    if layer.has(3):
-        mask = layer.input(3)
-        missing = sizes.keys - layer.shape(3)[-1]
+    if ctx.has(3):
+        mask = ctx.input(3)
+        missing = sizes.keys - ctx.shape(3)[-1]
         if missing > 0:
-            filling = False if layer.dtype(3) == torch.bool else -float("inf")
-            mask = layer.call(F.pad, mask, [0, missing], "constant", filling)
-    if causal and mask is None and sizes.past == 0 and window == (-1, -1) and not layer.has(6):
+            filling = False if ctx.torch_dtype(3) == torch.bool else -float("inf")
+            mask = ctx.call(F.pad, mask, [0, missing], "constant", filling)
+    if causal and mask is None and sizes.past == 0 and window == (-1, -1) and not ctx.has(6):
         return None, True
-    if layer.has(6):
-        allowed = layer.call(
-            visible_keys, layer.input(6), sizes.queries, sizes.keys, causal, window
-        )
+    if ctx.has(6):
+        allowed = ctx.call(visible_keys, ctx.input(6), sizes.queries, sizes.keys, causal, window)
     elif causal or window != (-1, -1):
-        allowed = layer.constant(visible(sizes.queries, sizes.keys, sizes.past, causal, window))
+        allowed = ctx.fixed(visible(sizes.queries, sizes.keys, sizes.past, causal, window))
     else:
         return mask, False
     if mask is None:
         return allowed, False
-    if layer.dtype(3) == torch.bool:
-        return layer.call(torch.logical_and, mask, allowed), False
-    return layer.call(torch.where, allowed, mask, -float("inf")), False
+    if ctx.torch_dtype(3) == torch.bool:
+        return ctx.call(torch.logical_and, mask, allowed), False
+    return ctx.call(torch.where, allowed, mask, -float("inf")), False
 
 
 def visible(
@@ -134,22 +132,22 @@ def visible_keys(
     return filled & visible(queries, keys, lengths - queries, causal, window)
 
 
-def _raises_precision(layer: LayerContext) -> bool:
-    wanted = _softmax_dtype(layer)
+def _raises_precision(ctx: LayerContext) -> bool:
+    wanted = _softmax_dtype(ctx)
     return wanted is not None and torch.finfo(wanted).bits > max(
-        32, torch.finfo(layer.dtype(0)).bits
+        32, torch.finfo(ctx.torch_dtype(0)).bits
     )
 
 
-def _softmax_dtype(layer: LayerContext) -> torch.dtype | None:
+def _softmax_dtype(ctx: LayerContext) -> torch.dtype | None:
     from dlbricks_core.ir.tensors import DTYPE_NAMES
 
-    number = layer.attribute("softmax_precision")
+    number = ctx.attribute("softmax_precision")
     return TORCH_DTYPES[DTYPE_NAMES[number]] if number else None
 
 
 def _explicit(
-    layer: LayerContext,
+    ctx: LayerContext,
     operands: tuple[Node, Node, Node],
     mask: Node | None,
     causal: bool,
@@ -160,17 +158,17 @@ def _explicit(
     """The products and the softmax apart, for what the fused operator does not return."""
     q, k, v = operands
     if causal:
-        mask = layer.constant(visible(sizes.queries, sizes.keys, 0, True, (-1, -1)))
+        mask = ctx.fixed(visible(sizes.queries, sizes.keys, 0, True, (-1, -1)))
     if grouped:
-        times = _head_count(layer, 0, "q_num_heads") // _head_count(layer, 1, "kv_num_heads")
-        k, v = (layer.call(torch.repeat_interleave, x, times, 1) for x in (k, v))
-    softcap = layer.attribute("softcap", 0.0)
-    raw = layer.call(scaled_scores, q, k, scale)
-    capped = layer.call(cap, raw, softcap) if softcap else raw
-    biased = capped if mask is None else layer.call(add_mask, capped, mask)
-    weights = layer.call(attention_weights, biased, _softmax_dtype(layer), layer.dtype(0))
-    scores = (raw, capped, biased, weights)[layer.attribute("qk_matmul_output_mode", 0)]
-    return layer.call(torch.matmul, weights, v), scores
+        times = _head_count(ctx, 0, "q_num_heads") // _head_count(ctx, 1, "kv_num_heads")
+        k, v = (ctx.call(torch.repeat_interleave, x, times, 1) for x in (k, v))
+    softcap = ctx.attribute("softcap")
+    raw = ctx.call(scaled_scores, q, k, scale)
+    capped = ctx.call(cap, raw, softcap) if softcap else raw
+    biased = capped if mask is None else ctx.call(add_mask, capped, mask)
+    weights = ctx.call(attention_weights, biased, _softmax_dtype(ctx), ctx.torch_dtype(0))
+    scores = (raw, capped, biased, weights)[ctx.attribute("qk_matmul_output_mode")]
+    return ctx.call(torch.matmul, weights, v), scores
 
 
 def scaled_scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tensor:
@@ -198,26 +196,26 @@ def attention_weights(
     return weights.masked_fill(hidden, 0.0).to(result)
 
 
-@lowering("RotaryEmbedding")
-def _rotary_embedding(layer: LayerContext) -> Node:
-    heads_first = layer.rank(0) == 4
-    x = layer.input(0)
+@lowers("RotaryEmbedding")
+def _rotary_embedding(ctx: LayerContext) -> Node:
+    heads_first = ctx.rank(0) == 4
+    x = ctx.input(0)
     if heads_first:
-        heads = layer.shape(0)[1]
+        heads = ctx.shape(0)[1]
     else:
-        heads = layer.attribute("num_heads")
-        batch, length, width = layer.shape(0)
-        x = layer.call(torch.reshape, x, (batch, length, heads, width // heads))
-    size = layer.shape(0)[-1] // (1 if heads_first else heads)
-    rotated = layer.attribute("rotary_embedding_dim", 0) or size
-    cos, sin = layer.input(1), layer.input(2)
-    if layer.has(3):
-        cos, sin = (layer.call(F.embedding, layer.input(3), cache) for cache in (cos, sin))
+        heads = ctx.attribute("num_heads")
+        batch, length, width = ctx.shape(0)
+        x = ctx.call(torch.reshape, x, (batch, length, heads, width // heads))
+    size = ctx.shape(0)[-1] // (1 if heads_first else heads)
+    rotated = ctx.attribute("rotary_embedding_dim") or size
+    cos, sin = ctx.input(1), ctx.input(2)
+    if ctx.has(3):
+        cos, sin = (ctx.call(F.embedding, ctx.input(3), cache) for cache in (cos, sin))
     axis = 1 if heads_first else 2
-    cos, sin = (layer.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
-    interleaved = bool(layer.attribute("interleaved", 0))
-    y = layer.call(rotate, x, cos, sin, rotated, interleaved)
-    return y if heads_first else layer.call(torch.reshape, y, layer.shape(0))
+    cos, sin = (ctx.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
+    interleaved = bool(ctx.attribute("interleaved"))
+    y = ctx.call(rotate, x, cos, sin, rotated, interleaved)
+    return y if heads_first else ctx.call(torch.reshape, y, ctx.shape(0))
 
 
 def rotate(

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+
 Function = Callable[[torch.Tensor], torch.Tensor]
 State = tuple[torch.Tensor, ...]
 
@@ -66,7 +68,7 @@ class Cell:
             if takes == 2 and betas:
                 beta = betas.pop(0)
             made.append(_FUNCTIONS[name](alpha, beta))
-        each = {"LSTM": 3, "GRU": 2, "RNN": 1}[self.kind]
+        each = len(GATE_ACTIVATIONS[self.kind])
         return made[direction * each : (direction + 1) * each]
 
     def supported(self) -> bool:

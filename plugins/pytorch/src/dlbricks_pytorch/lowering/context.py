@@ -1,4 +1,4 @@
-"""What a lowering sees of its layer, and what it builds the torch graph with."""
+"""What the lowering of a layer works with: the layer, and the torch graph that it adds to."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from torch import fx
 
-from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.backends import Array, LayerView
 from dlbricks_core.ir import Layer, Model
 from dlbricks_pytorch.tensors import from_numpy, torch_dtype
 
-Weights = Mapping[str, np.ndarray[Any, Any]]
+Weights = Mapping[str, Array]
 
 
 class GraphBuilder:
     """The torch graph of a model as far as it is built.
 
     Args:
-        model: In canonical form.
-        weights: Values of its weights; ``None`` builds a graph only to see that it can
-            be built, with placeholders instead of values.
+        model: Model in canonical form.
+        weights: Values of its weights by name. Without them (``None``) the graph has
+            placeholders in their place, which shows whether it can be built.
     """
 
     def __init__(self, model: Model, weights: Weights | None) -> None:
@@ -91,80 +91,20 @@ class GraphBuilder:
         return self.graph.get_attr(name)
 
 
-class LayerContext:
+class LayerContext(LayerView):
     """One layer, with short ways to ask about it and to emit torch calls."""
 
     def __init__(self, builder: GraphBuilder, layer: Layer) -> None:
+        super().__init__(builder.model, layer)
         self._builder = builder
-        self.layer = layer
 
-    # What the layer is ---------------------------------------------------------------
+    def torch_dtype(self, position: int = 0) -> torch.dtype:
+        """Torch's element type of an input."""
+        return torch_dtype(self.dtype(position))
 
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute; the canonical form writes all that have a default."""
-        return self.layer.attributes.get(name, default)
-
-    def has(self, position: int) -> bool:
-        """Whether the input is given."""
-        return position < len(self.layer.inputs) and bool(self.layer.inputs[position])
-
-    def wants(self, position: int) -> bool:
-        """Whether the output is wanted."""
-        return position < len(self.layer.outputs) and bool(self.layer.outputs[position])
-
-    def shape(self, position: int) -> tuple[int, ...]:
-        """Shape of an input."""
-        return self._builder.model.tensors[self.layer.inputs[position]].sizes
-
-    def rank(self, position: int) -> int:
-        """Number of axes of an input."""
-        return len(self.shape(position))
-
-    def dtype(self, position: int) -> torch.dtype:
-        """Torch type of an input."""
-        return torch_dtype(self._builder.model.tensors[self.layer.inputs[position]].dtype)
-
-    def result_shape(self, position: int = 0) -> tuple[int, ...]:
-        """Shape of an output."""
-        return self._builder.model.tensors[self.layer.outputs[position]].sizes
-
-    def result_dtype(self, position: int = 0) -> torch.dtype:
-        """Torch type of an output."""
-        return torch_dtype(self._builder.model.tensors[self.layer.outputs[position]].dtype)
-
-    def axis(self, name: str = "axis", default: int = 0, rank: int | None = None) -> int:
-        """An axis attribute, not negative."""
-        value = self.attribute(name, default)
-        return int(value % max(self.rank(0) if rank is None else rank, 1))
-
-    def is_weight(self, position: int) -> bool:
-        """Whether the input is part of the model."""
-        return self.has(position) and self.layer.inputs[position] in self._builder.model.weights
-
-    def is_scalar_weight(self, position: int) -> bool:
-        """Whether the input is one number that is part of the model."""
-        return self.is_weight(position) and int(np.prod(self.shape(position))) == 1
-
-    # Values that are known when the graph is built -----------------------------------
-
-    def is_parameter(self, position: int) -> bool:
-        """Whether the value of the input is known when the graph is built."""
-        return self.has(position) and self.layer.inputs[position] in self._builder.model.constants
-
-    def parameter(self, position: int) -> np.ndarray[Any, Any]:
-        """Value of an input that is a parameter of the work, such as axes or pads.
-
-        Raises:
-            UnsupportedError: If it is not known before the model runs.
-        """
-        value = self._builder.model.constants.get(self.layer.inputs[position])
-        if value is None:
-            raise self.unsupported(f"input {position} is not a constant")
-        return value
-
-    def integers(self, position: int) -> tuple[int, ...]:
-        """Value of an integer parameter."""
-        return tuple(int(v) for v in self.parameter(position).ravel())
+    def out_torch_dtype(self, position: int = 0) -> torch.dtype:
+        """Torch's element type of an output."""
+        return torch_dtype(self.out_dtype(position))
 
     def number(self, position: int) -> Any:
         """Value of an input for which :meth:`is_scalar_weight` holds, as a Python number.
@@ -175,18 +115,14 @@ class LayerContext:
             return 1
         return self._builder.value(self.layer.inputs[position]).reshape(()).item()
 
-    def unsupported(self, reason: str) -> UnsupportedError:
-        """The error that says why torch cannot express the layer."""
-        return UnsupportedError(f"{self.layer.qualified_op}: {reason}")
+    # -- building
 
-    # Building ------------------------------------------------------------------------
-
-    def input(self, position: int) -> fx.Node:
-        """The node of an input."""
+    def input(self, position: int = 0) -> fx.Node:
+        """Node of an input."""
         return self._builder.node(self.layer.inputs[position])
 
     def optional(self, position: int) -> fx.Node | None:
-        """The node of an input, or ``None`` where it is left out."""
+        """Node of an input, or ``None`` where it is left out."""
         return self.input(position) if self.has(position) else None
 
     def inputs(self) -> list[fx.Node]:
@@ -196,10 +132,10 @@ class LayerContext:
     def prepared(
         self, positions: int | tuple[int, ...], transform: Callable[..., Any], key: Any = None
     ) -> fx.Node:
-        """Inputs brought into the form that torch wants.
+        """Node of inputs in the form that torch wants.
 
-        Weights are brought there once, before anything is timed; where one of the inputs
-        is computed, the transform becomes part of the graph.
+        Weights are brought into that form once, before anything is timed. Where one of the
+        inputs is computed, the transform becomes part of the graph.
         """
         positions = (positions,) if isinstance(positions, int) else positions
         if all(self.is_weight(p) for p in positions):
@@ -207,13 +143,13 @@ class LayerContext:
             return self._builder.weight(names, transform, key)
         return self.call(transform, *(self.input(p) for p in positions))
 
-    def constant(self, value: torch.Tensor | np.ndarray[Any, Any]) -> fx.Node:
-        """A tensor that the lowering itself made."""
+    def fixed(self, value: torch.Tensor | Array) -> fx.Node:
+        """Node of a tensor that follows from the layer alone."""
         tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) else value
         return self._builder.constant(tensor.contiguous())
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
-        """A call of a torch function, which knows the layer that it is part of."""
+        """Call of a torch function, which knows the layer that it is part of."""
         node = self._builder.graph.call_function(function, args, kwargs)
         node.meta["layer"] = self.layer
         return node

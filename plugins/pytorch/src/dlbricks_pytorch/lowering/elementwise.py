@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 _UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "Abs": torch.abs, "Acos": torch.acos, "Acosh": torch.acosh, "Asin": torch.asin,
@@ -40,132 +40,132 @@ _VARIADIC: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@lowering(*_UNARY)
-def _unary(layer: LayerContext) -> Node:
-    return layer.call(_UNARY[layer.layer.op], layer.input(0))
+@lowers(*_UNARY)
+def _unary(ctx: LayerContext) -> Node:
+    return ctx.call(_UNARY[ctx.op], ctx.input(0))
 
 
-@lowering(*_BINARY)
-def _binary(layer: LayerContext) -> Node:
-    return layer.call(_BINARY[layer.layer.op], layer.input(0), second_operand(layer))
+@lowers(*_BINARY)
+def _binary(ctx: LayerContext) -> Node:
+    return ctx.call(_BINARY[ctx.op], ctx.input(0), second_operand(ctx))
 
 
-def second_operand(layer: LayerContext) -> Any:
+def second_operand(ctx: LayerContext) -> Any:
     """The second operand, as the Python number that a torch program would write.
 
     Only where it is one number of the model and does not give the result its shape.
     """
     if (
-        layer.layer.op in _SCALAR_OPERANDS | {"Div", "Pow"}
-        and layer.is_scalar_weight(1)
-        and not layer.is_weight(0)
-        and layer.shape(0) == layer.result_shape()
-        and layer.dtype(1) != torch.bool
+        ctx.op in _SCALAR_OPERANDS | {"Div", "Pow"}
+        and ctx.is_scalar_weight(1)
+        and not ctx.is_weight(0)
+        and ctx.shape(0) == ctx.out_shape()
+        and ctx.torch_dtype(1) != torch.bool
     ):
-        return layer.number(1)
-    return layer.input(1)
+        return ctx.number(1)
+    return ctx.input(1)
 
 
-@lowering("Div")
-def _div(layer: LayerContext) -> Node:
+@lowers("Div")
+def _div(ctx: LayerContext) -> Node:
     # ONNX truncates the quotient of integers; torch.div would give a float.
-    rounding = None if layer.dtype(0).is_floating_point else "trunc"
+    rounding = None if ctx.torch_dtype(0).is_floating_point else "trunc"
     extra = {} if rounding is None else {"rounding_mode": rounding}
-    return layer.call(torch.div, layer.input(0), second_operand(layer), **extra)
+    return ctx.call(torch.div, ctx.input(0), second_operand(ctx), **extra)
 
 
-@lowering("Mod")
-def _mod(layer: LayerContext) -> Node:
+@lowers("Mod")
+def _mod(ctx: LayerContext) -> Node:
     # The sign follows the divisor without fmod, the dividend with it; torch is the same.
-    function = torch.fmod if layer.attribute("fmod", 0) else torch.remainder
-    return layer.call(function, layer.input(0), layer.input(1))
+    function = torch.fmod if ctx.attribute("fmod") else torch.remainder
+    return ctx.call(function, ctx.input(0), ctx.input(1))
 
 
-@lowering("Pow")
-def _pow(layer: LayerContext) -> Node:
-    node = layer.call(torch.pow, layer.input(0), second_operand(layer))
-    base, exponent = layer.dtype(0), layer.dtype(1)
+@lowers("Pow")
+def _pow(ctx: LayerContext) -> Node:
+    node = ctx.call(torch.pow, ctx.input(0), second_operand(ctx))
+    base, exponent = ctx.torch_dtype(0), ctx.torch_dtype(1)
     if torch.promote_types(base, exponent) != base and not base.is_floating_point:
-        node = layer.call(torch.Tensor.to, node, base)  # ONNX keeps the type of the base
+        node = ctx.call(torch.Tensor.to, node, base)  # ONNX keeps the type of the base
     elif base.is_floating_point and exponent.is_floating_point and base != exponent:
-        node = layer.call(torch.Tensor.to, node, base)
+        node = ctx.call(torch.Tensor.to, node, base)
     return node
 
 
-@lowering("Max", "Min", "Sum")
-def _variadic(layer: LayerContext) -> Node:
-    function = _VARIADIC[layer.layer.op]
-    return reduce(lambda left, right: layer.call(function, left, right), layer.inputs())
+@lowers("Max", "Min", "Sum")
+def _variadic(ctx: LayerContext) -> Node:
+    function = _VARIADIC[ctx.op]
+    return reduce(lambda left, right: ctx.call(function, left, right), ctx.inputs())
 
 
-@lowering("Mean")
-def _mean(layer: LayerContext) -> Node:
-    nodes = layer.inputs()
-    total = reduce(lambda left, right: layer.call(torch.add, left, right), nodes)
-    return layer.call(torch.div, total, len(nodes))
+@lowers("Mean")
+def _mean(ctx: LayerContext) -> Node:
+    nodes = ctx.inputs()
+    total = reduce(lambda left, right: ctx.call(torch.add, left, right), nodes)
+    return ctx.call(torch.div, total, len(nodes))
 
 
-@lowering("Where")
-def _where(layer: LayerContext) -> Node:
-    return layer.call(torch.where, *layer.inputs())
+@lowers("Where")
+def _where(ctx: LayerContext) -> Node:
+    return ctx.call(torch.where, *ctx.inputs())
 
 
-@lowering("Clip")
-def _clip(layer: LayerContext) -> Node:
-    given = [position for position in (1, 2) if layer.has(position)]
+@lowers("Clip")
+def _clip(ctx: LayerContext) -> Node:
+    given = [position for position in (1, 2) if ctx.has(position)]
     if not given:
-        return layer.call(torch.clone, layer.input(0))
+        return ctx.call(torch.clone, ctx.input(0))
     # torch.clamp takes two numbers or two tensors, not one of each.
-    numbers = all(layer.is_scalar_weight(position) for position in given)
+    numbers = all(ctx.is_scalar_weight(position) for position in given)
     bounds = {
-        ("min", "max")[position - 1]: layer.number(position) if numbers else layer.input(position)
+        ("min", "max")[position - 1]: ctx.number(position) if numbers else ctx.input(position)
         for position in given
     }
-    return layer.call(torch.clamp, layer.input(0), **bounds)
+    return ctx.call(torch.clamp, ctx.input(0), **bounds)
 
 
-@lowering("BitShift")
-def _bit_shift(layer: LayerContext) -> Node:
-    left = layer.attribute("direction") == "LEFT"
+@lowers("BitShift")
+def _bit_shift(ctx: LayerContext) -> Node:
+    left = ctx.attribute("direction") == "LEFT"
     function = torch.bitwise_left_shift if left else torch.bitwise_right_shift
-    return layer.call(function, layer.input(0), layer.input(1))
+    return ctx.call(function, ctx.input(0), ctx.input(1))
 
 
-@lowering("IsInf")
-def _is_inf(layer: LayerContext) -> Node:
-    signs = (layer.attribute("detect_negative", 1), layer.attribute("detect_positive", 1))
+@lowers("IsInf")
+def _is_inf(ctx: LayerContext) -> Node:
+    signs = (ctx.attribute("detect_negative"), ctx.attribute("detect_positive"))
     functions = {(1, 1): torch.isinf, (1, 0): torch.isneginf, (0, 1): torch.isposinf}
     if signs == (0, 0):
-        return layer.call(torch.zeros_like, layer.input(0), dtype=torch.bool)
-    return layer.call(functions[signs], layer.input(0))
+        return ctx.call(torch.zeros_like, ctx.input(0), dtype=torch.bool)
+    return ctx.call(functions[signs], ctx.input(0))
 
 
 LARGEST_FLOAT8 = {torch.float8_e4m3fn: 448.0, torch.float8_e4m3fnuz: 240.0,
                    torch.float8_e5m2: 57344.0, torch.float8_e5m2fnuz: 57344.0}  # fmt: skip
 
 
-@lowering("Cast")
-def _cast(layer: LayerContext) -> Node:
-    source, target = layer.dtype(0), layer.result_dtype()
-    node = layer.input(0)
+@lowers("Cast")
+def _cast(ctx: LayerContext) -> Node:
+    source, target = ctx.torch_dtype(0), ctx.out_torch_dtype()
+    node = ctx.input(0)
     if target == getattr(torch, "float8_e8m0fnu", None) and source != target:
-        raise layer.unsupported("torch does not round to float8e8m0 as ONNX does")
+        raise ctx.unsupported("torch does not round to float8e8m0 as ONNX does")
     if target in LARGEST_FLOAT8:
-        if layer.attribute("saturate", 1):
+        if ctx.attribute("saturate"):
             if source in LARGEST_FLOAT8:
-                node = layer.call(torch.Tensor.to, node, torch.float32)
+                node = ctx.call(torch.Tensor.to, node, torch.float32)
             largest = LARGEST_FLOAT8[target]
-            node = layer.call(torch.clamp, node, -largest, largest)
+            node = ctx.call(torch.clamp, node, -largest, largest)
         elif target == torch.float8_e4m3fn:
-            raise layer.unsupported("torch saturates in this conversion, whatever is asked")
-    return layer.call(torch.Tensor.to, node, target)
+            raise ctx.unsupported("torch saturates in this conversion, whatever is asked")
+    return ctx.call(torch.Tensor.to, node, target)
 
 
-@lowering("BitCast")
-def _bit_cast(layer: LayerContext) -> Node:
-    return layer.call(torch.Tensor.view, layer.input(0), layer.result_dtype())
+@lowers("BitCast")
+def _bit_cast(ctx: LayerContext) -> Node:
+    return ctx.call(torch.Tensor.view, ctx.input(0), ctx.out_torch_dtype())
 
 
-@lowering("Identity")
-def _identity(layer: LayerContext) -> Node:
-    return layer.call(torch.clone, layer.input(0))
+@lowers("Identity")
+def _identity(ctx: LayerContext) -> Node:
+    return ctx.call(torch.clone, ctx.input(0))

@@ -7,38 +7,38 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowering
+from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowers
 
 UNSUPPORTED["Unique"] = "the shape of its result depends on the data"
 
 
-@lowering("NonZero")
-def _non_zero(layer: LayerContext) -> Node:
-    return layer.call(torch.t, layer.call(torch.nonzero, layer.input(0)))
+@lowers("NonZero")
+def _non_zero(ctx: LayerContext) -> Node:
+    return ctx.call(torch.t, ctx.call(torch.nonzero, ctx.input(0)))
 
 
-@lowering("Compress")
-def _compress(layer: LayerContext) -> Node:
-    kept = layer.constant(np.flatnonzero(layer.parameter(1)))
-    x, axis = layer.input(0), layer.attribute("axis")
+@lowers("Compress")
+def _compress(ctx: LayerContext) -> Node:
+    kept = ctx.fixed(np.flatnonzero(ctx.known(1)))
+    x, axis = ctx.input(0), ctx.attribute("axis")
     if axis is None:
-        return layer.call(torch.index_select, layer.call(torch.ravel, x), 0, kept)
-    return layer.call(torch.index_select, x, axis % layer.rank(0), kept)
+        return ctx.call(torch.index_select, ctx.call(torch.ravel, x), 0, kept)
+    return ctx.call(torch.index_select, x, axis % ctx.rank(0), kept)
 
 
-@lowering("Gather")
-def _gather(layer: LayerContext) -> Node:
-    axis, rank = layer.axis(), layer.rank(1)
-    if layer.is_weight(1) and not layer.is_weight(0):
+@lowers("Gather")
+def _gather(ctx: LayerContext) -> Node:
+    axis, rank = ctx.axis(), ctx.rank(1)
+    if ctx.is_weight(1) and not ctx.is_weight(0):
         if rank == 0:
-            return layer.call(torch.select, layer.input(0), axis, layer.number(1))
+            return ctx.call(torch.select, ctx.input(0), axis, ctx.number(1))
         if rank == 1:
-            index = _counted_from_zero(layer, 1, layer.shape(0)[axis])
-            return layer.call(torch.index_select, layer.input(0), axis, index)
-    if layer.is_weight(0) and layer.rank(0) == 2 and axis == 0 and layer.dtype(0).is_floating_point:
+            index = _counted_from_zero(ctx, 1, ctx.shape(0)[axis])
+            return ctx.call(torch.index_select, ctx.input(0), axis, index)
+    if ctx.is_weight(0) and ctx.rank(0) == 2 and axis == 0 and ctx.torch_dtype(0).is_floating_point:
         # What nn.Embedding calls; an index below zero is an error there, not a wrong value.
-        return layer.call(torch.embedding, layer.input(0), layer.input(1))
-    return layer.call(take, layer.input(0), layer.input(1), axis)
+        return ctx.call(torch.embedding, ctx.input(0), ctx.input(1))
+    return ctx.call(take, ctx.input(0), ctx.input(1), axis)
 
 
 def take(x: torch.Tensor, index: torch.Tensor, axis: int) -> torch.Tensor:
@@ -46,9 +46,9 @@ def take(x: torch.Tensor, index: torch.Tensor, axis: int) -> torch.Tensor:
     return x[(slice(None),) * axis + (index,)]
 
 
-def _counted_from_zero(layer: LayerContext, position: int, size: int) -> Node:
+def _counted_from_zero(ctx: LayerContext, position: int, size: int) -> Node:
     """Indices without negative ones, which most torch operators do not take."""
-    return layer.prepared(position, lambda index: index.long() % size, ("wrapped", size))
+    return ctx.prepared(position, lambda index: index.long() % size, ("wrapped", size))
 
 
 def wrap(index: torch.Tensor, size: int) -> torch.Tensor:
@@ -56,23 +56,23 @@ def wrap(index: torch.Tensor, size: int) -> torch.Tensor:
     return torch.remainder(index.long(), size)
 
 
-def _wrapped(layer: LayerContext, position: int, size: int) -> Node:
-    if layer.is_weight(position):
-        return _counted_from_zero(layer, position, size)
-    return layer.call(wrap, layer.input(position), size)
+def _wrapped(ctx: LayerContext, position: int, size: int) -> Node:
+    if ctx.is_weight(position):
+        return _counted_from_zero(ctx, position, size)
+    return ctx.call(wrap, ctx.input(position), size)
 
 
-@lowering("GatherElements")
-def _gather_elements(layer: LayerContext) -> Node:
-    axis = layer.axis()
-    index = _wrapped(layer, 1, layer.shape(0)[axis])
-    return layer.call(torch.gather, layer.input(0), axis, index)
+@lowers("GatherElements")
+def _gather_elements(ctx: LayerContext) -> Node:
+    axis = ctx.axis()
+    index = _wrapped(ctx, 1, ctx.shape(0)[axis])
+    return ctx.call(torch.gather, ctx.input(0), axis, index)
 
 
-@lowering("GatherND")
-def _gather_nd(layer: LayerContext) -> Node:
-    batch_dims = layer.attribute("batch_dims", 0)
-    return layer.call(gather_nd, layer.input(0), layer.input(1), batch_dims)
+@lowers("GatherND")
+def _gather_nd(ctx: LayerContext) -> Node:
+    batch_dims = ctx.attribute("batch_dims")
+    return ctx.call(gather_nd, ctx.input(0), ctx.input(1), batch_dims)
 
 
 def gather_nd(x: torch.Tensor, index: torch.Tensor, batch_dims: int) -> torch.Tensor:
@@ -88,25 +88,25 @@ def gather_nd(x: torch.Tensor, index: torch.Tensor, batch_dims: int) -> torch.Te
 _SCATTER_REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-@lowering("ScatterElements")
-def _scatter_elements(layer: LayerContext) -> Node:
-    axis = layer.axis()
-    index = _wrapped(layer, 1, layer.shape(0)[axis])
-    reduction = layer.attribute("reduction", "none")
-    x, updates = layer.input(0), layer.input(2)
+@lowers("ScatterElements")
+def _scatter_elements(ctx: LayerContext) -> Node:
+    axis = ctx.axis()
+    index = _wrapped(ctx, 1, ctx.shape(0)[axis])
+    reduction = ctx.attribute("reduction")
+    x, updates = ctx.input(0), ctx.input(2)
     if reduction == "none":
-        return layer.call(torch.scatter, x, axis, index, updates)
+        return ctx.call(torch.scatter, x, axis, index, updates)
     kind = _SCATTER_REDUCE[reduction]
-    return layer.call(torch.scatter_reduce, x, axis, index, updates, kind)
+    return ctx.call(torch.scatter_reduce, x, axis, index, updates, kind)
 
 
-@lowering("ScatterND")
-def _scatter_nd(layer: LayerContext) -> Node:
-    reduction = layer.attribute("reduction", "none")
-    arguments = (layer.input(0), layer.input(1), layer.input(2))
+@lowers("ScatterND")
+def _scatter_nd(ctx: LayerContext) -> Node:
+    reduction = ctx.attribute("reduction")
+    arguments = (ctx.input(0), ctx.input(1), ctx.input(2))
     if reduction in ("none", "add"):
-        return layer.call(scatter_nd, *arguments, reduction == "add")
-    return layer.call(scatter_nd_reduce, *arguments, _SCATTER_REDUCE[reduction])
+        return ctx.call(scatter_nd, *arguments, reduction == "add")
+    return ctx.call(scatter_nd_reduce, *arguments, _SCATTER_REDUCE[reduction])
 
 
 def scatter_nd(
@@ -129,11 +129,11 @@ def scatter_nd_reduce(
     return rows.index_reduce(0, flat.reshape(-1), values, kind).reshape(x.shape)
 
 
-@lowering("OneHot")
-def _one_hot(layer: LayerContext) -> Node:
-    shape = layer.result_shape()
-    axis = layer.axis(default=-1, rank=len(shape))
-    return layer.call(one_hot, layer.input(0), layer.input(2), axis, shape[axis])
+@lowers("OneHot")
+def _one_hot(ctx: LayerContext) -> Node:
+    shape = ctx.out_shape()
+    axis = ctx.axis(rank=len(shape))
+    return ctx.call(one_hot, ctx.input(0), ctx.input(2), axis, shape[axis])
 
 
 def one_hot(index: torch.Tensor, values: torch.Tensor, axis: int, depth: int) -> torch.Tensor:
@@ -143,16 +143,16 @@ def one_hot(index: torch.Tensor, values: torch.Tensor, axis: int, depth: int) ->
     return torch.where(index == classes, values[1], values[0])
 
 
-@lowering("Trilu")
-def _trilu(layer: LayerContext) -> Node:
-    function = torch.triu if layer.attribute("upper", 1) else torch.tril
-    return layer.call(function, layer.input(0), layer.integers(1)[0] if layer.has(1) else 0)
+@lowers("Trilu")
+def _trilu(ctx: LayerContext) -> Node:
+    function = torch.triu if ctx.attribute("upper") else torch.tril
+    return ctx.call(function, ctx.input(0), ctx.integer(1) if ctx.has(1) else 0)
 
 
-@lowering("ReverseSequence")
-def _reverse_sequence(layer: LayerContext) -> Node:
-    axes = (layer.attribute("time_axis", 0), layer.attribute("batch_axis", 1))
-    return layer.call(reverse_sequence, layer.input(0), layer.input(1), *axes)
+@lowers("ReverseSequence")
+def _reverse_sequence(ctx: LayerContext) -> Node:
+    axes = (ctx.attribute("time_axis"), ctx.attribute("batch_axis"))
+    return ctx.call(reverse_sequence, ctx.input(0), ctx.input(1), *axes)
 
 
 def reverse_sequence(
@@ -167,13 +167,11 @@ def reverse_sequence(
     return torch.gather(x, time_axis, source)
 
 
-@lowering("TensorScatter")
-def _tensor_scatter(layer: LayerContext) -> Node:
-    axis = layer.axis(default=-2)
-    circular = layer.attribute("mode", "linear") == "circular"
-    return layer.call(
-        tensor_scatter, layer.input(0), layer.input(1), layer.optional(2), axis, circular
-    )
+@lowers("TensorScatter")
+def _tensor_scatter(ctx: LayerContext) -> Node:
+    axis = ctx.axis()
+    circular = ctx.attribute("mode") == "circular"
+    return ctx.call(tensor_scatter, ctx.input(0), ctx.input(1), ctx.optional(2), axis, circular)
 
 
 def tensor_scatter(

@@ -7,34 +7,34 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 _IGNORE_NOTHING = -(2**31)
 
 
-def _arguments(layer: LayerContext) -> dict[str, object]:
-    ignored = layer.attribute("ignore_index")
+def _arguments(ctx: LayerContext) -> dict[str, object]:
+    ignored = ctx.attribute("ignore_index")
     return {
-        "weight": layer.optional(2),
+        "weight": ctx.optional(2),
         "ignore_index": _IGNORE_NOTHING if ignored is None else ignored,
-        "reduction": layer.attribute("reduction", "mean"),
+        "reduction": ctx.attribute("reduction"),
     }
 
 
-def _target(layer: LayerContext) -> Node:
-    if layer.dtype(1) == torch.int64:
-        return layer.input(1)
-    return layer.call(torch.Tensor.to, layer.input(1), torch.int64)
+def _target(ctx: LayerContext) -> Node:
+    if ctx.torch_dtype(1) == torch.int64:
+        return ctx.input(1)
+    return ctx.call(torch.Tensor.to, ctx.input(1), torch.int64)
 
 
-@lowering("NegativeLogLikelihoodLoss")
-def _nll_loss(layer: LayerContext) -> Node:
-    return layer.call(F.nll_loss, layer.input(0), _target(layer), **_arguments(layer))
+@lowers("NegativeLogLikelihoodLoss")
+def _nll_loss(ctx: LayerContext) -> Node:
+    return ctx.call(F.nll_loss, ctx.input(0), _target(ctx), **_arguments(ctx))
 
 
-@lowering("SoftmaxCrossEntropyLoss")
-def _cross_entropy(layer: LayerContext) -> Node | tuple[Node, Node]:
-    if not layer.wants(1):
-        return layer.call(F.cross_entropy, layer.input(0), _target(layer), **_arguments(layer))
-    logarithms = layer.call(torch.log_softmax, layer.input(0), 1)
-    return layer.call(F.nll_loss, logarithms, _target(layer), **_arguments(layer)), logarithms
+@lowers("SoftmaxCrossEntropyLoss")
+def _cross_entropy(ctx: LayerContext) -> Node | tuple[Node, Node]:
+    if not ctx.wants(1):
+        return ctx.call(F.cross_entropy, ctx.input(0), _target(ctx), **_arguments(ctx))
+    logarithms = ctx.call(torch.log_softmax, ctx.input(0), 1)
+    return ctx.call(F.nll_loss, logarithms, _target(ctx), **_arguments(ctx)), logarithms

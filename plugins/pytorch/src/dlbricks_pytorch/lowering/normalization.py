@@ -8,74 +8,74 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 
-@lowering("BatchNormalization")
-def _batch_norm(layer: LayerContext) -> Node:
-    if layer.attribute("training_mode", 0) or any(layer.wants(i) for i in (1, 2)):
-        raise layer.unsupported("the training mode is not inference")
-    x, scale, bias, mean, variance = layer.inputs()
-    epsilon = layer.attribute("epsilon", 1e-5)
-    return layer.call(torch.batch_norm, x, scale, bias, mean, variance, False, 0.0, epsilon, False)
+@lowers("BatchNormalization")
+def _batch_norm(ctx: LayerContext) -> Node:
+    if ctx.attribute("training_mode") or any(ctx.wants(i) for i in (1, 2)):
+        raise ctx.unsupported("the training mode is not inference")
+    x, scale, bias, mean, variance = ctx.inputs()
+    epsilon = ctx.attribute("epsilon")
+    return ctx.call(torch.batch_norm, x, scale, bias, mean, variance, False, 0.0, epsilon, False)
 
 
-@lowering("InstanceNormalization")
-def _instance_norm(layer: LayerContext) -> Node:
-    x, scale, bias = layer.inputs()
-    epsilon = layer.attribute("epsilon", 1e-5)
-    return layer.call(torch.instance_norm, x, scale, bias, None, None, True, 0.0, epsilon, False)
+@lowers("InstanceNormalization")
+def _instance_norm(ctx: LayerContext) -> Node:
+    x, scale, bias = ctx.inputs()
+    epsilon = ctx.attribute("epsilon")
+    return ctx.call(torch.instance_norm, x, scale, bias, None, None, True, 0.0, epsilon, False)
 
 
-@lowering("GroupNormalization")
-def _group_norm(layer: LayerContext) -> Node:
-    x, scale, bias = layer.inputs()
-    epsilon = layer.attribute("epsilon", 1e-5)
-    return layer.call(torch.group_norm, x, layer.attribute("num_groups"), scale, bias, epsilon)
+@lowers("GroupNormalization")
+def _group_norm(ctx: LayerContext) -> Node:
+    x, scale, bias = ctx.inputs()
+    epsilon = ctx.attribute("epsilon")
+    return ctx.call(torch.group_norm, x, ctx.attribute("num_groups"), scale, bias, epsilon)
 
 
-def _normalized_shape(layer: LayerContext) -> tuple[int, ...]:
-    return layer.shape(0)[layer.axis(default=-1) :]
+def _normalized_shape(ctx: LayerContext) -> tuple[int, ...]:
+    return ctx.shape(0)[ctx.axis() :]
 
 
-def _parameter(layer: LayerContext, position: int) -> Node | None:
+def _parameter(ctx: LayerContext, position: int) -> Node | None:
     """A scale or bias in the shape of the normalized axes."""
-    if not layer.has(position):
+    if not ctx.has(position):
         return None
-    shape = _normalized_shape(layer)
-    if layer.shape(position) == shape:
-        return layer.input(position)
+    shape = _normalized_shape(ctx)
+    if ctx.shape(position) == shape:
+        return ctx.input(position)
     try:
-        np.broadcast_to(np.empty(layer.shape(position)), shape)
+        np.broadcast_to(np.empty(ctx.shape(position)), shape)
     except ValueError as error:
-        raise layer.unsupported("the scale reaches beyond the normalized axes") from error
-    return layer.prepared(position, lambda value: value.expand(shape), ("expanded", shape))
+        raise ctx.unsupported("the scale reaches beyond the normalized axes") from error
+    return ctx.prepared(position, lambda value: value.expand(shape), ("expanded", shape))
 
 
-@lowering("LayerNormalization")
-def _layer_norm(layer: LayerContext) -> Node | tuple[Node, ...]:
-    shape, epsilon = _normalized_shape(layer), layer.attribute("epsilon", 1e-5)
-    arguments = (layer.input(0), shape, _parameter(layer, 1), _parameter(layer, 2), epsilon)
-    if not layer.wants(1) and not layer.wants(2):
-        return layer.call(torch.layer_norm, *arguments, False)
-    results = layer.call(torch.native_layer_norm, *arguments)
-    return tuple(layer.item(results, i) for i in range(3))
+@lowers("LayerNormalization")
+def _layer_norm(ctx: LayerContext) -> Node | tuple[Node, ...]:
+    shape, epsilon = _normalized_shape(ctx), ctx.attribute("epsilon")
+    arguments = (ctx.input(0), shape, _parameter(ctx, 1), _parameter(ctx, 2), epsilon)
+    if not ctx.wants(1) and not ctx.wants(2):
+        return ctx.call(torch.layer_norm, *arguments, False)
+    results = ctx.call(torch.native_layer_norm, *arguments)
+    return tuple(ctx.item(results, i) for i in range(3))
 
 
-@lowering("RMSNormalization")
-def _rms_norm(layer: LayerContext) -> Node:
-    epsilon = layer.attribute("epsilon", 1e-5)
-    return layer.call(
-        torch.rms_norm, layer.input(0), _normalized_shape(layer), _parameter(layer, 1), epsilon
+@lowers("RMSNormalization")
+def _rms_norm(ctx: LayerContext) -> Node:
+    epsilon = ctx.attribute("epsilon")
+    return ctx.call(
+        torch.rms_norm, ctx.input(0), _normalized_shape(ctx), _parameter(ctx, 1), epsilon
     )
 
 
-@lowering("LRN")
-def _lrn(layer: LayerContext) -> Node:
-    size, alpha = layer.attribute("size"), layer.attribute("alpha", 1e-4)
-    beta, bias = layer.attribute("beta", 0.75), layer.attribute("bias", 1.0)
+@lowers("LRN")
+def _lrn(ctx: LayerContext) -> Node:
+    size, alpha = ctx.attribute("size"), ctx.attribute("alpha")
+    beta, bias = ctx.attribute("beta"), ctx.attribute("bias")
     function = F.local_response_norm if size % 2 else local_response_norm_even
-    return layer.call(function, layer.input(0), size, alpha, beta, bias)
+    return ctx.call(function, ctx.input(0), size, alpha, beta, bias)
 
 
 def local_response_norm_even(
@@ -86,10 +86,10 @@ def local_response_norm_even(
     return flipped.flip(1)
 
 
-@lowering("LpNormalization")
-def _lp_normalization(layer: LayerContext) -> Node:
-    axis, p = layer.axis(default=-1), layer.attribute("p", 2)
-    return layer.call(lp_normalize, layer.input(0), p, axis)
+@lowers("LpNormalization")
+def _lp_normalization(ctx: LayerContext) -> Node:
+    axis, p = ctx.axis(), ctx.attribute("p")
+    return ctx.call(lp_normalize, ctx.input(0), p, axis)
 
 
 def lp_normalize(x: torch.Tensor, p: int, axis: int) -> torch.Tensor:
@@ -98,10 +98,10 @@ def lp_normalize(x: torch.Tensor, p: int, axis: int) -> torch.Tensor:
     return torch.where(norm == 0, torch.zeros_like(x), x / norm)
 
 
-@lowering("MeanVarianceNormalization")
-def _mean_variance(layer: LayerContext) -> Node:
-    axes = tuple(layer.attribute("axes", (0, 2, 3)))
-    return layer.call(mean_variance_normalize, layer.input(0), axes)
+@lowers("MeanVarianceNormalization")
+def _mean_variance(ctx: LayerContext) -> Node:
+    axes = tuple(ctx.attribute("axes"))
+    return ctx.call(mean_variance_normalize, ctx.input(0), axes)
 
 
 def mean_variance_normalize(x: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:

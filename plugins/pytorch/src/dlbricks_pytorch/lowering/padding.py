@@ -11,64 +11,49 @@ from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import torch_pads
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
+
+Shape = tuple[int, ...]
 
 _TORCH_MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-@lowering("Pad")
-def _pad(layer: LayerContext) -> Node:
-    mode, rank = layer.attribute("mode", "constant"), layer.rank(0)
-    pads = _all_pads(layer)
+@lowers("Pad")
+def _pad(ctx: LayerContext) -> Node:
+    mode = ctx.attribute("mode")
+    begins, ends = ctx.all_pads()
     if mode == "constant":
-        return _constant_pad(layer, pads)
-    if _has_native(layer, mode, pads):
-        spatial = rank - 2
-        inner = [*pads[2:rank], *pads[rank + 2 :]]
-        assert len(inner) == 2 * spatial
-        return layer.call(F.pad, layer.input(0), torch_pads(inner), _TORCH_MODES[mode])
-    node = layer.input(0)
-    for axis, size in enumerate(layer.shape(0)):
-        begin, end = pads[axis], pads[rank + axis]
+        return _constant_pad(ctx, begins, ends)
+    if _has_native(ctx, mode, begins, ends):
+        spatial = torch_pads(begins[2:], ends[2:])
+        return ctx.call(F.pad, ctx.input(0), spatial, _TORCH_MODES[mode])
+    node = ctx.input(0)
+    for axis, (size, begin, end) in enumerate(zip(ctx.shape(), begins, ends, strict=True)):
         if begin or end:
-            index = layer.constant(_source_indices(mode, size, begin, end))
-            node = layer.call(torch.index_select, node, axis, index)
+            index = ctx.fixed(_source_indices(mode, size, begin, end))
+            node = ctx.call(torch.index_select, node, axis, index)
     return node
 
 
-def _all_pads(layer: LayerContext) -> tuple[int, ...]:
-    """Pads of every axis, all begins and then all ends."""
-    given = layer.integers(1)
-    if not layer.has(3):
-        return given
-    rank = layer.rank(0)
-    axes = [axis % rank for axis in layer.integers(3)]
-    pads = [0] * (2 * rank)
-    for i, axis in enumerate(axes):
-        pads[axis], pads[rank + axis] = given[i], given[len(axes) + i]
-    return tuple(pads)
+def _constant_pad(ctx: LayerContext, begins: Shape, ends: Shape) -> Node:
+    if ctx.has(2) and not ctx.is_scalar_weight(2):
+        raise ctx.unsupported("the padding value is not a constant")
+    value = ctx.number(2) if ctx.has(2) else 0
+    return ctx.call(torch.constant_pad_nd, ctx.input(0), torch_pads(begins, ends), value)
 
 
-def _constant_pad(layer: LayerContext, pads: tuple[int, ...]) -> Node:
-    if layer.has(2) and not layer.is_scalar_weight(2):
-        raise layer.unsupported("the padding value is not a constant")
-    value = layer.number(2) if layer.has(2) else 0
-    return layer.call(torch.constant_pad_nd, layer.input(0), torch_pads(pads), value)
-
-
-def _has_native(layer: LayerContext, mode: str, pads: tuple[int, ...]) -> bool:
+def _has_native(ctx: LayerContext, mode: str, begins: Shape, ends: Shape) -> bool:
     """Whether F.pad has the mode for these axes: the spatial ones of floats only."""
-    rank = layer.rank(0)
-    outer = (*pads[:2], *pads[rank : rank + 2])
     inside = mode == "edge" or all(
-        pads[axis] < size and pads[rank + axis] < size for axis, size in enumerate(layer.shape(0))
+        begin < size and end < size
+        for size, begin, end in zip(ctx.shape(), begins, ends, strict=True)
     )
     return (
-        3 <= rank <= 5
-        and not any(outer)
-        and min(pads) >= 0
+        3 <= ctx.rank() <= 5
+        and not any((*begins[:2], *ends[:2]))
+        and min((*begins, *ends)) >= 0
         and inside
-        and layer.dtype(0) in (torch.float32, torch.float64)
+        and ctx.torch_dtype(0) in (torch.float32, torch.float64)
     )
 
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.convolution import pads_of, spatial, torch_pads
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.convolution import torch_pads
+from dlbricks_pytorch.lowering.table import lowers
 
 _MAX = {1: torch.max_pool1d, 2: torch.max_pool2d, 3: torch.max_pool3d}
 _MAX_WITH_INDICES = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -40,16 +40,16 @@ class Windows:
     @property
     def pads(self) -> list[int]:
         """Pads that make the windows fit, as F.pad takes them."""
-        return torch_pads([*self.begins, *self.ends])
+        return torch_pads(self.begins, self.ends)
 
 
-def windows_of(layer: LayerContext) -> Windows:
+def windows_of(ctx: LayerContext) -> Windows:
     """The windows that the layer's result shape asks for."""
-    axes = layer.rank(0) - 2
-    kernel: tuple[int, ...] = tuple(layer.attribute("kernel_shape"))
-    strides, dilations = spatial(layer, "strides"), spatial(layer, "dilations")
-    pads = pads_of(layer)
-    begins, sizes, wanted = pads[:axes], layer.shape(0)[2:], layer.result_shape()[2:]
+    axes = ctx.spatial_rank
+    kernel: tuple[int, ...] = tuple(ctx.attribute("kernel_shape"))
+    strides, dilations = ctx.per_axis("strides"), ctx.per_axis("dilations")
+    begins, given_ends = ctx.pads()
+    sizes, wanted = ctx.shape(0)[2:], ctx.out_shape()[2:]
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     ends = tuple(
         (out - 1) * stride + span - size - begin
@@ -69,40 +69,40 @@ def windows_of(layer: LayerContext) -> Windows:
             for i in range(axes)
         )
 
-    equal = begins == pads[axes:]
+    equal = begins == given_ends
     ceil = equal and not fits(ceil=False) and fits(ceil=True)
     native = equal and (ceil or fits(ceil=False))
     return Windows(kernel, strides, dilations, begins, ends, ceil, native)
 
 
-@lowering("MaxPool")
-def _max_pool(layer: LayerContext) -> Node | tuple[Node, Node]:
-    axes = layer.rank(0) - 2
+@lowers("MaxPool")
+def _max_pool(ctx: LayerContext) -> Node | tuple[Node, Node]:
+    axes = ctx.spatial_rank
     if axes not in _MAX:
-        raise layer.unsupported(f"torch has no pooling over {axes} axes")
-    windows = windows_of(layer)
-    x, begins = layer.input(0), windows.begins
+        raise ctx.unsupported(f"torch has no pooling over {axes} axes")
+    windows = windows_of(ctx)
+    x, begins = ctx.input(0), windows.begins
     if not windows.native:
-        dtype = layer.dtype(0)
+        dtype = ctx.torch_dtype(0)
         lowest = -float("inf") if dtype.is_floating_point else torch.iinfo(dtype).min
-        x, begins = layer.call(torch.constant_pad_nd, x, windows.pads, lowest), (0,) * axes
+        x, begins = ctx.call(torch.constant_pad_nd, x, windows.pads, lowest), (0,) * axes
     arguments = (x, windows.kernel, windows.strides, begins, windows.dilations, windows.ceil)
-    if not layer.wants(1):
-        return layer.call(_MAX[axes], *arguments)
-    both = layer.call(_MAX_WITH_INDICES[axes], *arguments, return_indices=True)
+    if not ctx.wants(1):
+        return ctx.call(_MAX[axes], *arguments)
+    both = ctx.call(_MAX_WITH_INDICES[axes], *arguments, return_indices=True)
     padded = tuple(
         size + (0 if windows.native else begin + end)
-        for size, begin, end in zip(layer.shape(0)[2:], windows.begins, windows.ends, strict=True)
+        for size, begin, end in zip(ctx.shape(0)[2:], windows.begins, windows.ends, strict=True)
     )
-    indices = layer.call(
+    indices = ctx.call(
         whole_indices,
-        layer.item(both, 1),
-        layer.shape(0),
+        ctx.item(both, 1),
+        ctx.shape(0),
         padded,
         () if windows.native else windows.begins,
-        bool(layer.attribute("storage_order", 0)),
+        bool(ctx.attribute("storage_order")),
     )
-    return layer.item(both, 0), indices
+    return ctx.item(both, 0), indices
 
 
 def whole_indices(
@@ -128,48 +128,48 @@ def whole_indices(
     return planes * int(np.prod(sizes)) + plane
 
 
-@lowering("AveragePool")
-def _average_pool(layer: LayerContext) -> Node:
-    axes = layer.rank(0) - 2
+@lowers("AveragePool")
+def _average_pool(ctx: LayerContext) -> Node:
+    axes = ctx.spatial_rank
     if axes not in _AVERAGE:
-        raise layer.unsupported(f"torch has no pooling over {axes} axes")
-    windows = windows_of(layer)
-    include = bool(layer.attribute("count_include_pad", 0))
+        raise ctx.unsupported(f"torch has no pooling over {axes} axes")
+    windows = windows_of(ctx)
+    include = bool(ctx.attribute("count_include_pad"))
     if windows.native and set(windows.dilations) <= {1}:
-        return layer.call(
-            _AVERAGE[axes], layer.input(0), windows.kernel, windows.strides, windows.begins,
+        return ctx.call(
+            _AVERAGE[axes], ctx.input(0), windows.kernel, windows.strides, windows.begins,
             windows.ceil, include,
         )  # fmt: skip
-    total = window_sums(layer, layer.input(0), windows)
-    counts = layer.constant(_window_counts(layer, windows, include).astype(np.float32))
-    if layer.dtype(0) != torch.float32:
-        counts = layer.call(torch.Tensor.to, counts, layer.dtype(0))
-    return layer.call(torch.div, total, counts)
+    total = window_sums(ctx, ctx.input(0), windows)
+    counts = ctx.fixed(_window_counts(ctx, windows, include).astype(np.float32))
+    if ctx.torch_dtype(0) != torch.float32:
+        counts = ctx.call(torch.Tensor.to, counts, ctx.torch_dtype(0))
+    return ctx.call(torch.div, total, counts)
 
 
-def window_sums(layer: LayerContext, x: Node, windows: Windows) -> Node:
+def window_sums(ctx: LayerContext, x: Node, windows: Windows) -> Node:
     """Sum of every window, zeros beyond the borders."""
     axes = len(windows.kernel)
     if any(windows.pads):
-        x = layer.call(torch.constant_pad_nd, x, windows.pads)
+        x = ctx.call(torch.constant_pad_nd, x, windows.pads)
     if set(windows.dilations) <= {1}:
-        mean = layer.call(_AVERAGE[axes], x, windows.kernel, windows.strides)
-        return layer.call(torch.mul, mean, int(np.prod(windows.kernel)))
-    channels = layer.shape(0)[1]
-    ones = layer.constant(torch.ones(channels, 1, *windows.kernel, dtype=layer.dtype(0)))
-    return layer.call(
+        mean = ctx.call(_AVERAGE[axes], x, windows.kernel, windows.strides)
+        return ctx.call(torch.mul, mean, int(np.prod(windows.kernel)))
+    channels = ctx.shape(0)[1]
+    ones = ctx.fixed(torch.ones(channels, 1, *windows.kernel, dtype=ctx.torch_dtype(0)))
+    return ctx.call(
         _CONVOLUTIONS[axes], x, ones, None, windows.strides, 0, windows.dilations, channels
     )
 
 
-def _window_counts(layer: LayerContext, windows: Windows, include: bool) -> np.ndarray[Any, Any]:
+def _window_counts(ctx: LayerContext, windows: Windows, include: bool) -> np.ndarray[Any, Any]:
     """Number of elements that each window averages over."""
-    pads = pads_of(layer)
+    _, ends = ctx.pads()
     axes = len(windows.kernel)
     counts = np.ones((1,) * axes)
-    for i, (size, out) in enumerate(zip(layer.shape(0)[2:], layer.result_shape()[2:], strict=True)):
+    for i, (size, out) in enumerate(zip(ctx.shape(0)[2:], ctx.out_shape()[2:], strict=True)):
         low = -windows.begins[i] if include else 0
-        high = size + (pads[axes + i] if include else 0)
+        high = size + (ends[i] if include else 0)
         starts = np.arange(out)[:, None] * windows.strides[i] - windows.begins[i]
         taken = starts + np.arange(windows.kernel[i]) * windows.dilations[i]
         inside = ((taken >= low) & (taken < high)).sum(axis=1)
@@ -177,53 +177,54 @@ def _window_counts(layer: LayerContext, windows: Windows, include: bool) -> np.n
     return counts
 
 
-@lowering("LpPool")
-def _lp_pool(layer: LayerContext) -> Node:
-    if layer.rank(0) - 2 not in _AVERAGE:
-        raise layer.unsupported(f"torch has no pooling over {layer.rank(0) - 2} axes")
-    p = float(layer.attribute("p", 2))
-    powers = layer.call(torch.pow, layer.call(torch.abs, layer.input(0)), p)
-    total = window_sums(layer, powers, windows_of(layer))
-    return layer.call(torch.pow, total, 1.0 / p)
+@lowers("LpPool")
+def _lp_pool(ctx: LayerContext) -> Node:
+    if ctx.spatial_rank not in _AVERAGE:
+        raise ctx.unsupported(f"torch has no pooling over {ctx.spatial_rank} axes")
+    p = float(ctx.attribute("p"))
+    powers = ctx.call(torch.pow, ctx.call(torch.abs, ctx.input(0)), p)
+    total = window_sums(ctx, powers, windows_of(ctx))
+    return ctx.call(torch.pow, total, 1.0 / p)
 
 
-def _spatial_axes(layer: LayerContext) -> tuple[int, ...]:
-    return tuple(range(2, layer.rank(0)))
+def _spatial_axes(ctx: LayerContext) -> tuple[int, ...]:
+    return tuple(range(2, ctx.rank(0)))
 
 
-@lowering("GlobalAveragePool")
-def _global_average_pool(layer: LayerContext) -> Node:
-    if layer.rank(0) == 4:
-        return layer.call(F.adaptive_avg_pool2d, layer.input(0), (1, 1))
-    return layer.call(torch.mean, layer.input(0), _spatial_axes(layer), True)
+@lowers("GlobalAveragePool")
+def _global_average_pool(ctx: LayerContext) -> Node:
+    if ctx.rank(0) == 4:
+        return ctx.call(F.adaptive_avg_pool2d, ctx.input(0), (1, 1))
+    return ctx.call(torch.mean, ctx.input(0), _spatial_axes(ctx), True)
 
 
-@lowering("GlobalMaxPool")
-def _global_max_pool(layer: LayerContext) -> Node:
-    return layer.call(torch.amax, layer.input(0), _spatial_axes(layer), True)
+@lowers("GlobalMaxPool")
+def _global_max_pool(ctx: LayerContext) -> Node:
+    return ctx.call(torch.amax, ctx.input(0), _spatial_axes(ctx), True)
 
 
-@lowering("GlobalLpPool")
-def _global_lp_pool(layer: LayerContext) -> Node:
-    order = layer.attribute("p", 2)
-    return layer.call(torch.linalg.vector_norm, layer.input(0), order, _spatial_axes(layer), True)
+@lowers("GlobalLpPool")
+def _global_lp_pool(ctx: LayerContext) -> Node:
+    order = ctx.attribute("p")
+    return ctx.call(torch.linalg.vector_norm, ctx.input(0), order, _spatial_axes(ctx), True)
 
 
-@lowering("MaxUnpool")
-def _max_unpool(layer: LayerContext) -> Node:
-    kernel, axes = layer.attribute("kernel_shape"), layer.rank(0) - 2
-    strides, pads = spatial(layer, "strides"), pads_of(layer)
+@lowers("MaxUnpool")
+def _max_unpool(ctx: LayerContext) -> Node:
+    kernel, strides = ctx.attribute("kernel_shape"), ctx.per_axis("strides")
+    begins, ends = ctx.pads()
     sizes = tuple(
-        (size - 1) * strides[i] + kernel[i] - pads[i] - pads[axes + i]
-        for i, size in enumerate(layer.shape(0)[2:])
+        (size - 1) * strides[i] + kernel[i] - begins[i] - ends[i]
+        for i, size in enumerate(ctx.shape(0)[2:])
     )
-    wanted = layer.result_shape()
-    plane = (*layer.shape(0)[:2], *sizes)
-    unpooled = layer.call(unpool, layer.input(0), layer.input(1), plane)
+    wanted = ctx.out_shape()
+    plane = (*ctx.shape(0)[:2], *sizes)
+    unpooled = ctx.call(unpool, ctx.input(0), ctx.input(1), plane)
     if plane == wanted:
         return unpooled
-    missing = [0] * axes + [w - s for w, s in zip(wanted[2:], sizes, strict=True)]
-    return layer.call(torch.constant_pad_nd, unpooled, torch_pads(missing))
+    missing = [w - s for w, s in zip(wanted[2:], sizes, strict=True)]
+    zeros = [0] * len(missing)
+    return ctx.call(torch.constant_pad_nd, unpooled, torch_pads(zeros, missing))
 
 
 def unpool(x: torch.Tensor, indices: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

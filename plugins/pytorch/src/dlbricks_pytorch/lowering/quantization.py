@@ -14,9 +14,9 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.convolution import convolution_of, geometry, pads_of, torch_pads
+from dlbricks_pytorch.lowering.convolution import convolution_of, geometry, torch_pads
 from dlbricks_pytorch.lowering.elementwise import LARGEST_FLOAT8
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 _WIDE = {torch.int8, torch.uint8, torch.int16, torch.uint16}
 
@@ -32,32 +32,32 @@ def _along(value: torch.Tensor, shape: tuple[int, ...], axis: int, block: int) -
     return value.repeat_interleave(block, axis).narrow(axis, 0, shape[axis])
 
 
-def _aligned(layer: LayerContext, position: int, dtype: torch.dtype) -> Node:
+def _aligned(ctx: LayerContext, position: int, dtype: torch.dtype) -> Node:
     """A scale or zero point, aligned with the data and in the type of the arithmetic."""
-    shape, block = layer.shape(0), int(layer.attribute("block_size", 0))
-    axis = layer.axis(default=1) if layer.rank(0) else 0
-    if layer.rank(position) > 1 and not block:
-        raise layer.unsupported("a scale of this rank needs a block size")
-    return layer.prepared(
+    shape, block = ctx.shape(0), int(ctx.attribute("block_size"))
+    axis = ctx.axis() if ctx.rank(0) else 0
+    if ctx.rank(position) > 1 and not block:
+        raise ctx.unsupported("a scale of this rank needs a block size")
+    return ctx.prepared(
         position,
         lambda value: _along(value, shape, axis, block).to(dtype),
         ("aligned", shape, axis, block, dtype),
     )
 
 
-@lowering("QuantizeLinear")
-def _quantize(layer: LayerContext) -> Node:
-    target = layer.result_dtype()
-    scale = _aligned(layer, 1, torch.float32)
+@lowers("QuantizeLinear")
+def _quantize(ctx: LayerContext) -> Node:
+    target = ctx.out_torch_dtype()
+    scale = _aligned(ctx, 1, torch.float32)
     if target in LARGEST_FLOAT8:
-        if not layer.attribute("saturate", 1):
-            raise layer.unsupported("without saturation it is not expressed")
-        return layer.call(quantize_float8, layer.input(0), scale, LARGEST_FLOAT8[target], target)
+        if not ctx.attribute("saturate"):
+            raise ctx.unsupported("without saturation it is not expressed")
+        return ctx.call(quantize_float8, ctx.input(0), scale, LARGEST_FLOAT8[target], target)
     if target not in _WIDE:
-        raise layer.unsupported(f"torch does not quantize to {target}")
-    zero = _aligned(layer, 2, torch.float32) if layer.has(2) else 0
+        raise ctx.unsupported(f"torch does not quantize to {target}")
+    zero = _aligned(ctx, 2, torch.float32) if ctx.has(2) else 0
     low, high = torch.iinfo(target).min, torch.iinfo(target).max
-    return layer.call(quantize, layer.input(0), scale, zero, low, high, target)
+    return ctx.call(quantize, ctx.input(0), scale, zero, low, high, target)
 
 
 def quantize(
@@ -74,13 +74,13 @@ def quantize_float8(
     return torch.clamp(x / scale, -largest, largest).to(target)
 
 
-@lowering("DequantizeLinear")
-def _dequantize(layer: LayerContext) -> Node:
-    target = layer.result_dtype()
-    scale = _aligned(layer, 1, torch.float32)
-    zero = _aligned(layer, 2, torch.float32) if layer.has(2) else None
-    node = layer.call(dequantize, layer.input(0), scale, zero)
-    return node if target == torch.float32 else layer.call(torch.Tensor.to, node, target)
+@lowers("DequantizeLinear")
+def _dequantize(ctx: LayerContext) -> Node:
+    target = ctx.out_torch_dtype()
+    scale = _aligned(ctx, 1, torch.float32)
+    zero = _aligned(ctx, 2, torch.float32) if ctx.has(2) else None
+    node = ctx.call(dequantize, ctx.input(0), scale, zero)
+    return node if target == torch.float32 else ctx.call(torch.Tensor.to, node, target)
 
 
 def dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
@@ -89,10 +89,10 @@ def dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) 
     return (values if zero is None else values - zero) * scale
 
 
-@lowering("DynamicQuantizeLinear")
-def _dynamic_quantize(layer: LayerContext) -> tuple[Node, ...]:
-    results = layer.call(dynamic_quantize, layer.input(0))
-    return tuple(layer.item(results, i) for i in range(3))
+@lowers("DynamicQuantizeLinear")
+def _dynamic_quantize(ctx: LayerContext) -> tuple[Node, ...]:
+    results = ctx.call(dynamic_quantize, ctx.input(0))
+    return tuple(ctx.item(results, i) for i in range(3))
 
 
 def dynamic_quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -106,24 +106,24 @@ def dynamic_quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch
     return y, scale, zero.to(torch.uint8)
 
 
-def _integers(layer: LayerContext, position: int, zero: int, shape: tuple[int, ...]) -> Node:
+def _integers(ctx: LayerContext, position: int, zero: int, shape: tuple[int, ...]) -> Node:
     """An operand less its zero point, as 32-bit integers.
 
     Args:
-        layer: The layer.
+        ctx: The layer.
         position: Of the operand.
         zero: Position of its zero point.
         shape: Brings a zero point of several values along the right axis.
     """
-    if not layer.has(zero):
-        return layer.prepared(position, lambda x: x.to(torch.int32), "int32")
-    if layer.is_weight(zero) and layer.rank(zero) <= 1:
-        return layer.prepared(
+    if not ctx.has(zero):
+        return ctx.prepared(position, lambda x: x.to(torch.int32), "int32")
+    if ctx.is_weight(zero) and ctx.rank(zero) <= 1:
+        return ctx.prepared(
             (position, zero), lambda x, z: centred(x, z.reshape(shape)), ("centred", shape)
         )
-    ndim = layer.rank(zero)
-    target = shape if ndim <= 1 else layer.shape(zero)
-    return layer.call(centred_by, layer.input(position), layer.input(zero), target)
+    ndim = ctx.rank(zero)
+    target = shape if ndim <= 1 else ctx.shape(zero)
+    return ctx.call(centred_by, ctx.input(position), ctx.input(zero), target)
 
 
 def centred(x: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
@@ -136,39 +136,37 @@ def centred_by(x: torch.Tensor, zero: torch.Tensor, shape: tuple[int, ...]) -> t
     return centred(x, zero.reshape(shape))
 
 
-def _row_shape(layer: LayerContext, zero: int) -> tuple[int, ...]:
+def _row_shape(ctx: LayerContext, zero: int) -> tuple[int, ...]:
     """A zero point for every row of the left operand stands in a column."""
-    return (
-        (-1, 1) if layer.has(zero) and layer.rank(zero) == 1 and layer.shape(zero)[0] > 1 else (-1,)
-    )
+    return (-1, 1) if ctx.has(zero) and ctx.rank(zero) == 1 and ctx.shape(zero)[0] > 1 else (-1,)
 
 
-@lowering("MatMulInteger")
-def _matmul_integer(layer: LayerContext) -> Node:
+@lowers("MatMulInteger")
+def _matmul_integer(ctx: LayerContext) -> Node:
     if (
-        not layer.has(2) and not layer.has(3)
-        and layer.rank(0) == layer.rank(1) == 2
-        and layer.dtype(0) == layer.dtype(1) == torch.int8
+        not ctx.has(2) and not ctx.has(3)
+        and ctx.rank(0) == ctx.rank(1) == 2
+        and ctx.torch_dtype(0) == ctx.torch_dtype(1) == torch.int8
     ):  # fmt: skip
-        return layer.call(torch._int_mm, layer.input(0), layer.input(1))
-    a = _integers(layer, 0, 2, _row_shape(layer, 2))
-    return layer.call(torch.matmul, a, _integers(layer, 1, 3, (-1,)))
+        return ctx.call(torch._int_mm, ctx.input(0), ctx.input(1))
+    a = _integers(ctx, 0, 2, _row_shape(ctx, 2))
+    return ctx.call(torch.matmul, a, _integers(ctx, 1, 3, (-1,)))
 
 
-@lowering("ConvInteger")
-def _conv_integer(layer: LayerContext) -> Node:
-    ones = (1,) * (layer.rank(0) - 1)
-    x = _integers(layer, 0, 2, ())
-    weight = _integers(layer, 1, 3, (-1, *ones))
-    return _integer_convolution(layer, x, weight, None)
+@lowers("ConvInteger")
+def _conv_integer(ctx: LayerContext) -> Node:
+    ones = (1,) * (ctx.rank(0) - 1)
+    x = _integers(ctx, 0, 2, ())
+    weight = _integers(ctx, 1, 3, (-1, *ones))
+    return _integer_convolution(ctx, x, weight, None)
 
 
-def _integer_convolution(layer: LayerContext, x: Node, weight: Node, bias: Node | None) -> Node:
-    pads = pads_of(layer)
-    if any(pads):
-        x = layer.call(torch.constant_pad_nd, x, torch_pads(pads))
-    zeros = (0,) * (len(pads) // 2)
-    return layer.call(convolution_of(layer), x, weight, bias, *geometry(layer, zeros))
+def _integer_convolution(ctx: LayerContext, x: Node, weight: Node, bias: Node | None) -> Node:
+    begins, ends = ctx.pads()
+    if any((*begins, *ends)):
+        x = ctx.call(torch.constant_pad_nd, x, torch_pads(begins, ends))
+    zeros = (0,) * len(begins)
+    return ctx.call(convolution_of(ctx), x, weight, bias, *geometry(ctx, zeros))
 
 
 def requantize(
@@ -181,26 +179,26 @@ def requantize(
     return torch.clamp(scaled, limits.min, limits.max).to(target)
 
 
-@lowering("QLinearMatMul")
-def _qlinear_matmul(layer: LayerContext) -> Node:
-    a = _integers(layer, 0, 2, _row_shape(layer, 2))
-    product = layer.call(torch.matmul, a, _integers(layer, 3, 5, (-1,)))
-    left = layer.prepared(1, _shaper(_row_shape(layer, 1)), ("shaped", _row_shape(layer, 1)))
-    scales = (left, layer.input(4), layer.input(6))
-    return layer.call(requantize, product, *scales, layer.input(7), layer.result_dtype())
+@lowers("QLinearMatMul")
+def _qlinear_matmul(ctx: LayerContext) -> Node:
+    a = _integers(ctx, 0, 2, _row_shape(ctx, 2))
+    product = ctx.call(torch.matmul, a, _integers(ctx, 3, 5, (-1,)))
+    left = ctx.prepared(1, _shaper(_row_shape(ctx, 1)), ("shaped", _row_shape(ctx, 1)))
+    scales = (left, ctx.input(4), ctx.input(6))
+    return ctx.call(requantize, product, *scales, ctx.input(7), ctx.out_torch_dtype())
 
 
 def _shaper(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda value: value if value.dim() != 1 else value.reshape(shape)
 
 
-@lowering("QLinearConv")
-def _qlinear_conv(layer: LayerContext) -> Node:
-    ones = (1,) * (layer.rank(0) - 1)
-    x = _integers(layer, 0, 2, ())
-    weight = _integers(layer, 3, 5, (-1, *ones))
-    sums = _integer_convolution(layer, x, weight, layer.optional(8))
+@lowers("QLinearConv")
+def _qlinear_conv(ctx: LayerContext) -> Node:
+    ones = (1,) * (ctx.rank(0) - 1)
+    x = _integers(ctx, 0, 2, ())
+    weight = _integers(ctx, 3, 5, (-1, *ones))
+    sums = _integer_convolution(ctx, x, weight, ctx.optional(8))
     column = (-1, *ones[1:])
-    weight_scale = layer.prepared(4, lambda value: value.reshape(column), ("column", column))
-    scales = (layer.input(1), weight_scale, layer.input(6))
-    return layer.call(requantize, sums, *scales, layer.input(7), layer.result_dtype())
+    weight_scale = ctx.prepared(4, lambda value: value.reshape(column), ("column", column))
+    scales = (ctx.input(1), weight_scale, ctx.input(6))
+    return ctx.call(requantize, sums, *scales, ctx.input(7), ctx.out_torch_dtype())

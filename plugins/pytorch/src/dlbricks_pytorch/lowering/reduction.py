@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 Axes = tuple[int, ...]
 Reduction = Callable[[torch.Tensor, Axes, bool], torch.Tensor]
@@ -68,56 +68,51 @@ _REDUCTIONS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Te
 _ORDERS = {"ReduceL1": (1,), "ReduceL2": (2,)}
 
 
-@lowering(*_REDUCTIONS)
-def _reduce(layer: LayerContext) -> Node:
-    axes = layer.integers(1) if layer.has(1) else ()
-    keepdims = bool(layer.attribute("keepdims", 1))
-    if not axes:
-        if layer.attribute("noop_with_empty_axes", 0):
-            return layer.call(torch.clone, layer.input(0))
-        axes = tuple(range(layer.rank(0)))
-    if not axes:  # a scalar; every reduction but these two leaves it as it is
-        axes = ()
-    operator = layer.layer.op
-    if operator in ("ReduceMax", "ReduceMin") and 0 in layer.shape(0):
-        return _extreme_of_nothing(layer)
-    floating = layer.dtype(0).is_floating_point
+@lowers(*_REDUCTIONS)
+def _reduce(ctx: LayerContext) -> Node:
+    axes, keepdims = ctx.reduced_axes(), bool(ctx.attribute("keepdims"))
+    if not axes and (ctx.rank() or ctx.attribute("noop_with_empty_axes")):
+        return ctx.call(torch.clone, ctx.input(0))
+    operator = ctx.op
+    if operator in ("ReduceMax", "ReduceMin") and 0 in ctx.shape(0):
+        return _extreme_of_nothing(ctx)
+    floating = ctx.torch_dtype(0).is_floating_point
     function = _REDUCTIONS[operator][0 if floating else 1]
     order = _ORDERS.get(operator, ()) if floating else ()
-    return layer.call(function, layer.input(0), *order, axes, keepdims)
+    return ctx.call(function, ctx.input(0), *order, axes, keepdims)
 
 
-def _extreme_of_nothing(layer: LayerContext) -> Node:
-    dtype, largest = layer.dtype(0), layer.layer.op == "ReduceMax"
+def _extreme_of_nothing(ctx: LayerContext) -> Node:
+    dtype, largest = ctx.torch_dtype(0), ctx.op == "ReduceMax"
     if dtype.is_floating_point:
         value: float | int | bool = -float("inf") if largest else float("inf")
     elif dtype == torch.bool:
         value = not largest
     else:
         value = torch.iinfo(dtype).min if largest else torch.iinfo(dtype).max
-    return layer.call(torch.full, layer.result_shape(), value, dtype=dtype)
+    return ctx.call(torch.full, ctx.out_shape(), value, dtype=dtype)
 
 
-@lowering("ArgMax", "ArgMin")
-def _arg(layer: LayerContext) -> Node:
-    function = torch.argmax if layer.layer.op == "ArgMax" else torch.argmin
-    axis, keepdims = layer.axis(), bool(layer.attribute("keepdims", 1))
-    if not layer.attribute("select_last_index", 0):
-        return layer.call(function, layer.input(0), axis, keepdims)
-    flipped = layer.call(torch.flip, layer.input(0), (axis,))
-    index = layer.call(function, flipped, axis, keepdims)
-    return layer.call(torch.rsub, index, layer.shape(0)[axis] - 1)
+@lowers("ArgMax", "ArgMin")
+def _arg(ctx: LayerContext) -> Node:
+    function = torch.argmax if ctx.op == "ArgMax" else torch.argmin
+    axis, keepdims = ctx.axis(), bool(ctx.attribute("keepdims"))
+    if not ctx.attribute("select_last_index"):
+        return ctx.call(function, ctx.input(0), axis, keepdims)
+    flipped = ctx.call(torch.flip, ctx.input(0), (axis,))
+    index = ctx.call(function, flipped, axis, keepdims)
+    return ctx.call(torch.rsub, index, ctx.shape(0)[axis] - 1)
 
 
-@lowering("CumSum", "CumProd")
-def _cumulative(layer: LayerContext) -> Node:
-    sums = layer.layer.op == "CumSum"
-    axis = layer.integers(1)[0] % layer.rank(0)
-    exclusive, reverse = (bool(layer.attribute(n, 0)) for n in ("exclusive", "reverse"))
+@lowers("CumSum", "CumProd")
+def _cumulative(ctx: LayerContext) -> Node:
+    sums = ctx.op == "CumSum"
+    axis = ctx.integer(1) % ctx.rank(0)
+    exclusive, reverse = (bool(ctx.attribute(n)) for n in ("exclusive", "reverse"))
     if not exclusive and not reverse:
         function = torch.cumsum if sums else torch.cumprod
-        return layer.call(function, layer.input(0), axis, dtype=layer.dtype(0))
-    return layer.call(cumulate, layer.input(0), axis, sums, exclusive, reverse)
+        return ctx.call(function, ctx.input(0), axis, dtype=ctx.torch_dtype(0))
+    return ctx.call(cumulate, ctx.input(0), axis, sums, exclusive, reverse)
 
 
 def cumulate(

@@ -19,7 +19,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -50,39 +50,39 @@ class Axis:
     end: float = 1.0
 
 
-@lowering("Resize")
-def _resize(layer: LayerContext) -> Node:
+@lowers("Resize")
+def _resize(ctx: LayerContext) -> Node:
     rule = Rule(
-        mode=layer.attribute("mode", "nearest"),
-        coordinates=layer.attribute("coordinate_transformation_mode", "half_pixel"),
-        nearest=layer.attribute("nearest_mode", "round_prefer_floor"),
-        cubic_a=round(layer.attribute("cubic_coeff_a", -0.75), 6),
-        exclude_outside=bool(layer.attribute("exclude_outside", 0)),
-        antialias=bool(layer.attribute("antialias", 0)),
+        mode=ctx.attribute("mode"),
+        coordinates=ctx.attribute("coordinate_transformation_mode"),
+        nearest=ctx.attribute("nearest_mode"),
+        cubic_a=round(ctx.attribute("cubic_coeff_a"), 6),
+        exclude_outside=bool(ctx.attribute("exclude_outside")),
+        antialias=bool(ctx.attribute("antialias")),
     )
-    axes = _axes(layer)
+    axes = _axes(ctx)
     if rule.mode == "nearest":
-        node = _resize_nearest(layer, rule, axes)
-    elif not layer.dtype(0).is_floating_point:
-        raise layer.unsupported(f"torch does not interpolate {layer.dtype(0)} as ONNX does")
+        node = _resize_nearest(ctx, rule, axes)
+    elif not ctx.torch_dtype(0).is_floating_point:
+        raise ctx.unsupported(f"torch does not interpolate {ctx.torch_dtype(0)} as ONNX does")
     else:
-        node = _native(layer, rule, axes) or _by_matrices(layer, rule, axes)
-    return _extrapolated(layer, rule, axes, node)
+        node = _native(ctx, rule, axes) or _by_matrices(ctx, rule, axes)
+    return _extrapolated(ctx, rule, axes, node)
 
 
-def _axes(layer: LayerContext) -> dict[int, Axis]:
+def _axes(ctx: LayerContext) -> dict[int, Axis]:
     """Every axis that changes or is looked at through a scale or region, by its number."""
-    shape, wanted, rank = layer.shape(0), layer.result_shape(), layer.rank(0)
-    named = [axis % rank for axis in layer.attribute("axes", tuple(range(rank))) or range(rank)]
-    if layer.has(2) and layer.parameter(2).size:
-        scales = [float(s) for s in layer.parameter(2)]
+    shape, wanted, rank = ctx.shape(0), ctx.out_shape(), ctx.rank(0)
+    named = [axis % rank for axis in ctx.attribute("axes", tuple(range(rank))) or range(rank)]
+    if ctx.has(2) and ctx.known(2).size:
+        scales = [float(s) for s in ctx.known(2)]
     else:
-        scales = [size / shape[axis] for size, axis in zip(layer.integers(3), named, strict=True)]
-        policy = layer.attribute("keep_aspect_ratio_policy", "stretch")
+        scales = [size / shape[axis] for size, axis in zip(ctx.integers(3), named, strict=True)]
+        policy = ctx.attribute("keep_aspect_ratio_policy")
         if policy != "stretch":
             scales = [(min if policy == "not_larger" else max)(scales)] * len(scales)
-    roi = [float(r) for r in layer.parameter(1)] if layer.has(1) else []
-    cropped = layer.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    roi = [float(r) for r in ctx.known(1)] if ctx.has(1) else []
+    cropped = ctx.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     axes = {}
     for i, (axis, scale) in enumerate(zip(named, scales, strict=True)):
         region = (roi[i], roi[len(named) + i]) if cropped and roi else (0.0, 1.0)
@@ -152,21 +152,19 @@ def _cubic(distance: Matrix, a: float) -> Matrix:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _resize_nearest(layer: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node:
+def _resize_nearest(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node:
     sources = {number: nearest_sources(rule, axis) for number, axis in axes.items()}
-    rank = layer.rank(0)
-    if 3 <= rank <= 5 and min(axes, default=2) >= 2 and layer.dtype(0).is_floating_point:
+    rank = ctx.rank(0)
+    if 3 <= rank <= 5 and min(axes, default=2) >= 2 and ctx.torch_dtype(0).is_floating_point:
         for mode, shift in (("nearest", 0.0), ("nearest-exact", 0.5)):
             if all(
                 np.array_equal(sources[number], _torch_nearest(axis, shift))
                 for number, axis in axes.items()
             ):
-                return layer.call(
-                    F.interpolate, layer.input(0), layer.result_shape()[2:], mode=mode
-                )
-    node = layer.input(0)
+                return ctx.call(F.interpolate, ctx.input(0), ctx.out_shape()[2:], mode=mode)
+    node = ctx.input(0)
     for number, source in sources.items():
-        node = layer.call(torch.index_select, node, number, layer.constant(source))
+        node = ctx.call(torch.index_select, node, number, ctx.fixed(source))
     return node
 
 
@@ -177,18 +175,18 @@ def _torch_nearest(axis: Axis, shift: float) -> np.ndarray[Any, Any]:
     return np.asarray(np.minimum(np.floor(position), axis.size - 1), np.int64)
 
 
-def _native(layer: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node | None:
+def _native(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node | None:
     """F.interpolate, where it computes the same."""
-    mode = _TORCH_MODES.get((rule.mode, layer.rank(0) - 2))
-    if mode is None or min(axes, default=2) < 2 or (rule.antialias and layer.rank(0) != 4):
+    mode = _TORCH_MODES.get((rule.mode, ctx.rank(0) - 2))
+    if mode is None or min(axes, default=2) < 2 or (rule.antialias and ctx.rank(0) != 4):
         return None
     corners = rule.coordinates == "align_corners"
     for axis in axes.values():
         own = _torch_matrix(rule.mode, corners, rule.antialias, axis.size, axis.wanted)
         if not np.allclose(own, interpolation_matrix(rule, axis), atol=1e-5):
             return None
-    return layer.call(
-        F.interpolate, layer.input(0), layer.result_shape()[2:], mode=mode,
+    return ctx.call(
+        F.interpolate, ctx.input(0), ctx.out_shape()[2:], mode=mode,
         align_corners=corners, antialias=rule.antialias,
     )  # fmt: skip
 
@@ -204,11 +202,11 @@ def _torch_matrix(mode: str, corners: bool, antialias: bool, size: int, wanted: 
     return resized[0, :, :, 0].t().double().numpy()
 
 
-def _by_matrices(layer: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node:
-    node = layer.input(0)
+def _by_matrices(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node:
+    node = ctx.input(0)
     for number, axis in axes.items():
-        matrix = torch.from_numpy(interpolation_matrix(rule, axis)).to(layer.dtype(0))
-        node = layer.call(resample, node, layer.constant(matrix), number)
+        matrix = torch.from_numpy(interpolation_matrix(rule, axis)).to(ctx.torch_dtype(0))
+        node = ctx.call(resample, node, ctx.fixed(matrix), number)
     return node
 
 
@@ -217,11 +215,11 @@ def resample(x: torch.Tensor, matrix: torch.Tensor, axis: int) -> torch.Tensor:
     return torch.matmul(x.movedim(axis, -1), matrix.t()).movedim(-1, axis)
 
 
-def _extrapolated(layer: LayerContext, rule: Rule, axes: dict[int, Axis], node: Node) -> Node:
+def _extrapolated(ctx: LayerContext, rule: Rule, axes: dict[int, Axis], node: Node) -> Node:
     """Puts the extrapolation value where the region leaves the input."""
     if rule.coordinates != "tf_crop_and_resize":
         return node
-    value, rank = layer.attribute("extrapolation_value", 0.0), layer.rank(0)
+    value, rank = ctx.attribute("extrapolation_value"), ctx.rank(0)
     outside = np.zeros((1,) * rank, dtype=bool)
     for number, axis in axes.items():
         position = source_positions(rule, axis)
@@ -229,4 +227,4 @@ def _extrapolated(layer: LayerContext, rule: Rule, axes: dict[int, Axis], node: 
         outside = outside | beyond.reshape([-1 if i == number else 1 for i in range(rank)])
     if not outside.any():
         return node
-    return layer.call(torch.masked_fill, node, layer.constant(outside), value)
+    return ctx.call(torch.masked_fill, node, ctx.fixed(outside), value)

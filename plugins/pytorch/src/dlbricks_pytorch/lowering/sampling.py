@@ -6,19 +6,19 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 
-@lowering("RandomNormal", "RandomNormalLike")
-def _random_normal(layer: LayerContext) -> Node:
-    mean, scale = layer.attribute("mean", 0.0), layer.attribute("scale", 1.0)
-    return layer.call(torch.normal, mean, scale, layer.result_shape(), dtype=layer.result_dtype())
+@lowers("RandomNormal", "RandomNormalLike")
+def _random_normal(ctx: LayerContext) -> Node:
+    mean, scale = ctx.attribute("mean"), ctx.attribute("scale")
+    return ctx.call(torch.normal, mean, scale, ctx.out_shape(), dtype=ctx.out_torch_dtype())
 
 
-@lowering("RandomUniform", "RandomUniformLike")
-def _random_uniform(layer: LayerContext) -> Node:
-    low, high = layer.attribute("low", 0.0), layer.attribute("high", 1.0)
-    return layer.call(uniform, layer.result_shape(), low, high, layer.result_dtype())
+@lowers("RandomUniform", "RandomUniformLike")
+def _random_uniform(ctx: LayerContext) -> Node:
+    low, high = ctx.attribute("low"), ctx.attribute("high")
+    return ctx.call(uniform, ctx.out_shape(), low, high, ctx.out_torch_dtype())
 
 
 def uniform(shape: tuple[int, ...], low: float, high: float, dtype: torch.dtype) -> torch.Tensor:
@@ -26,17 +26,17 @@ def uniform(shape: tuple[int, ...], low: float, high: float, dtype: torch.dtype)
     return torch.empty(shape, dtype=dtype).uniform_(low, high)
 
 
-@lowering("Bernoulli")
-def _bernoulli(layer: LayerContext) -> Node:
-    drawn = layer.call(torch.bernoulli, layer.input(0))
-    if layer.dtype(0) == layer.result_dtype():
+@lowers("Bernoulli")
+def _bernoulli(ctx: LayerContext) -> Node:
+    drawn = ctx.call(torch.bernoulli, ctx.input(0))
+    if ctx.torch_dtype(0) == ctx.out_torch_dtype():
         return drawn
-    return layer.call(torch.Tensor.to, drawn, layer.result_dtype())
+    return ctx.call(torch.Tensor.to, drawn, ctx.out_torch_dtype())
 
 
-@lowering("Multinomial")
-def _multinomial(layer: LayerContext) -> Node:
-    count = layer.attribute("sample_size", 1)
-    probabilities = layer.call(torch.softmax, layer.input(0), -1)
-    drawn = layer.call(torch.multinomial, probabilities, count, True)
-    return layer.call(torch.Tensor.to, drawn, layer.result_dtype())
+@lowers("Multinomial")
+def _multinomial(ctx: LayerContext) -> Node:
+    count = ctx.attribute("sample_size")
+    probabilities = ctx.call(torch.softmax, ctx.input(0), -1)
+    drawn = ctx.call(torch.multinomial, probabilities, count, True)
+    return ctx.call(torch.Tensor.to, drawn, ctx.out_torch_dtype())

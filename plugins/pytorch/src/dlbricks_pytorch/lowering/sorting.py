@@ -6,18 +6,18 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 
-@lowering("TopK")
-def _top_k(layer: LayerContext) -> tuple[Node, Node]:
-    axis, k = layer.axis(default=-1), layer.integers(1)[0]
-    largest, ordered = bool(layer.attribute("largest", 1)), bool(layer.attribute("sorted", 1))
-    if layer.dtype(0).is_floating_point:
-        both = layer.call(torch.topk, layer.input(0), k, axis, largest, ordered)
+@lowers("TopK")
+def _top_k(ctx: LayerContext) -> tuple[Node, Node]:
+    axis, k = ctx.axis(), ctx.integer(1)
+    largest, ordered = bool(ctx.attribute("largest")), bool(ctx.attribute("sorted"))
+    if ctx.torch_dtype(0).is_floating_point:
+        both = ctx.call(torch.topk, ctx.input(0), k, axis, largest, ordered)
     else:  # integers are often equal, and ONNX wants the first of equals first
-        both = layer.call(stable_top_k, layer.input(0), k, axis, largest)
-    return layer.item(both, 0), layer.item(both, 1)
+        both = ctx.call(stable_top_k, ctx.input(0), k, axis, largest)
+    return ctx.item(both, 0), ctx.item(both, 1)
 
 
 def stable_top_k(

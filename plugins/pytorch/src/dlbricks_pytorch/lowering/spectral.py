@@ -6,19 +6,19 @@ import torch
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import lowering
+from dlbricks_pytorch.lowering.table import lowers
 
 
-@lowering("DFT")
-def _dft(layer: LayerContext) -> Node:
-    rank = layer.rank(0)
-    axis = (layer.integers(2)[0] if layer.has(2) else -2) % rank
-    inverse = bool(layer.attribute("inverse", 0))
-    onesided = bool(layer.attribute("onesided", 0))
-    length = layer.integers(1)[0] if layer.has(1) else None
+@lowers("DFT")
+def _dft(ctx: LayerContext) -> Node:
+    rank = ctx.rank(0)
+    axis = (ctx.integer(2) if ctx.has(2) else -2) % rank
+    inverse = bool(ctx.attribute("inverse"))
+    onesided = bool(ctx.attribute("onesided"))
+    length = ctx.integer(1) if ctx.has(1) else None
     if onesided and inverse:
-        return layer.call(real_inverse, layer.input(0), layer.result_shape()[axis], axis)
-    return layer.call(fourier, layer.input(0), length, axis, inverse, onesided)
+        return ctx.call(real_inverse, ctx.input(0), ctx.out_shape()[axis], axis)
+    return ctx.call(fourier, ctx.input(0), length, axis, inverse, onesided)
 
 
 def fourier(
@@ -41,12 +41,12 @@ def real_inverse(x: torch.Tensor, length: int, axis: int) -> torch.Tensor:
     return signal.unsqueeze(-1)
 
 
-@lowering("STFT")
-def _stft(layer: LayerContext) -> Node:
-    step = layer.integers(1)[0]
-    length = layer.integers(3)[0] if layer.has(3) else layer.shape(2)[0]
-    onesided = bool(layer.attribute("onesided", 1))
-    return layer.call(frames, layer.input(0), layer.optional(2), step, length, onesided)
+@lowers("STFT")
+def _stft(ctx: LayerContext) -> Node:
+    step = ctx.integer(1)
+    length = ctx.integer(3) if ctx.has(3) else ctx.shape(2)[0]
+    onesided = bool(ctx.attribute("onesided"))
+    return ctx.call(frames, ctx.input(0), ctx.optional(2), step, length, onesided)
 
 
 def frames(

@@ -1,4 +1,4 @@
-"""The table of lowerings: one small function an operator."""
+"""Table of lowerings: one small function an operator."""
 
 from __future__ import annotations
 
@@ -6,26 +6,51 @@ from collections.abc import Callable
 
 from torch.fx import Node
 
-from dlbricks_pytorch.lowering.context import LayerContext
+from dlbricks_core.ir import Layer
+from dlbricks_pytorch.lowering.context import GraphBuilder, LayerContext
 
 Result = Node | tuple[Node | None, ...]
 Lowering = Callable[[LayerContext], Result]
 
-#: Operator type, with its domain where that is not ``ai.onnx``, to its lowering.
+#: Lowering of each operator, by its type with its domain in front where that is not ``ai.onnx``.
 LOWERINGS: dict[str, Lowering] = {}
 
-#: Operators that torch has no exact counterpart for, with the reason.
+#: Reason why torch has no exact counterpart of an operator, by the same name.
 UNSUPPORTED: dict[str, str] = {}
 
 
-def lowering(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Enters a function into the table under the names of its operators."""
+def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of operators."""
 
-    def enter(function: Lowering) -> Lowering:
+    def register(function: Lowering) -> Lowering:
         for operator in operators:
             if operator in LOWERINGS:
-                raise ValueError(f"two lowerings for {operator}")
+                raise ValueError(f"{operator} is registered twice")
             LOWERINGS[operator] = function
         return function
 
-    return enter
+    return register
+
+
+def lower_layer(builder: GraphBuilder, layer: Layer) -> None:
+    """Adds a layer to the graph.
+
+    Raises:
+        UnsupportedError: If torch has no exact counterpart for it.
+    """
+    ctx = LayerContext(builder, layer)
+    operator = layer.qualified_op
+    if layer.opaque:
+        raise ctx.unsupported(layer.opaque)
+    if operator not in LOWERINGS:
+        known = UNSUPPORTED.get(operator, "no torch operator is known that computes it")
+        raise ctx.unsupported(known)
+    result = LOWERINGS[operator](ctx)
+    results = result if isinstance(result, tuple) else (result,)
+    for position, name in enumerate(layer.outputs):
+        if not name:
+            continue
+        node = results[position] if position < len(results) else None
+        if node is None:
+            raise ctx.unsupported(f"torch does not compute output {position}")
+        builder.bind(name, node)

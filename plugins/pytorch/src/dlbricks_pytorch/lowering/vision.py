@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_pytorch.lowering.context import LayerContext
-from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowering
+from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowers
 
 _IN_TORCHVISION = "torch itself has no such operator; torchvision, which has, is not used"
 UNSUPPORTED.update(
@@ -17,23 +17,23 @@ _GRID_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest
                "cubic": "bicubic", "bicubic": "bicubic"}  # fmt: skip
 
 
-@lowering("GridSample")
-def _grid_sample(layer: LayerContext) -> Node:
-    mode = _GRID_MODES[layer.attribute("mode", "linear")]
-    rank = layer.rank(0)
+@lowers("GridSample")
+def _grid_sample(ctx: LayerContext) -> Node:
+    mode = _GRID_MODES[ctx.attribute("mode")]
+    rank = ctx.rank(0)
     if rank not in (4, 5) or (rank == 5 and mode == "bicubic"):
-        raise layer.unsupported(f"torch has no {mode} grid_sample over {rank - 2} axes")
-    return layer.call(
+        raise ctx.unsupported(f"torch has no {mode} grid_sample over {rank - 2} axes")
+    return ctx.call(
         F.grid_sample,
-        layer.input(0),
-        layer.input(1),
+        ctx.input(0),
+        ctx.input(1),
         mode=mode,
-        padding_mode=layer.attribute("padding_mode", "zeros"),
-        align_corners=bool(layer.attribute("align_corners", 0)),
+        padding_mode=ctx.attribute("padding_mode"),
+        align_corners=bool(ctx.attribute("align_corners")),
     )
 
 
-@lowering("AffineGrid")
-def _affine_grid(layer: LayerContext) -> Node:
-    corners = bool(layer.attribute("align_corners", 0))
-    return layer.call(F.affine_grid, layer.input(0), list(layer.integers(1)), align_corners=corners)
+@lowers("AffineGrid")
+def _affine_grid(ctx: LayerContext) -> Node:
+    corners = bool(ctx.attribute("align_corners"))
+    return ctx.call(F.affine_grid, ctx.input(0), list(ctx.integers(1)), align_corners=corners)
