@@ -7,6 +7,8 @@ import logging
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -118,7 +120,11 @@ def _run(arguments: list[str]) -> int:
     # Once the command line is understood, its option -v says this, wherever it stands.
     told = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
     try:
-        with interruptible(), cli.make_context("dlbricks", list(arguments), obj=told) as context:
+        with (
+            interruptible(),
+            _logging(told),
+            cli.make_context("dlbricks", list(arguments), obj=told) as context,
+        ):
             status: Any = cli.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -150,6 +156,36 @@ class _LibraryLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(f"{record.levelname.capitalize()}: {record.getMessage()}")
+
+
+class _OwnLog(logging.Handler):
+    """What DLBricks itself logs: with ``-v``, tracebacks of failures that a run survives."""
+
+    def __init__(self, told: Mapping[str, bool]) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._told["verbose"]:
+            for line in record.getMessage().splitlines():
+                _say(line)
+
+
+@contextmanager
+def _logging(told: Mapping[str, bool]) -> Iterator[None]:
+    """Lets DLBricks log to standard error.
+
+    Args:
+        told: Whether the user wants it is read for each line.
+    """
+    logger, handler = logging.getLogger("dlbricks_core"), _OwnLog(told)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
 
 
 def _unwritten(failure: OSError) -> int:

@@ -26,9 +26,9 @@ def serve(channel: Channel, service: object) -> None:
         try:
             answer: tuple[str, Any] = ("result", getattr(service, method)(*arguments))
         except DLBricksError as error:
-            answer = ("error", error)
+            answer = ("refused", (error, traceback.format_exc()))
         except Exception as error:  # noqa: BLE001 - whatever a framework raises goes to the parent
-            answer = ("error", (_summary(error), "", traceback.format_exc()))
+            answer = ("failed", (_summary(error), traceback.format_exc()))
         try:
             _send(channel, answer)
         except ConnectionError:
@@ -41,7 +41,7 @@ def _send(channel: Channel, answer: tuple[str, Any]) -> None:
     except ConnectionError:
         raise
     except Exception as error:  # noqa: BLE001 - what pickling raises is part of the call
-        channel.send(("error", (_summary(error), "", traceback.format_exc())))
+        channel.send(("failed", (_summary(error), traceback.format_exc())))
 
 
 _LONGEST, _HEAD, _TAIL = 300, 140, 150

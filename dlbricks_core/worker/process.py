@@ -8,6 +8,7 @@ gone for good: the caller starts another. Whatever ends the parent ends the chil
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
@@ -22,12 +23,14 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
-from dlbricks_core.errors import BackendError, DLBricksError
+from dlbricks_core.errors import BackendError
 from dlbricks_core.worker.channel import Channel, GarbledError
 from dlbricks_core.worker.guard import LOG_BYTES
 from dlbricks_core.worker.memory import memory_hint, memory_to_use, tells_of_memory
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 _REST_POLL_S = 0.0005
 _END_S = 5.0
@@ -39,16 +42,14 @@ class WorkerError(BackendError):
 
 
 class RemoteError(BackendError):
-    """A call failed inside the worker, which goes on.
+    """A call failed inside the worker, which goes on. Its cause is a :class:`RemoteTraceback`."""
 
-    Attributes:
-        details: The traceback in the worker, for ``-v``.
-    """
 
-    def __init__(self, message: str, hint: str = "", details: str = "") -> None:
-        super().__init__(message, hint)
-        self.args = (message, hint, details)
-        self.details = details
+class RemoteTraceback(Exception):  # noqa: N818 - a cause, as in concurrent.futures
+    """Where in the worker an error was raised: the text that Python would print there."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 class WorkerProcess:
@@ -131,9 +132,11 @@ class WorkerProcess:
             raise
         if kind == "result":
             return payload
-        if isinstance(payload, DLBricksError):
-            raise payload
-        raise RemoteError(*payload)
+        reason, trace = payload
+        if kind == "refused":
+            raise reason from RemoteTraceback(trace)
+        _LOG.debug("%s failed in its worker:\n%s", method, trace)  # callers may survive it
+        raise RemoteError(reason) from RemoteTraceback(trace)
 
     def _answer(
         self, request: tuple[str, tuple[Any, ...]], timeout: float | None

@@ -1,9 +1,12 @@
 """Errors that nobody foresaw: one line, a status of their own, the traceback with -v."""
 
+from contextlib import suppress
+
 import pytest
 
 from dlbricks_core import __version__
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.worker import RemoteError, WorkerProcess
 
 
 @pytest.fixture
@@ -49,6 +52,24 @@ def test_the_traceback_is_there_wherever_the_flag_stands(dlbricks, broken, flag,
         assert done.status == status
         assert "Traceback (most recent call last):" in done.err
         assert done.err.splitlines()[-2].startswith("Error: ")
+
+
+def test_failures_in_workers_that_a_run_survives_leave_their_traceback(dlbricks, monkeypatch):
+    def survive(*_arguments, **_more):
+        with (
+            WorkerProcess("fractions:Fraction") as worker,
+            suppress(RemoteError),
+        ):
+            worker.call("limit_denominator", "many")
+        raise DLBricksError("went on", "hint")
+
+    monkeypatch.setattr("dlbricks_core.cli.inspect.load_models", survive)
+    told = "limit_denominator failed in its worker:"
+    assert told not in dlbricks("inspect", "a.onnx").err
+    assert told not in dlbricks("inspect", "a.onnx", "--json=-v").err
+    lines = dlbricks("inspect", "a.onnx", "-v").err.splitlines()
+    assert lines[:2] == [told, "Traceback (most recent call last):"]
+    assert any(line.startswith("TypeError: ") for line in lines)
 
 
 def test_a_value_that_looks_like_the_flag_is_none(dlbricks, broken):

@@ -87,7 +87,7 @@ def test_large_results_come_back(worker):
 def test_an_exception_is_reported_and_the_worker_goes_on(worker):
     with pytest.raises(RemoteError, match="ValueError: first line") as caught:
         worker.call("wrong")
-    assert "Traceback" in caught.value.details
+    assert 'raise ValueError("first line' in str(caught.value.__cause__)
     assert worker.call("add", 1, 1) == 2
 
 
@@ -103,6 +103,16 @@ def test_an_error_for_users_arrives_as_it_was_raised(worker):
     with pytest.raises(ModelError, match="not this one") as caught:
         worker.call("refuse")
     assert caught.value.hint == "another"
+    assert 'raise ModelError("not this one"' in str(caught.value.__cause__)
+
+
+def test_the_traceback_in_the_worker_is_logged(worker, caplog):
+    with caplog.at_level("DEBUG", logger="dlbricks_core"):
+        for method in ("wrong", "refuse"):
+            with pytest.raises(BackendError if method == "wrong" else ModelError):
+                worker.call(method)
+    (record,) = caplog.records  # what is refused on purpose is no failure
+    assert record.getMessage().startswith("wrong failed in its worker:\nTraceback")
 
 
 @pytest.mark.parametrize(
