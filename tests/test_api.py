@@ -123,3 +123,26 @@ def test_without_pandas_the_hint_says_what_to_install(monkeypatch):
 def test_a_notebook_shows_a_table():
     pytest.importorskip("pandas")
     assert dlbricks.cut("onnx:light_squeezenet")._repr_html_().startswith("<table")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("optimizations=off", "are 'optimizations=off'"),
+        ({"optimizations": 3}, "option optimizations=3"),
+        ({"optimisations": "off"}, "has no option 'optimisations'"),
+    ],
+)
+def test_wrong_options_of_a_backend_are_the_callers(proto, options, words):
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(DLBricksError, match=words) as caught:
+        dlbricks.time(dlbricks.load(proto, batch=1), backend="onnxruntime", backend_options=options)
+    assert "Report" not in caught.value.hint
+    assert caught.value.hint
+
+
+def test_options_of_a_backend_that_is_not_compared_are_refused(proto):
+    with pytest.raises(DLBricksError, match="'optimizations', which is not compared"):
+        dlbricks.compare(
+            proto, backends=["onnxruntime", "pytorch"], backend_options={"optimizations": "off"}
+        )

@@ -13,7 +13,7 @@ import onnx
 from dlbricks_core import workflows
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import Model, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions, ModelLoader, Observer
@@ -175,6 +175,12 @@ def compare(
             ``precision``, ``budget_s``.
     """
     chosen = backend_options or {}
+    for name in chosen:
+        if name not in backends:
+            raise DLBricksError(
+                f"options for the backend {name!r}, which is not compared",
+                hint=f"Give options by backend: {', '.join(backends)}.",
+            )
     options = [
         replace(_measure_options(name, runs, threads, more), backend_options=chosen.get(name, {}))
         for name in backends

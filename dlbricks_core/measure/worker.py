@@ -347,9 +347,7 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
             f"{backend} does not start within {limits}: {error.message}",
             hint="Raise or remove that limit, or use another backend.",
         )
-    if isinstance(error, WorkerError):
-        return BackendError(f"{backend} does not start: {error.message}", hint=error.hint)
-    return error
+    return BackendError(f"{backend} does not start: {error.message}", hint=error.hint)
 
 
 def _start_of_a_line(latencies_ms: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
     CalibrationKey,
@@ -21,6 +21,8 @@ from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
+from dlbricks_core.store import CalibrationKey, Kind, MeasurementKey, canonical_json
+from dlbricks_core.workflows.status import declared_options
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,12 @@ class Context:
             backend=backend,
             version=use(plugin, backend.version),
             settings=BackendSettings(
-                threads, use(plugin, partial(_chosen, backend, options.backend_options))
+                threads,
+                _chosen(
+                    backend.name,
+                    use(plugin, partial(declared_options, backend)),
+                    options.backend_options,
+                ),
             ),
             protocol=protocol,
             runs=FEWEST if runs is None else runs,
@@ -197,15 +204,29 @@ class Context:
         )
 
 
-def _chosen(backend: Backend, wanted: Mapping[str, str]) -> dict[str, str]:
-    chosen = {name: option.default for name, option in backend.options.items()}
+def _chosen(
+    backend: str, options: Mapping[str, BackendOption], wanted: Mapping[str, str]
+) -> dict[str, str]:
+    """A value for every option.
+
+    Args:
+        backend: Its name, for errors.
+        options: That it declares.
+        wanted: What the user said.
+    """
+    if not isinstance(wanted, Mapping):
+        raise DLBricksError(
+            f"the options of backend {backend!r} are {wanted!r}",
+            hint="Give a mapping of names to values.",
+        )
+    chosen = {name: option.default for name, option in options.items()}
     for name, value in wanted.items():
-        if name not in backend.options:
-            known = ", ".join(backend.options) or "none"
+        if name not in options:
+            known = ", ".join(options) or "none"
             raise DLBricksError(
-                f"backend {backend.name!r} has no option {name!r}", hint=f"It has: {known}."
+                f"backend {backend!r} has no option {name!r}", hint=f"It has: {known}."
             )
-        choices = backend.options[name].choices
+        choices = options[name].choices
         if value not in choices:
             raise DLBricksError(
                 f"option {name}={value}: no such value", hint=f"Choose from {', '.join(choices)}."

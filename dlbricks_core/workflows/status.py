@@ -76,16 +76,20 @@ def _status(plugin: Plugin) -> PluginStatus:
 
 def _backend(plugin: Plugin) -> PluginStatus:
     backend: Backend = plugin.loaded()
-    options = {
-        name: BackendOption(option.default, tuple(option.choices), option.help)
-        for name, option in backend.options.items()
-    }
     return PluginStatus(
         plugin,
         framework=f"{backend.distribution} {backend.version()}",
-        options=options,
+        options=declared_options(backend),
         capabilities={"default_models": list(backend.default_models)},
     )
+
+
+def declared_options(backend: Backend) -> dict[str, BackendOption]:
+    """What a backend declares as its options; whatever is wrong with that is raised here."""
+    return {
+        name: BackendOption(option.default, tuple(option.choices), option.help)
+        for name, option in backend.options.items()
+    }
 
 
 def _importer(plugin: Plugin) -> PluginStatus:
