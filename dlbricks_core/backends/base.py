@@ -158,9 +158,9 @@ class CpuTimer(ABC, Generic[LoadedT]):
             network: Network with the same layers, but other values of weights and inputs.
             loaded: The other network, as ``load`` returned it.
             private_cache_bytes: Size of the cores' private caches, in bytes, if the network is
-                a brick, and 0 if it is a whole model. In a model, other layers ran before a
-                brick. So these caches should hold nothing that only the brick's own runs leave
-                there.
+                a brick, and 0 if it is a whole model, or the size is unknown. In a model, other
+                layers ran before a brick. So these caches should hold nothing that only the
+                brick's own runs leave there.
         """
         return self.load(network)
 

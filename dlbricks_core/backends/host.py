@@ -53,7 +53,8 @@ class TimerHost:
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, Any] = {}
         self._primed = False
-        self._cache_bytes = self._private_cache_bytes = 0
+        self._cache_bytes: int | None = None
+        self._private_cache_bytes = 0
         self._wake: Any = None
 
     @property
@@ -72,7 +73,7 @@ class TimerHost:
         backend: str,
         settings: BackendSettings,
         memory: int | None,
-        cache_bytes: int,
+        cache_bytes: int | None,
         private_cache_bytes: int,
     ) -> int | None:
         """Imports the framework and loads the networks that show what a call costs.
@@ -82,8 +83,8 @@ class TimerHost:
             settings: Threads and options.
             memory: Memory that the framework and the networks may use, in bytes; ``None`` for
                 no limit.
-            cache_bytes: Size of the largest cache.
-            private_cache_bytes: Size of the cores' private caches together.
+            cache_bytes: Size of the largest cache; ``None`` if it is unknown.
+            private_cache_bytes: Size of the cores' private caches together; 0 if it is unknown.
 
         Returns:
             Memory that is left to the networks, in bytes; ``None`` without a limit.
@@ -270,13 +271,19 @@ class TimerHost:
         return reasons
 
 
-def is_copied(model: Model, cache: int) -> bool:
+def is_copied(model: Model, cache_bytes: int | None) -> bool:
     """Whether a network is primed by a copy, not by itself.
 
-    Weights of which no cache of so many bytes keeps anything are as cold after a run of the network
-    itself, and those that its model has just read are to be warm.
+    Weights that are too large for any cache to keep a part of them are as cold after a run of the
+    network itself. Weights that the network's model has just read are meant to be warm.
+
+    Args:
+        model: The network.
+        cache_bytes: Size of the largest cache. Where it is unknown, a copy is the safe choice.
     """
-    return model.weight_bytes < _KEPT * cache and not model.reread
+    if model.reread:
+        return False
+    return cache_bytes is None or model.weight_bytes < _KEPT * cache_bytes
 
 
 def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> Model:

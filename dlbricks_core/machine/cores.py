@@ -172,16 +172,18 @@ def watched(threads: int, machine: Machine) -> Callable[[], float] | None:
     """What tells how far apart the cores are that so many threads run on.
 
     ``None`` for one thread, where no hypervisor moves CPUs about, and between CPUs that share no
-    cache when others do: they are meant to be apart.
+    cache when others do: they are meant to be apart. ``None``, too, where the sizes of the caches
+    are unknown: nothing then tells what is read from memory.
     """
     first = min(machine.cpus)
     core = machine.siblings(first)
     # Where CPUs are said to share nothing at all, nobody told the hypervisor what to say.
     near = (machine.sharing(first) - core) or machine.cpus
     others = sorted((machine.cpus & near) - core)[: threads - 1]
-    if not others or machine.hypervisor() is None:
+    cache = largest_cache(machine)
+    if not others or machine.hypervisor() is None or cache is None:
         return None
-    memory = Memory(_MEMORY_CACHES * largest_cache(machine))
+    memory = Memory(_MEMORY_CACHES * cache)
     return lambda: max(distance(first, other, memory) for other in others)
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from dlbricks_core.machine.cores import APART, MAX_APART, watched
 from dlbricks_core.machine.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
 from dlbricks_core.machine.sysfs import CPUS, Machine
+from dlbricks_core.machine.system import largest_cache, near_caches
 
 Status = Literal["ok", "warn", "unknown"]
 
@@ -176,6 +177,15 @@ def _swap(machine: Machine) -> Check:
     return Check("swap", "warn", f"{_gib(used)} in use", advice)
 
 
+def _caches(machine: Machine) -> Check:
+    private, largest = near_caches(1, machine), largest_cache(machine)
+    if private is None or largest is None:
+        finding = "their sizes are not visible, so estimates may be less exact"
+        return Check("caches", "unknown", finding)
+    finding = f"{_mib(private)} of its own for each core, the largest {_mib(largest)}"
+    return Check("caches", "ok", finding)
+
+
 def _temperature(machine: Machine) -> Check:
     counts = machine.per_cpu("thermal_throttle/core_throttle_count")
     if not counts:
@@ -225,6 +235,9 @@ def _virtual(machine: Machine) -> Check:
 
 def _distance(machine: Machine) -> Check:
     distance = watched(len(machine.cpus), machine)
+    if machine.hypervisor() is not None and largest_cache(machine) is None:
+        finding = "the sizes of the caches are not visible"
+        return Check("distance", "unknown", finding)
     if distance is None:
         return Check("distance", "ok", "no hypervisor moves CPUs that share a cache")
     found = []
@@ -269,6 +282,10 @@ def _ask_host(machine: Machine) -> str:
     return f"ask the administrator, or look at {where}"
 
 
+def _mib(size: int) -> str:
+    return f"{size / 2**20:g} MiB"
+
+
 def _gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
 
@@ -280,6 +297,7 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     _smt,
     _cores,
     _quota,
+    _caches,
     _memory,
     _swap,
     _temperature,

@@ -20,11 +20,8 @@ _ISA = {
 }
 
 
-_USUAL_CACHE = 32_000_000
-"""Bytes of the largest cache where the system does not tell."""
-
 _NEAR_LEVEL = 2
-_USUAL_NEAR_CACHE = 2**20
+"""Caches of this level are the cores' own on all processors that are usual in servers."""
 
 
 def physical_cores_available(machine: Machine | None = None) -> int:
@@ -88,19 +85,20 @@ def current_system(machine: Machine | None = None) -> System:
     )
 
 
-def largest_cache(machine: Machine | None = None) -> int:
-    """Bytes of the largest cache; 32 MB, as is usual, where the system does not tell."""
-    sizes = [cache.size for cache in _caches(machine or Machine())]
-    return max(sizes, default=_USUAL_CACHE)
+def largest_cache(machine: Machine | None = None) -> int | None:
+    """Bytes of the largest cache; ``None`` where the system does not tell."""
+    return max((cache.size for cache in _caches(machine or Machine())), default=None)
 
 
-def near_caches(cores: int, machine: Machine | None = None) -> int:
-    """Bytes of the second-level caches of so many cores; 1 MB each where the system does not tell.
+def near_caches(cores: int, machine: Machine | None = None) -> int | None:
+    """Bytes of the second-level caches of so many cores; ``None`` where the system does not tell.
 
-    They are the cores' own on all processors that are usual in servers.
+    Args:
+        cores: That compute together.
+        machine: Where to look; this machine by default.
     """
     sizes = [cache.size for cache in _caches(machine or Machine()) if cache.level == _NEAR_LEVEL]
-    return cores * max(sizes, default=_USUAL_NEAR_CACHE)
+    return cores * max(sizes) if sizes else None
 
 
 def _caches(machine: Machine) -> tuple[Cache, ...]:

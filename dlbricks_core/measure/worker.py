@@ -93,7 +93,7 @@ class BackendWorker:
         self._settings = settings
         self._memory = self._room = settings.memory_bytes or memory_to_use()
         self._cache = largest_cache()
-        self._near = near_caches(settings.backend.threads)
+        self._near = near_caches(settings.backend.threads) or 0
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None

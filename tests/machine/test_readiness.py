@@ -52,6 +52,7 @@ def test_a_machine_that_tells_nothing_is_unknown_not_ready(bare):
         "frequency governor",
         "turbo",
         "hyper-threading",
+        "caches",
         "memory",
         "swap",
         "temperature",
@@ -84,6 +85,17 @@ def test_virtual_cpus_that_are_apart_are_seen(server, monkeypatch, found, status
     assert distance.status == status
     assert words in distance.finding
     assert bool(distance.advice) == (status == "warn")
+
+
+def test_the_distance_is_unknown_where_the_caches_are(bare):
+    bare.write("proc/cpuinfo", "flags\t\t: fpu")
+    found = checks(bare.virtual(), 0, 1)
+    assert found["caches"].status == found["distance"].status == "unknown"
+    assert "caches" in found["distance"].finding
+
+
+def test_the_caches_are_told(server):
+    assert checks(server)["caches"].finding == "1 MiB of its own for each core, the largest 25 MiB"
 
 
 @pytest.mark.parametrize(

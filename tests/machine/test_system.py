@@ -64,8 +64,7 @@ def test_a_machine_that_tells_nothing_is_still_described(bare):
     found = current_system(bare.machine(4, 5))
     assert (found.available_cpus, found.available_cores, found.logical_cpus) == (2, 2, 2)
     assert found.caches == found.governors == ()
-    assert largest_cache(bare.machine(4)) == 32_000_000
-    assert near_caches(3, bare.machine(4)) == 3 * 2**20
+    assert largest_cache(bare.machine(4)) is near_caches(3, bare.machine(4)) is None
     assert found.boost is found.huge_pages is found.hypervisor is None
     assert found.describe()
     assert len(found.fingerprint) == 16

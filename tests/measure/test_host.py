@@ -54,7 +54,7 @@ def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
     assert host.timer.heard == [*before, *woken, f"run {key}", *after]
 
 
-@pytest.mark.parametrize(("cache", "copied"), [(17, True), (16, False)])
+@pytest.mark.parametrize(("cache", "copied"), [(17, True), (16, False), (None, True)])
 def test_weights_of_which_no_cache_keeps_anything_need_no_copy(cache, copied):
     layer = Layer("MatMul", ("x", "w"), ("y",))
     tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))

@@ -285,7 +285,7 @@ def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
         BackendWorker(
             "faulty_backend:Absent", faulty.FaultyBackend(), WorkerSettings(BackendSettings())
         ) as bench,
-        pytest.raises(DLBricksError, match="^faulty does not start: .*Absent"),
+        pytest.raises(DLBricksError, match=r"^faulty does not start: .*Absent"),
     ):
         bench.load("x", one("Relu"))
 
