@@ -1,5 +1,6 @@
 """Backends: the interface that plugins implement, and the process that hosts them."""
 
+from dlbricks_core.backends.alone import layer_alone, refused_layers
 from dlbricks_core.backends.base import (
     Backend,
     BackendOption,
@@ -23,5 +24,6 @@ __all__ = [
     "Profile",
     "ProfiledLayer",
     "Traits",
-    "halves",
+    "layer_alone",
+    "refused_layers",
 ]

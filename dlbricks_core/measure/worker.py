@@ -92,8 +92,8 @@ class BackendWorker:
         self._backend = backend
         self._settings = settings
         self._memory = self._room = settings.memory_bytes or memory_to_use()
-        self._cache = largest_cache()
-        self._near = near_caches(settings.backend.threads) or 0
+        self._cache_bytes = largest_cache()
+        self._private_cache_bytes = near_caches(settings.backend.threads) or 0
         self._networks: dict[str, tuple[Model, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
@@ -113,7 +113,7 @@ class BackendWorker:
 
     def nbytes(self, model: Model) -> int:
         """Bytes that a network takes by our count, with the copy that it is primed by."""
-        copied = self._backend.traits.primed and is_copied(model, self._cache)
+        copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)
         held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
 
@@ -275,7 +275,13 @@ class BackendWorker:
         """The worker with the framework imported, ready to time."""
         worker = self._launched(asked=False)
         if not self._ready:
-            start = self._target, self._settings.backend, self._memory, self._cache, self._near
+            start = (
+                self._target,
+                self._settings.backend,
+                self._memory,
+                self._cache_bytes,
+                self._private_cache_bytes,
+            )
             timeout = self._settings.timeout_s + _START_S
             try:
                 self._room = self._answer(worker, "start", *start, timeout=timeout)

@@ -13,7 +13,7 @@ import pytest
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.testing import BackendConformance, CollectionConformance
 
-THIRD_PARTY = Path(__file__).parents[1] / "third_party" / "src"
+TEMPLATE = Path(__file__).parents[2] / "examples" / "backend" / "src"
 
 SOURCE = """
 import numpy as np
@@ -126,7 +126,7 @@ def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, st
         [sys.executable, "-m", "pytest", "-rA", "-q", "-p", "no:cacheprovider", "--tb=short",
          *(f"test_bad.py::{test}" for test in tests)],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{THIRD_PARTY}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(TEMPLATE), *sys.path))},
     )  # fmt: skip
     kinds = [
         "\n".join(re.findall(rf"^{kind} test_bad.py::(\S+)", done.stdout, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The backend's description; the evaluator is imported only where it is used."""
+"""Description of the backend; the evaluator is imported only where it is used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.backends import Backend, BackendSettings, refused_layers
 from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import Model
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceBackend(Backend):
-    """Runs bricks with the evaluator that the onnx package brings, on numpy."""
+    """Runs bricks with the reference evaluator of the onnx package, on numpy."""
 
     name = "reference"
     distribution = "onnx"
@@ -32,7 +32,7 @@ class ReferenceBackend(Backend):
             ) from error
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Threads of numpy's matrix products, which are read when numpy is imported."""
+        """Number of threads, which numpy reads when it is imported."""
         threads = str(settings.threads)
         return {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
 
@@ -45,6 +45,10 @@ class ReferenceBackend(Backend):
 
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that the evaluator does not implement."""
-        from dlbricks_reference.timer import unsupported
+        from dlbricks_reference.timer import refusal
 
-        return unsupported(model)
+        return refused_layers(model, refusal)
+
+    def native(self, source: str) -> bool:
+        """Whether the model comes from an ONNX file, which the evaluator reads itself."""
+        return source.endswith(".onnx")

@@ -1,4 +1,4 @@
-"""A plugin of somebody else: installed with pip into a new environment, listed, used, tested."""
+"""The template of a backend: installed into an environment of its own, listed, used, tested."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
-PROJECT = Path(__file__).parent / "third_party"
-GUIDE = ROOT / "docs" / "writing-a-backend.md"
+TEMPLATE = ROOT / "examples" / "backend"
+GUIDE = ROOT / "docs" / "guide" / "backend.md"
 
 
 def call(*command: object, **environment: str) -> str:
@@ -47,9 +47,9 @@ def copied(source: Path, target: Path, *names: str) -> Path:
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of a new environment with the core and the plugin."""
-    folder = tmp_path_factory.mktemp("third_party")
+    folder = tmp_path_factory.mktemp("template")
     core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
-    plugin = copied(PROJECT, folder / "plugin", "pyproject.toml", "src", "tests")
+    plugin = copied(TEMPLATE, folder / "plugin", "pyproject.toml", "src", "tests")
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
@@ -88,6 +88,7 @@ def test_it_is_used(environment: Path, private: dict[str, str]) -> None:
     assert found["backend"]["name"] == "reference"
     (model,) = found["models"]
     assert not model["partial"]
+    assert model["native_ms"] > 0
     assert model["estimate_ms"] > 0
     assert model["measured_ms"] > 0
     assert found["failures"] == []
@@ -102,13 +103,10 @@ def test_it_passes_its_tests_there(environment: Path, private: dict[str, str]) -
 
 
 def blocks() -> list[tuple[str, str]]:
-    """Code of the guide: the file that the line before names, if any, and the code."""
-    found = re.findall(
-        r"^(?:`([\w./-]+)`)?[^\n]*:\n\n```\w+\n(.*?)```$",
-        GUIDE.read_text(),
-        re.DOTALL | re.MULTILINE,
-    )
-    assert len(found) == GUIDE.read_text().count("```") / 2
+    """Code of the guide: the file that the line before it names, if any, and the code."""
+    text = GUIDE.read_text()
+    found = re.findall(r"^(?:`([\w./-]+)`)?[^\n]*:\n\n```\w+\n(.*?)```$", text, re.DOTALL | re.MULTILINE)
+    assert len(found) == text.count("```") / 2, "a block does not follow a line that ends in a colon"
     return found
 
 
@@ -116,18 +114,19 @@ def test_the_guide_shows_the_files_as_they_are() -> None:
     shown = {name: "" for name, _ in blocks() if name}
     for name, block in blocks():
         if name:
-            assert block in (PROJECT / name).read_text(), f"{name} does not contain:\n{block}"
+            assert block in (ROOT / "examples" / name).read_text(), f"{name} lacks:\n{block}"
             shown[name] += block
-    for name in ("pyproject.toml", "tests/test_conformance.py"):
-        assert shown[name] == (PROJECT / name).read_text()
-    for method in ("load", "run", "warm_io", "outputs"):
-        assert f"def {method}(" in shown["src/dlbricks_reference/timer.py"]
+    for name in ("backend/pyproject.toml", "backend/tests/test_conformance.py"):
+        assert shown[name] == (ROOT / "examples" / name).read_text()
+    for method in ("load", "load_native", "run", "warm_io", "release", "outputs"):
+        assert f"def {method}(" in shown["backend/src/dlbricks_reference/timer.py"]
 
 
 def test_the_guides_other_code_runs() -> None:
-    (code,) = [block for name, block in blocks() if not name]
     namespace: dict[str, Any] = {}
-    exec(code, namespace)
+    for name, block in blocks():
+        if not name and not block.lstrip().startswith("$"):
+            exec(block, namespace)
     found = namespace["execute"](cases.network("shared_weights"))
     for name, value in cases.expected("shared_weights").items():
         assert not cases.difference(found[name], value, 1e-5)

@@ -1,0 +1,51 @@
+"""Layers of a model one by one, for backends that find out what they support by trying it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from dlbricks_core.bricks import extract, signature
+from dlbricks_core.bricks.extract import numbers
+from dlbricks_core.ir import Model
+
+
+def layer_alone(model: Model, index: int) -> Model:
+    """One layer as a model that needs no values of weights.
+
+    Weights whose values are known, such as axes, pads and shapes, stay constants: a framework may
+    need them to build the layer. All other weights become inputs.
+
+    Args:
+        model: In canonical form.
+        index: Of the layer.
+
+    Example:
+        >>> alone = layer_alone(model, 3)
+        >>> proto = to_onnx(alone, alone.constants)
+    """
+    layer = extract(model, (index,), "layer", exact=True)
+    known = frozenset(layer.constants)
+    return replace(layer, inputs=(*layer.inputs, *sorted(layer.weights - known)), weights=known)
+
+
+def refused_layers(model: Model, refusal: Callable[[Model], str]) -> Mapping[int, str]:
+    """Index and reason of every layer that a framework refuses, as ``Backend.check`` returns them.
+
+    Layers that do the same work are tried once.
+
+    Args:
+        model: In canonical form, without opaque layers.
+        refusal: Tries one layer, as :func:`layer_alone` gives it, and says why it cannot run;
+            an empty text if it can.
+    """
+    reasons: dict[int, str] = {}
+    tried: dict[object, str] = {}
+    for index in range(len(model.layers)):
+        alone = layer_alone(model, index)
+        identity = signature(model, (index,)), numbers(alone)
+        if identity not in tried:
+            tried[identity] = refusal(alone)
+        if tried[identity]:
+            reasons[index] = tried[identity]
+    return reasons
