@@ -105,8 +105,12 @@ def test_it_passes_its_tests_there(environment: Path, private: dict[str, str]) -
 def blocks() -> list[tuple[str, str]]:
     """Code of the guide: the file that the line before it names, if any, and the code."""
     text = GUIDE.read_text()
-    found = re.findall(r"^(?:`([\w./-]+)`)?[^\n]*:\n\n```\w+\n(.*?)```$", text, re.DOTALL | re.MULTILINE)
-    assert len(found) == text.count("```") / 2, "a block does not follow a line that ends in a colon"
+    found = re.findall(
+        r"^(?:`([\w./-]+)`)?[^\n]*:\n\n```\w+\n(.*?)```$", text, re.DOTALL | re.MULTILINE
+    )
+    assert len(found) == text.count("```") / 2, (
+        "a block does not follow a line that ends in a colon"
+    )
     return found
 
 

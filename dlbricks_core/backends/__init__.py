@@ -24,6 +24,7 @@ __all__ = [
     "Profile",
     "ProfiledLayer",
     "Traits",
+    "halves",
     "layer_alone",
     "refused_layers",
 ]

@@ -21,7 +21,6 @@ from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.plugins import Plugin, find, use
-from dlbricks_core.store import CalibrationKey, Kind, MeasurementKey, canonical_json
 from dlbricks_core.workflows.status import declared_options
 
 
