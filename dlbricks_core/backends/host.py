@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer, Profile
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Layer, Model, TensorSpec
 from dlbricks_core.plugins import load_object
+from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
 
 _WARMUP_RUNS = 3

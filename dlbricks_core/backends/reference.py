@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, Model, to_onnx
+from dlbricks_core.values import materialize
 
 
 class ReferenceHost:

@@ -1,8 +1,7 @@
-"""Bricks: split strategies, signatures, deduplication and materialization."""
+"""Bricks: split strategies, signatures, deduplication and extraction."""
 
 from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence, Tile
 from dlbricks_core.bricks.extract import extract
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
 
@@ -16,7 +15,6 @@ __all__ = [
     "SplitStrategy",
     "Tile",
     "extract",
-    "materialize",
     "signature",
     "split",
 ]

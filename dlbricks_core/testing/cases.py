@@ -15,10 +15,10 @@ import numpy as np
 import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 #: What every backend runs, unless it declares why not.
 COMMON: Mapping[str, str] = MappingProxyType({

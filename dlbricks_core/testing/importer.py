@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import pytest
 
 from dlbricks_core.bricks import signature
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.ir import Model
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerProcess
 
 _TIMEOUT_S = 300.0

@@ -10,8 +10,9 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.analysis import layer_flops, tiles
 from dlbricks_core.analysis.tiles import INTENSITY, TILE_FLOPS, TILE_ROWS
-from dlbricks_core.bricks import BrickSet, materialize
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import to_onnx
+from dlbricks_core.values import materialize
 
 
 @pytest.fixture(scope="session")

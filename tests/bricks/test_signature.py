@@ -3,10 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlbricks_core.bricks import BrickSet, extract, materialize, signature
+from dlbricks_core.bricks import BrickSet, extract, signature
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 
 def whole(model):

@@ -7,10 +7,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.bricks import BrickSet, materialize
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Model, read_model, to_onnx
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 TEXT = "works on text, which is not timed"
 

@@ -7,8 +7,8 @@ from dlbricks_mxnet.lowering import lower
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import materialize
 from dlbricks_core.ir import Layer, Model, Network, TensorSpec, to_onnx
+from dlbricks_core.values import materialize
 
 
 def attention(weights):

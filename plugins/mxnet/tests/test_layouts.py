@@ -21,11 +21,11 @@ from dlbricks_mxnet.layouts import (
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, signature
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 MAP = TensorSpec("float32", (1, 16, 8, 8))
 SETTINGS = BackendSettings(1, {"inputs": "found"})

@@ -13,10 +13,10 @@ from dlbricks_mxnet.lowering import unsupported
 from dlbricks_mxnet.timer import MxnetTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import read_model, to_onnx
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 # Large only in weights, and built of the same operators as the others.
 LARGE = {"light_vgg19", "light_zfnet512"}

@@ -15,11 +15,11 @@ from dlbricks_mxnet.timer import MxnetTimer
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.cli import main
 from dlbricks_core.importers import ImportOptions
 from dlbricks_core.ir import Network
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 _spec = importlib.util.spec_from_file_location(
     "paper_table", Path(__file__).with_name("paper_table.py")

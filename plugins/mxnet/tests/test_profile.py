@@ -8,12 +8,12 @@ import pytest
 from dlbricks_mxnet.backend import MxnetBackend
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.profile import layers_sum_up_to_a_run
+from dlbricks_core.values import materialize
 
 
 def timer(**options):

@@ -6,9 +6,10 @@ from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import BrickSet, materialize
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
 

@@ -7,9 +7,9 @@ from dlbricks_onnxruntime import offline
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import materialize
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
 

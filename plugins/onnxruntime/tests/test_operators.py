@@ -11,13 +11,13 @@ import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks.materialize import materialize
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing import cases
 from dlbricks_core.testing.laboratory import Laboratory
 from dlbricks_core.testing.operators import operator_cases
+from dlbricks_core.values import materialize
 
 TARGET = "dlbricks_onnxruntime.backend:OnnxruntimeBackend"
 

@@ -10,10 +10,11 @@ from dlbricks_onnxruntime.buffers import places
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import BrickSet, materialize
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec, read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
 

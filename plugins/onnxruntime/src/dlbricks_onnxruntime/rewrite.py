@@ -13,9 +13,9 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import materialize
 from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.origins import in_order, named
 from dlbricks_onnxruntime.sessions import (
     INLINE_BYTES,

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.domains import Demand, demands
-from dlbricks_core.bricks.ranges.interval import (
+from dlbricks_core.ir import Array, Model
+from dlbricks_core.values.ranges.domains import Demand, demands
+from dlbricks_core.values.ranges.interval import (
     EVERYTHING,
     Range,
     held,
@@ -22,9 +23,8 @@ from dlbricks_core.bricks.ranges.interval import (
     limits,
     representable,
 )
-from dlbricks_core.bricks.ranges.rules import RULES
-from dlbricks_core.bricks.ranges.step import Rule, Step
-from dlbricks_core.ir import Array, Model
+from dlbricks_core.values.ranges.rules import RULES
+from dlbricks_core.values.ranges.step import Rule, Step
 
 _ROUNDS = 4
 """Times that ranges are passed back and forth; each may lead out of what the last relied on."""

@@ -6,12 +6,13 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks import BrickSet, extract, materialize
+from dlbricks_core.bricks import BrickSet, extract
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 TINY = np.finfo(np.float32).tiny
 

@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks.ranges.domains import demands
-from dlbricks_core.bricks.ranges.interval import Range
-from dlbricks_core.bricks.ranges.propagation import Propagation
 from dlbricks_core.ir import Layer, Model, TensorSpec, to_onnx
+from dlbricks_core.values.ranges.domains import demands
+from dlbricks_core.values.ranges.interval import Range
+from dlbricks_core.values.ranges.propagation import Propagation
 
 SHAPE = (3, 4)
 

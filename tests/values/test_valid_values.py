@@ -8,10 +8,11 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks import extract, materialize
+from dlbricks_core.bricks import extract
 from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]> graph '
 

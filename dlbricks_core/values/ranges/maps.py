@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
-from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
+from dlbricks_core.values.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
+from dlbricks_core.values.ranges.step import Rule, Step
 
 Function = Callable[[Array], Array]
 

@@ -4,7 +4,7 @@ Values do not change the work, as long as they are ordinary: denormal numbers sl
 kernels tenfold, NaN and infinity take other paths, an index out of range crashes. So
 floats are drawn with a variance that keeps activations near unit scale through many
 layers. Where layers demand more (indices in range, arguments of a domain), ranges that are passed
-through the model say what is valid (:mod:`dlbricks_core.bricks.ranges`).
+through the model say what is valid (:mod:`dlbricks_core.values.ranges`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.bricks.power import activation_powers
-from dlbricks_core.bricks.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, numpy_dtype
 from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.ir.tensors import aligned_empty
+from dlbricks_core.values.power import activation_powers
+from dlbricks_core.values.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from itertools import compress
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import Range, loosened
-from dlbricks_core.bricks.ranges.maps import NEGATED, RECIPROCAL, SQUARE
-from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
+from dlbricks_core.values.ranges.interval import Range, loosened
+from dlbricks_core.values.ranges.maps import NEGATED, RECIPROCAL, SQUARE
+from dlbricks_core.values.ranges.step import Rule, Step
 
 #: What must not be zero, where it is to be chosen.
 POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.arithmetic import NEGATIVE, POSITIVE
-from dlbricks_core.bricks.ranges.interval import TINY, Range
 from dlbricks_core.ir import Array, Layer, Model
 from dlbricks_core.ir.parameters import INDEX_INPUTS
+from dlbricks_core.values.ranges.arithmetic import NEGATIVE, POSITIVE
+from dlbricks_core.values.ranges.interval import TINY, Range
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlbricks_core.bricks.ranges.interval import Range
 from dlbricks_core.ir import Array, Layer, TensorSpec
+from dlbricks_core.values.ranges.interval import Range
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, is_whole, join
-from dlbricks_core.bricks.ranges.step import Rule, Step
 from dlbricks_core.ir import Array
+from dlbricks_core.values.ranges.interval import EVERYTHING, Range, is_whole, join
+from dlbricks_core.values.ranges.step import Rule, Step
 
 Move = Callable[[Step, Sequence[Array]], Sequence[Array]]
 """``(step, arrays)`` to what the layer makes of any arrays in the place of the elements."""

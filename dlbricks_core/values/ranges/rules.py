@@ -8,9 +8,9 @@ from functools import reduce
 
 import numpy as np
 
-from dlbricks_core.bricks.ranges.arithmetic import ARITHMETIC
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, join
-from dlbricks_core.bricks.ranges.maps import (
+from dlbricks_core.values.ranges.arithmetic import ARITHMETIC
+from dlbricks_core.values.ranges.interval import EVERYTHING, Range, join
+from dlbricks_core.values.ranges.maps import (
     ABSOLUTE,
     EXPONENTIAL,
     LOGARITHM,
@@ -33,8 +33,8 @@ from dlbricks_core.bricks.ranges.maps import (
     scaled,
     through,
 )
-from dlbricks_core.bricks.ranges.moving import MOVING
-from dlbricks_core.bricks.ranges.step import Rule, Step
+from dlbricks_core.values.ranges.moving import MOVING
+from dlbricks_core.values.ranges.step import Rule, Step
 
 
 def _always(*maps: Map) -> Rule:

@@ -1,7 +1,0 @@
-"""Ranges of values, passed through the layers of a model."""
-
-from dlbricks_core.bricks.ranges.domains import index_range
-from dlbricks_core.bricks.ranges.interval import EVERYTHING, Range, is_whole
-from dlbricks_core.bricks.ranges.propagation import valid_ranges
-
-__all__ = ["EVERYTHING", "Range", "index_range", "is_whole", "valid_ranges"]
