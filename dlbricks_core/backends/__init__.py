@@ -10,7 +10,7 @@ from dlbricks_core.backends.base import (
     ProfiledLayer,
     Traits,
 )
-from dlbricks_core.backends.layer import LayerView, halves
+from dlbricks_core.backends.layer import LayerView, halves, naming
 from dlbricks_core.ir import Array, Network
 
 __all__ = [
@@ -25,6 +25,5 @@ __all__ = [
     "ProfiledLayer",
     "Traits",
     "halves",
-    "layer_alone",
-    "refused_layers",
+    "naming",
 ]

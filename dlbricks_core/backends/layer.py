@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dlbricks_core.errors import UnsupportedError
@@ -28,6 +29,19 @@ def halves(pads: Sequence[int]) -> tuple[Shape, Shape]:
     """Begins and ends of ONNX's pads, which list all begins before all ends."""
     half = len(pads) // 2
     return tuple(pads[:half]), tuple(pads[half:])
+
+
+@contextmanager
+def naming(layer: Layer) -> Iterator[None]:
+    """Puts a layer's operator in front of the reason why it is unsupported.
+
+    Raises:
+        UnsupportedError: If one is raised meanwhile.
+    """
+    try:
+        yield
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{layer.qualified_op}: {error.message}", error.hint) from error
 
 
 class LayerView:
@@ -55,10 +69,6 @@ class LayerView:
     def op(self) -> str:
         """Operator type without its domain, ``"Conv"``."""
         return self.layer.op
-
-    def unsupported(self, reason: str) -> UnsupportedError:
-        """Error that says why the framework cannot run the layer, with its operator in front."""
-        return UnsupportedError(f"{self.layer.qualified_op}: {reason}")
 
     # -- inputs and outputs
 
@@ -126,7 +136,7 @@ class LayerView:
         value = self.constant(position)
         if value is None:
             name = input_name(self.op, position)
-            raise self.unsupported(f"its input {name!r} is not a constant")
+            raise UnsupportedError(f"its input {name!r} is not a constant")
         return value
 
     def integers(self, position: int) -> Shape:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from dlbricks_mxnet.lowering import lower, unsupported
+from dlbricks_mxnet.check import unsupported
+from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.timer import MxnetTimer
 from onnx import helper
 from onnx.reference import ReferenceEvaluator

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from dlbricks_mxnet.lowering import unsupported
+from dlbricks_mxnet.check import unsupported
 from dlbricks_mxnet.timer import MxnetTimer
 
 from dlbricks_core.backends import BackendSettings

@@ -159,6 +159,12 @@ def test_reductions_of_floats_and_integers(op, dtype, axes, keep):
     agree(op, [x, ints(*axes)], [out], parameters=(1,), keepdims=keep, judge=judge)
 
 
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"])
+def test_a_reduction_over_no_axes_still_computes(op):
+    x = np.random.default_rng(0).integers(1, 5, (2, 3)).astype(np.float32)
+    agree(op, [x], [x.shape], noop_with_empty_axes=1)
+
+
 @pytest.mark.parametrize(
     "equation", ["bij,bjk->bik", "bhqd,bhkd->bhqk", "ij->ji", "...ij,jk->...ik"]
 )

@@ -140,7 +140,7 @@ class MxnetBackend(Backend):
 
     def check(self, model: Model) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""
-        from dlbricks_mxnet.lowering import unsupported
+        from dlbricks_mxnet.check import unsupported
 
         return unsupported(model)
 

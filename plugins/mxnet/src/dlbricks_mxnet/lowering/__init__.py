@@ -1,5 +1,6 @@
 """Lowers canonical IR models to MXNet symbols."""
 
-from dlbricks_mxnet.lowering.graph import Lowered, lower, unsupported
+from dlbricks_mxnet.lowering.build import Lowered, lower
+from dlbricks_mxnet.lowering.table import LOWERINGS
 
-__all__ = ["Lowered", "lower", "unsupported"]
+__all__ = ["LOWERINGS", "Lowered", "lower"]

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array
 from dlbricks_mxnet.lowering.context import LayerContext
+from dlbricks_mxnet.lowering.limits import REAL
 from dlbricks_mxnet.lowering.matrix import matmul
-from dlbricks_mxnet.lowering.registry import REAL, lowers, unsupported
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -21,12 +22,13 @@ from dlbricks_mxnet.lowering.symbols import (
     transpose,
     where,
 )
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("Attention", types=REAL)
 def _attention(ctx: LayerContext) -> list[Symbol]:
     if ctx.has(6):
-        raise unsupported("Attention with padded keys and values")
+        raise UnsupportedError("MXNet has no padded keys and values")
     flat = ctx.rank(0) == 3
     heads, kv_heads = (
         (ctx.attribute("q_num_heads"), ctx.attribute("kv_num_heads"))
@@ -64,7 +66,7 @@ def _attention(ctx: LayerContext) -> list[Symbol]:
 
 def _heads(ctx: LayerContext, position: int, heads: int) -> tuple[Symbol, Shape]:
     """An operand as (batch, heads, steps, size)."""
-    x, shape = ctx.symbol(position), ctx.shape(position)
+    x, shape = ctx.input(position), ctx.shape(position)
     if len(shape) == 4:
         return x, shape
     batch, steps, hidden = shape
@@ -75,7 +77,7 @@ def _heads(ctx: LayerContext, position: int, heads: int) -> tuple[Symbol, Shape]
 def _appended(ctx: LayerContext, position: int, x: Symbol, shape: Shape) -> tuple[Symbol, Shape]:
     """Puts the past before the present."""
     past = ctx.shape(position)
-    joined = op.Concat(ctx.symbol(position), x, dim=2)
+    joined = op.Concat(ctx.input(position), x, dim=2)
     return joined, (*shape[:2], past[2] + shape[2], shape[3])
 
 
@@ -90,12 +92,12 @@ def _masked(ctx: LayerContext, scores: Symbol, shape: Shape, past: int) -> Symbo
     if ctx.attribute("is_causal"):
         visible = np.tril(np.ones(shape[2:], bool), past)
         hidden = _hidden(visible).astype(ctx.dtype())
-        scores = op.broadcast_add(scores, ctx.table("causal", hidden[np.newaxis, np.newaxis]))
+        scores = op.broadcast_add(scores, ctx.fixed("causal", hidden[np.newaxis, np.newaxis]))
     if not ctx.has(3):
         return scores
     mask_shape = ctx.shape(3)
     if mask_shape[-1] != shape[3]:
-        raise unsupported("Attention with a mask that is shorter than the keys")
+        raise UnsupportedError("MXNet has no mask that is shorter than the keys")
     aligned = (1,) * (4 - len(mask_shape)) + mask_shape
     return op.broadcast_add(scores, reshape(_added(ctx), aligned))
 
@@ -107,10 +109,10 @@ def _added(ctx: LayerContext) -> Symbol:
     a brick would pay for it again: as little as possible is computed from the mask.
     """
     if ctx.dtype(3) != "bool":
-        return ctx.symbol(3)
+        return ctx.input(3)
     if ctx.is_weight(3):
-        return ctx.parameter("added", [3], _hidden, ctx.shape(3), dtype=ctx.dtype())
-    return op.log(op.cast(ctx.symbol(3), dtype=ctx.dtype()))
+        return ctx.prepared("added", [3], _hidden, ctx.shape(3), dtype=ctx.dtype())
+    return op.log(op.cast(ctx.input(3), dtype=ctx.dtype()))
 
 
 def _hidden(visible: Array) -> Array:
@@ -120,7 +122,7 @@ def _hidden(visible: Array) -> Array:
 @lowers("RotaryEmbedding", types=REAL)
 def _rotary_embedding(ctx: LayerContext) -> Symbol:
     shape = ctx.shape(0)
-    x = ctx.symbol(0)
+    x = ctx.input(0)
     if len(shape) == 4:
         x, full = transpose(x, (0, 2, 1, 3)), (shape[0], shape[2], shape[1], shape[3])
     else:
@@ -151,10 +153,10 @@ def _rotary_embedding(ctx: LayerContext) -> Symbol:
 
 def _angles(ctx: LayerContext, position: int, shape: Shape) -> Symbol:
     """Sines or cosines for every step, looked up where positions are given."""
-    x = ctx.symbol(position)
+    x = ctx.input(position)
     if ctx.has(3):
-        x = op.take(x, ctx.symbol(3), axis=0, mode="clip")
+        x = op.take(x, ctx.input(3), axis=0, mode="clip")
     held = ctx.shape(position)[-1]
     if held != shape[3] or (not ctx.has(3) and product(ctx.shape(position)) != product(shape)):
-        raise unsupported("RotaryEmbedding with tables of another size")
+        raise UnsupportedError("MXNet has no tables of another size")
     return reshape(x, shape)

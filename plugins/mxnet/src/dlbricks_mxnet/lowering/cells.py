@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import Array, LayerContext
-from dlbricks_mxnet.lowering.registry import unsupported
 from dlbricks_mxnet.lowering.symbols import Symbol, op, reshape, slice_axis
 
 Activation = Callable[[Symbol], Symbol]
@@ -99,7 +99,7 @@ def lstm(ctx: LayerContext, size: int, names: Sequence[str]) -> Step:
     def peephole(d: int, gate: int, c: Symbol, total: Symbol) -> Symbol:
         if not ctx.has(7):
             return total
-        row = ctx.parameter(
+        row = ctx.prepared(
             f"peephole{d}.{gate}", [7], lambda p: p[d, gate * size : (gate + 1) * size], (1, size)
         )
         return total + op.broadcast_mul(c, row)
@@ -135,19 +135,19 @@ def activation(name: str) -> Activation:
     Raises:
         UnsupportedError: If its parameters are not fixed, or MXNet has none such.
     """
-    kind = _ACTIVATIONS.get(name.lower())
+    kind = _ACTIVATIONS.get(name)
     if kind is None:
-        raise unsupported(f"recurrent layers with activation {name}")
+        raise UnsupportedError(f"MXNet has no activation {name} of recurrent layers")
     return lambda x: op.Activation(x, act_type=kind)
 
 
 def _weight(ctx: LayerContext, position: int, d: int) -> Symbol:
-    return ctx.parameter(f"direction{d}", [position], lambda w: w[d], ctx.shape(position)[1:])
+    return ctx.prepared(f"direction{d}", [position], lambda w: w[d], ctx.shape(position)[1:])
 
 
 def _recurrent(ctx: LayerContext, h: Symbol, d: int, first: int, last: int, role: str) -> Symbol:
     """The hidden state times the weights of some gates."""
-    rows = ctx.parameter(
+    rows = ctx.prepared(
         f"{role}{d}", [2], lambda r: r[d, first:last], (last - first, ctx.shape(2)[2])
     )
     return op.FullyConnected(h, rows, num_hidden=last - first, no_bias=True, flatten=False)
@@ -156,9 +156,9 @@ def _recurrent(ctx: LayerContext, h: Symbol, d: int, first: int, last: int, role
 def _input_bias(ctx: LayerContext, d: int, rows: int) -> Symbol:
     """Both biases; they are always added, so the input's projection takes them."""
     if not ctx.has(3):
-        return ctx.table("bias", np.zeros(rows, ctx.dtype()))
+        return ctx.fixed("bias", np.zeros(rows, ctx.dtype()))
 
     def build(b: Array) -> Array:
         return b[d, :rows] + b[d, rows:]
 
-    return ctx.parameter(f"bias{d}", [3], build, (rows,))
+    return ctx.prepared(f"bias{d}", [3], build, (rows,))

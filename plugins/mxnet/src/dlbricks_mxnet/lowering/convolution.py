@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.padding import split_pads, zero_pad
-from dlbricks_mxnet.lowering.registry import REAL, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import REAL
+from dlbricks_mxnet.lowering.padding import zero_pad
 from dlbricks_mxnet.lowering.symbols import Symbol, op
+from dlbricks_mxnet.lowering.table import lowers
 
 
 def _check_dimensions(ctx: LayerContext) -> int:
-    dimensions = ctx.rank() - 2
+    dimensions = ctx.spatial_rank
     if not 1 <= dimensions <= 3:
-        raise unsupported(f"no {ctx.layer.op} in {dimensions} dimensions")
+        raise UnsupportedError(f"MXNet has none in {dimensions} dimensions")
     return dimensions
 
 
 @lowers("Conv", types=REAL)
 def _conv(ctx: LayerContext) -> Symbol:
     dimensions = _check_dimensions(ctx)
-    begin, end = split_pads(ctx.attribute("pads", (0,) * 2 * dimensions))
-    x = ctx.symbol(0)
+    begin, end = ctx.pads()
+    x = ctx.input(0)
     if begin != end:
         x = zero_pad(x, ctx.shape(0), (0, 0, *begin), (0, 0, *end))
         begin = (0,) * dimensions
     return op.Convolution(
         x,
-        *(ctx.symbol(i) for i in range(1, ctx.count) if ctx.has(i)),
+        *(ctx.input(i) for i in range(1, ctx.count) if ctx.has(i)),
         kernel=ctx.shape(1)[2:],
-        stride=ctx.attribute("strides", (1,) * dimensions),
-        dilate=ctx.attribute("dilations", (1,) * dimensions),
+        stride=ctx.per_axis("strides"),
+        dilate=ctx.per_axis("dilations"),
         pad=begin,
         num_filter=ctx.shape(1)[0],
         num_group=ctx.attribute("group"),
@@ -40,9 +42,8 @@ def _conv(ctx: LayerContext) -> Symbol:
 def _conv_transpose(ctx: LayerContext) -> Symbol:
     dimensions = _check_dimensions(ctx)
     kernel = ctx.shape(1)[2:]
-    strides = ctx.attribute("strides", (1,) * dimensions)
-    dilations = ctx.attribute("dilations", (1,) * dimensions)
-    begin, _ = split_pads(ctx.attribute("pads", (0,) * 2 * dimensions))
+    strides, dilations = ctx.per_axis("strides"), ctx.per_axis("dilations")
+    begin, _ = ctx.pads()
     group = ctx.attribute("group")
     sizes, wanted = ctx.shape(0)[2:], ctx.out_shape()[2:]
     reach = [
@@ -50,14 +51,14 @@ def _conv_transpose(ctx: LayerContext) -> Symbol:
         for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
     ]
     if dimensions == 3 and any(d > 1 for d in dilations):
-        raise unsupported("ConvTranspose in three dimensions with dilations")
+        raise UnsupportedError("MXNet has no dilations in three dimensions")
     # What the result has beyond the symmetric form; MXNet allows less than a stride of it.
     extra = [w + 2 * b - r for w, b, r in zip(wanted, begin, reach, strict=True)]
     native = all(0 <= e < s for e, s in zip(extra, strides, strict=True))
     pad = begin if native else (0,) * dimensions
     y = op.Deconvolution(
-        ctx.symbol(0),
-        *(ctx.symbol(i) for i in range(1, ctx.count) if ctx.has(i) and (native or i < 2)),
+        ctx.input(0),
+        *(ctx.input(i) for i in range(1, ctx.count) if ctx.has(i) and (native or i < 2)),
         kernel=kernel,
         stride=strides,
         dilate=dilations,
@@ -81,6 +82,6 @@ def _conv_transpose(ctx: LayerContext) -> Symbol:
         held = (*ctx.out_shape()[:2], *(w - m for w, m in zip(wanted, missing, strict=True)))
         y = zero_pad(y, held, (0,) * len(held), (0, 0, *missing))
     if ctx.has(2):
-        bias = op.reshape(ctx.symbol(2), shape=(1, -1, *(1,) * dimensions))
+        bias = op.reshape(ctx.input(2), shape=(1, -1, *(1,) * dimensions))
         y = op.broadcast_add(y, bias)
     return y

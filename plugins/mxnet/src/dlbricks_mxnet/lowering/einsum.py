@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.registry import REAL, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import REAL
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, op, product, reshape, transpose
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("Einsum", types=REAL)
@@ -16,11 +18,11 @@ def _einsum(ctx: LayerContext) -> Symbol:
             sizes[label] = max(sizes.get(label, 1), size)
     for i, term in enumerate(terms):
         if any(sizes[label] != n for label, n in zip(term, ctx.shape(i), strict=True)):
-            raise unsupported("Einsum with broadcasting")
-    left, labels = _summed(ctx.symbol(0), terms[0], "".join([*terms[1:], result]))
+            raise UnsupportedError("MXNet has none with broadcasting")
+    left, labels = _summed(ctx.input(0), terms[0], "".join([*terms[1:], result]))
     for i in range(1, len(terms)):
         needed = "".join([*terms[i + 1 :], result])
-        right, others = _summed(ctx.symbol(i), terms[i], labels + needed)
+        right, others = _summed(ctx.input(i), terms[i], labels + needed)
         left, labels = _contracted((left, labels), (right, others), needed, sizes)
     left = transpose(left, [labels.index(label) for label in result]) if result else left
     return reshape(left, ctx.out_shape())
@@ -45,7 +47,7 @@ def _parse(ctx: LayerContext) -> tuple[list[str], str]:
         result = "..." + "".join(once)
     result = result.replace("...", spelled)
     if any(len(set(term)) < len(term) for term in terms):
-        raise unsupported("Einsum along a diagonal")
+        raise UnsupportedError("MXNet has none along a diagonal")
     return terms, result
 
 

@@ -9,16 +9,9 @@ from functools import reduce
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.registry import (
-    ANY,
-    FLOAT,
-    INTEGER,
-    NUMBER,
-    SELECTION_AXES,
-    lowers,
-    unsupported,
-)
+from dlbricks_mxnet.lowering.limits import ANY, FLOAT, INTEGER, NUMBER, SELECTION_AXES
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -30,6 +23,7 @@ from dlbricks_mxnet.lowering.symbols import (
     reshape,
     where,
 )
+from dlbricks_mxnet.lowering.table import lowers
 
 Unary = Callable[[Symbol], Symbol]
 Binary = Callable[[Symbol, Symbol], Symbol]
@@ -46,7 +40,7 @@ def check_broadcast(*shapes: Shape) -> None:
         UnsupportedError: If more are left.
     """
     if len(_joined(shapes)[0]) > _BROADCAST_AXES:
-        raise unsupported(f"broadcasting over more than {_BROADCAST_AXES} axes")
+        raise UnsupportedError(f"MXNet does not broadcast over more than {_BROADCAST_AXES} axes")
 
 
 def _joined(shapes: Sequence[Shape]) -> list[Shape]:
@@ -85,9 +79,9 @@ def _arithmetic(name: str, same: Binary, broadcast: Binary, plain: Binary) -> No
         for number, other in ((1, 0), (0, 1)):
             value = scalar(ctx, number)
             if value is not None and physical(ctx.shape(other)) == out:
-                x = ctx.symbol(other)
+                x = ctx.input(other)
                 return plain(x, value) if number == 1 else plain(value, x)
-        return pair(ctx.symbol(0), ctx.symbol(1), ctx.shape(0), ctx.shape(1), same, broadcast)
+        return pair(ctx.input(0), ctx.input(1), ctx.shape(0), ctx.shape(1), same, broadcast)
 
 
 def pair(
@@ -113,7 +107,7 @@ def _folded(ctx: LayerContext, same: Binary, broadcast: Binary) -> Symbol:
         shape = np.broadcast_shapes(left[1], right[1])
         return pair(left[0], right[0], left[1], right[1], same, broadcast), shape
 
-    terms = [(ctx.symbol(i), ctx.shape(i)) for i in range(ctx.count)]
+    terms = [(ctx.input(i), ctx.shape(i)) for i in range(ctx.count)]
     return reduce(step, terms)[0] if len(terms) > 1 else op.identity(terms[0][0])
 
 
@@ -121,7 +115,7 @@ def _folded(ctx: LayerContext, same: Binary, broadcast: Binary) -> Symbol:
 def _sum(ctx: LayerContext) -> Symbol:
     alike = len({ctx.shape(i) for i in range(ctx.count)}) == 1
     if alike and ctx.count > 2:
-        return op.add_n(*ctx.symbols())
+        return op.add_n(*ctx.inputs())
     return _folded(ctx, op.elemwise_add, op.broadcast_add)
 
 
@@ -142,14 +136,14 @@ def _min(ctx: LayerContext) -> Symbol:
 
 @lowers("Pow", types=NUMBER)
 def _pow(ctx: LayerContext) -> Symbol:
-    x = ctx.symbol(0)
+    x = ctx.input(0)
     if ctx.dtype() in INTEGER:
         return _integer_power(ctx, x)
     exponent = ctx.constant(1)
     if exponent is not None and exponent.size == 1 and ctx.shape(0) == ctx.out_shape():
         power = float(exponent.ravel()[0])
         return op.square(x) if power == 2.0 else x**power
-    y = ctx.symbol(1) if ctx.dtype(1) == ctx.dtype(0) else cast(ctx.symbol(1), ctx.dtype(0))
+    y = ctx.input(1) if ctx.dtype(1) == ctx.dtype(0) else cast(ctx.input(1), ctx.dtype(0))
     check_broadcast(ctx.shape(0), ctx.shape(1))
     return op.broadcast_power(x, y)
 
@@ -160,15 +154,15 @@ def _integer_power(ctx: LayerContext, x: Symbol) -> Symbol:
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] in (1, 2, 3):
         return reduce(op.elemwise_mul, [x] * int(exponent.ravel()[0]))
     if ctx.dtype() == "int64":
-        raise unsupported("Pow of 64-bit integers")
+        raise UnsupportedError("MXNet has no powers of 64-bit integers")
     check_broadcast(ctx.shape(0), ctx.shape(1))
-    power = op.broadcast_power(cast(x, "float64"), cast(ctx.symbol(1), "float64"))
+    power = op.broadcast_power(cast(x, "float64"), cast(ctx.input(1), "float64"))
     return cast(power, ctx.dtype())
 
 
 @lowers("Mod", types=NUMBER, axes=SELECTION_AXES)
 def _mod(ctx: LayerContext) -> Symbol:
-    a, b = ctx.symbol(0), ctx.symbol(1)
+    a, b = ctx.input(0), ctx.input(1)
     check_broadcast(ctx.shape(0), ctx.shape(1))
     if ctx.attribute("fmod"):
         if ctx.dtype() == "int64":
@@ -201,7 +195,7 @@ def _is_negative(x: Symbol) -> Symbol:
 def _unary(name: str, function: Unary, types: frozenset[str] = FLOAT) -> None:
     @lowers(name, types=types)
     def lower(ctx: LayerContext) -> Symbol:
-        return function(ctx.symbol())
+        return function(ctx.input())
 
 
 for _name, _function in {
@@ -221,7 +215,7 @@ _unary("BitwiseNot", npi.bitwise_not, INTEGER)
 
 @lowers("Abs", types=NUMBER)
 def _abs(ctx: LayerContext) -> Symbol:
-    x = ctx.symbol()
+    x = ctx.input()
     if ctx.dtype() == "int64":  # MXNet's goes through floating point
         return x * op.sign(x)
     return op.abs(x)
@@ -229,7 +223,7 @@ def _abs(ctx: LayerContext) -> Symbol:
 
 @lowers("Round", axes=SELECTION_AXES)
 def _round(ctx: LayerContext) -> Symbol:
-    return round_half_even(ctx.symbol())
+    return round_half_even(ctx.input())
 
 
 def round_half_even(x: Symbol) -> Symbol:
@@ -246,7 +240,7 @@ def round_half_even(x: Symbol) -> Symbol:
 def _is_inf(ctx: LayerContext) -> Symbol:
     negative = ctx.attribute("detect_negative")
     positive = ctx.attribute("detect_positive")
-    x = ctx.symbol()
+    x = ctx.input()
     if negative and positive:
         return npi.isinf(x)
     if negative or positive:
@@ -258,13 +252,13 @@ def _comparison(name: str, function: Binary, types: frozenset[str]) -> None:
     @lowers(name, types=types)
     def lower(ctx: LayerContext) -> Symbol:
         check_broadcast(ctx.shape(0), ctx.shape(1))
-        return function(ctx.symbol(0), ctx.symbol(1))
+        return function(ctx.input(0), ctx.input(1))
 
 
 def _logical(name: str, function: Binary) -> None:
     @lowers(name, types=frozenset({"bool"}))
     def lower(ctx: LayerContext) -> Symbol:
-        a, b = ctx.symbol(0), ctx.symbol(1)
+        a, b = ctx.input(0), ctx.input(1)
         if physical(ctx.shape(0)) == physical(ctx.shape(1)):
             return function(a, b)
         # MXNet broadcasts no booleans here.
@@ -287,29 +281,29 @@ def _where(ctx: LayerContext) -> Symbol:
     shapes = [ctx.shape(i) for i in range(3)]
     check_broadcast(*shapes)
     if len(ctx.out_shape()) <= SELECTION_AXES:
-        return where(*ctx.symbols())
+        return where(*ctx.inputs())
     joined = _joined(shapes)
-    parts = [reshape(x, shape) for x, shape in zip(ctx.symbols(), joined, strict=True)]
+    parts = [reshape(x, shape) for x, shape in zip(ctx.inputs(), joined, strict=True)]
     return reshape(where(*parts), ctx.out_shape())
 
 
 @lowers("Cast", "CastLike", types=ANY)
 def _cast(ctx: LayerContext) -> Symbol:
-    return cast(ctx.symbol(), ctx.out_dtype())
+    return cast(ctx.input(), ctx.out_dtype())
 
 
 @lowers("Clip", types=NUMBER)
 def _clip(ctx: LayerContext) -> Symbol:
-    x = ctx.symbol()
-    bounds = [ctx.constant(i) if ctx.has(i) else None for i in (1, 2)]
+    x = ctx.input()
+    bounds = [ctx.constant(i) for i in (1, 2)]
     if all(b is not None and _fits_float(b) for b in bounds):
         low, high = (float(b.ravel()[0]) for b in bounds)  # type: ignore[union-attr]
         if low <= high:
             return op.clip(x, a_min=low, a_max=high)
     if ctx.has(1):
-        x = op.broadcast_maximum(x, ctx.symbol(1))
+        x = op.broadcast_maximum(x, ctx.input(1))
     if ctx.has(2):
-        x = op.broadcast_minimum(x, ctx.symbol(2))
+        x = op.broadcast_minimum(x, ctx.input(2))
     return x if ctx.has(1) or ctx.has(2) else op.identity(x)
 
 

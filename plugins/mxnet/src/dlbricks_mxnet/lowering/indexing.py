@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.registry import ANY, FLOAT, NUMBER, SELECTION_AXES, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import ANY, FLOAT, NUMBER, SELECTION_AXES
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -18,14 +19,15 @@ from dlbricks_mxnet.lowering.symbols import (
     transpose,
     where,
 )
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("Gather", types=ANY)
 def _gather(ctx: LayerContext) -> Symbol:
-    axis = ctx.axis(0)
+    axis = ctx.axis()
     # MXNet clips what is out of range by default; wrapping is what makes -1 the last element.
     mode = "clip" if _known_positive(ctx, 1) else "wrap"
-    y = op.take(ctx.symbol(0), ctx.symbol(1), axis=axis, mode=mode)
+    y = op.take(ctx.input(0), ctx.input(1), axis=axis, mode=mode)
     if ctx.rank(1):
         return y
     return reshape(y, ctx.out_shape())
@@ -46,13 +48,13 @@ def _from_front(ctx: LayerContext, x: Symbol, size: int) -> Symbol:
 
 @lowers("GatherElements", types=ANY, axes=SELECTION_AXES)
 def _gather_elements(ctx: LayerContext) -> Symbol:
-    flat = op.reshape(ctx.symbol(0), shape=(-1,))
+    flat = op.reshape(ctx.input(0), shape=(-1,))
     return op.take(flat, _element_positions(ctx), axis=0, mode="clip")
 
 
 def _element_positions(ctx: LayerContext) -> Symbol:
     """Position in the flattened data of every element that the index tensor names."""
-    axis, data, index = ctx.axis(0), ctx.shape(0), ctx.shape(1)
+    axis, data, index = ctx.axis(), ctx.shape(0), ctx.shape(1)
     strides = [product(data[i + 1 :]) for i in range(len(data))]
     grid = np.zeros(index, np.int64)
     for i, size in enumerate(index):
@@ -60,8 +62,8 @@ def _element_positions(ctx: LayerContext) -> Symbol:
             grid += (np.arange(size) * strides[i]).reshape(
                 [-1 if j == i else 1 for j in range(len(index))]
             )
-    moved = _from_front(ctx, ctx.symbol(1), data[axis]) * strides[axis]
-    return moved + ctx.table("grid", grid)
+    moved = _from_front(ctx, ctx.input(1), data[axis]) * strides[axis]
+    return moved + ctx.fixed("grid", grid)
 
 
 def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
@@ -75,7 +77,7 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
     indexed = data[batch : batch + depth]
     strides = [product(indexed[i + 1 :]) for i in range(depth)]
     tuples = (*wanted[:batch], product(wanted[batch:]), depth)
-    index = reshaped(ctx.symbol(1), ctx.shape(1), tuples)
+    index = reshaped(ctx.input(1), ctx.shape(1), tuples)
     total: Symbol | None = None
     for i in range(depth):
         part = op.slice_axis(index, axis=batch + 1, begin=i, end=i + 1)
@@ -83,7 +85,7 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
         total = part if total is None else total + part
     if batch:
         rows = np.arange(product(data[:batch])) * product(indexed)
-        total = op.broadcast_add(total, ctx.table("rows", rows.reshape(*data[:batch], 1, 1)))
+        total = op.broadcast_add(total, ctx.fixed("rows", rows.reshape(*data[:batch], 1, 1)))
     positions = op.reshape(total, shape=(-1,))
     return positions, product(data[: batch + depth]), product(data[batch + depth :])
 
@@ -91,15 +93,15 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
 @lowers("GatherND", types=ANY)
 def _gather_nd(ctx: LayerContext) -> Symbol:
     positions, rows, size = _tuple_positions(ctx, ctx.attribute("batch_dims"))
-    table = reshape(ctx.symbol(0), (rows, size))
+    table = reshape(ctx.input(0), (rows, size))
     return reshape(op.take(table, positions, axis=0, mode="clip"), ctx.out_shape())
 
 
 @lowers("ScatterElements", types=NUMBER, axes=SELECTION_AXES)
 def _scatter_elements(ctx: LayerContext) -> Symbol:
     positions = op.reshape(_element_positions(ctx), shape=(-1,))
-    updates = op.reshape(ctx.symbol(2), shape=(-1,))
-    y = _scattered(ctx, op.reshape(ctx.symbol(0), shape=(-1,)), positions, updates,
+    updates = op.reshape(ctx.input(2), shape=(-1,))
+    y = _scattered(ctx, op.reshape(ctx.input(0), shape=(-1,)), positions, updates,
                    (product(ctx.shape(0)),), product(ctx.shape(1)))  # fmt: skip
     return reshape(y, ctx.out_shape())
 
@@ -110,9 +112,9 @@ def _scatter_nd(ctx: LayerContext) -> Symbol:
     count = product(ctx.shape(1)[:-1])
     y = _scattered(
         ctx,
-        reshape(ctx.symbol(0), (rows, size)),
+        reshape(ctx.input(0), (rows, size)),
         positions,
-        reshape(ctx.symbol(2), (count, size)),
+        reshape(ctx.input(2), (count, size)),
         (rows, size),
         count,
     )
@@ -131,16 +133,16 @@ def _scattered(
         return op.BlockGrad(written)
     if reduction == "add" and ctx.dtype() in FLOAT | {"int32", "int64"}:
         return data + op._internal._backward_gather_nd(updates, index, shape=shape)
-    raise unsupported(f"{ctx.layer.op} does not reduce by {reduction!r}")
+    raise UnsupportedError(f"MXNet does not reduce by {reduction!r}")
 
 
 @lowers("OneHot", types=NUMBER, axes=SELECTION_AXES)
 def _one_hot(ctx: LayerContext) -> Symbol:
-    depth = int(ctx.known(1, "depth").ravel()[0])
-    index = cast(ctx.symbol(0), "int64")
+    depth = ctx.integer(1)
+    index = cast(ctx.input(0), "int64")
     index = where(npi.less_scalar(index, scalar=0), index + depth, index)
     hot = op.one_hot(index, depth=depth, dtype="uint8")
-    values = ctx.symbol(2)
+    values = ctx.input(2)
     if ctx.dtype(2) == "bool":
         values = cast(values, "uint8")
     off, on = (op.slice_axis(values, axis=0, begin=i, end=i + 1) for i in (0, 1))
@@ -148,20 +150,19 @@ def _one_hot(ctx: LayerContext) -> Symbol:
     if ctx.dtype(2) == "bool":
         y = cast(y, "uint8")
     y = reshaped(y, (*(ctx.shape(0) or (1,)), depth), (*ctx.shape(0), depth))
-    axis = int(ctx.attribute("axis"))
     rank = ctx.rank(0) + 1
-    axis %= rank
+    axis = ctx.axis(rank=rank)
     y = transpose(y, [*range(axis), rank - 1, *range(axis, rank - 1)])
     return cast(y, "bool") if ctx.dtype(2) == "bool" else y
 
 
 @lowers("Trilu", types=ANY, axes=SELECTION_AXES)
 def _trilu(ctx: LayerContext) -> Symbol:
-    k = int(ctx.known(1, "k").ravel()[0]) if ctx.has(1) else 0
+    k = ctx.integer(1) if ctx.has(1) else 0
     triangle = np.triu if ctx.attribute("upper") else np.tril
     mask = triangle(np.ones(ctx.shape()[-2:], bool), k)
-    x = ctx.symbol() if ctx.dtype() != "bool" else cast(ctx.symbol(), "uint8")
-    y = where(ctx.table("triangle", mask), x, op.zeros_like(x))
+    x = ctx.input() if ctx.dtype() != "bool" else cast(ctx.input(), "uint8")
+    y = where(ctx.fixed("triangle", mask), x, op.zeros_like(x))
     return y if ctx.dtype() != "bool" else cast(y, "bool")
 
 
@@ -170,7 +171,7 @@ def _reverse_sequence(ctx: LayerContext) -> Symbol:
     time, batch = ctx.attribute("time_axis"), ctx.attribute("batch_axis")
     rank = ctx.rank()
     front = [time, batch, *(a for a in range(rank) if a not in (time, batch))]
-    x = transpose(ctx.symbol(0), front)
-    lengths = cast(ctx.symbol(1), "int32")
+    x = transpose(ctx.input(0), front)
+    lengths = cast(ctx.input(1), "int32")
     y = op.SequenceReverse(x, lengths, use_sequence_length=True)
     return transpose(y, list(np.argsort(front)))

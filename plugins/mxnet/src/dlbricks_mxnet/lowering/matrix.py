@@ -6,7 +6,7 @@ import numpy as np
 
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.elementwise import check_broadcast
-from dlbricks_mxnet.lowering.registry import REAL, lowers
+from dlbricks_mxnet.lowering.limits import REAL
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -15,6 +15,7 @@ from dlbricks_mxnet.lowering.symbols import (
     product,
     reshaped,
 )
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("Gemm", types=REAL)
@@ -24,12 +25,12 @@ def _gemm(ctx: LayerContext) -> Symbol:
     rows, columns = ctx.out_shape()
     if ctx.is_weight(1) and not trans_a:
         return _fully_connected(ctx, alpha, beta, trans_b=trans_b)
-    y = op.dot(ctx.symbol(0), ctx.symbol(1), transpose_a=trans_a, transpose_b=trans_b)
+    y = op.dot(ctx.input(0), ctx.input(1), transpose_a=trans_a, transpose_b=trans_b)
     if alpha != 1.0:
         y = y * alpha
     if not ctx.has(2) or beta == 0.0:
         return y
-    c = ctx.symbol(2) if beta == 1.0 else ctx.symbol(2) * beta
+    c = ctx.input(2) if beta == 1.0 else ctx.input(2) * beta
     return op.elemwise_add(y, c) if ctx.shape(2) == (rows, columns) else op.broadcast_add(y, c)
 
 
@@ -38,9 +39,9 @@ def _fully_connected(ctx: LayerContext, alpha: float, beta: float, *, trans_b: b
     columns = ctx.out_shape()[1]
     inner = ctx.shape(0)[1]
     if trans_b and alpha == 1.0:
-        weight = ctx.symbol(1)
+        weight = ctx.input(1)
     else:
-        weight = ctx.parameter(
+        weight = ctx.prepared(
             f"weight{alpha}{'' if trans_b else 'T'}",
             [1],
             lambda b: (b if trans_b else b.T) * np.asarray(alpha, b.dtype),
@@ -50,10 +51,10 @@ def _fully_connected(ctx: LayerContext, alpha: float, beta: float, *, trans_b: b
     as_vector = has_bias and ctx.is_weight(2) and product(ctx.shape(2)[:-1]) == 1
     bias = []
     if as_vector and beta == 1.0 and ctx.shape(2) == (columns,):
-        bias = [ctx.symbol(2)]
+        bias = [ctx.input(2)]
     elif as_vector:
         bias = [
-            ctx.parameter(
+            ctx.prepared(
                 f"bias{beta}x{columns}",
                 [2],
                 lambda c: np.broadcast_to(c * np.asarray(beta, c.dtype), (1, columns)),
@@ -61,10 +62,10 @@ def _fully_connected(ctx: LayerContext, alpha: float, beta: float, *, trans_b: b
             )
         ]
     y = op.FullyConnected(
-        ctx.symbol(0), weight, *bias, num_hidden=columns, no_bias=not bias, flatten=False
+        ctx.input(0), weight, *bias, num_hidden=columns, no_bias=not bias, flatten=False
     )
     if has_bias and not as_vector:
-        c = ctx.symbol(2) if beta == 1.0 else ctx.symbol(2) * beta
+        c = ctx.input(2) if beta == 1.0 else ctx.input(2) * beta
         y = op.broadcast_add(y, c)
     return y
 
@@ -73,17 +74,17 @@ def _fully_connected(ctx: LayerContext, alpha: float, beta: float, *, trans_b: b
 def _matmul(ctx: LayerContext) -> Symbol:
     a_shape, b_shape = ctx.shape(0), ctx.shape(1)
     if ctx.is_weight(1) and len(b_shape) == 2:
-        weight = ctx.parameter("weight1.0T", [1], lambda b: b.T, (b_shape[1], b_shape[0]))
+        weight = ctx.prepared("weight1.0T", [1], lambda b: b.T, (b_shape[1], b_shape[0]))
         rows = a_shape if len(a_shape) > 1 else (1, *a_shape)
         y = op.FullyConnected(
-            reshaped(ctx.symbol(0), a_shape, rows),
+            reshaped(ctx.input(0), a_shape, rows),
             weight,
             num_hidden=b_shape[1],
             no_bias=True,
             flatten=False,
         )
         return reshaped(y, (*rows[:-1], b_shape[1]), ctx.out_shape())
-    return matmul(ctx.symbol(0), ctx.symbol(1), a_shape, b_shape)
+    return matmul(ctx.input(0), ctx.input(1), a_shape, b_shape)
 
 
 def matmul(

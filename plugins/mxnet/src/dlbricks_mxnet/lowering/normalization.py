@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.elementwise import check_broadcast
-from dlbricks_mxnet.lowering.registry import lowers, unsupported
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, cast, op, product, reshaped
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("BatchNormalization")
@@ -20,16 +21,16 @@ def _batch_normalization(ctx: LayerContext) -> Symbol:
     dtype = "float32" if ctx.dtype() == "float16" else ctx.dtype()
 
     def argument(position: int) -> Symbol:
-        x = ctx.symbol(position)
+        x = ctx.input(position)
         return x if ctx.dtype(position) == dtype else cast(x, dtype)
 
     def state(role: str, position: int) -> Symbol:
-        return ctx.parameter(
+        return ctx.prepared(
             role, [position], lambda value: value, channels, dtype=dtype, auxiliary=True
         )
 
     return op.BatchNorm(
-        ctx.symbol(0),
+        ctx.input(0),
         argument(1),
         argument(2),
         state("moving_mean", 3),
@@ -43,9 +44,9 @@ def _batch_normalization(ctx: LayerContext) -> Symbol:
 
 def _composed_batch_normalization(ctx: LayerContext, epsilon: float) -> Symbol:
     shape = (1, -1, *(1,) * (ctx.rank() - 2))
-    scale, bias, mean, variance = (op.reshape(ctx.symbol(i), shape=shape) for i in range(1, 5))
+    scale, bias, mean, variance = (op.reshape(ctx.input(i), shape=shape) for i in range(1, 5))
     factor = scale / op.sqrt(variance + epsilon)
-    centred = op.broadcast_sub(ctx.symbol(0), mean)
+    centred = op.broadcast_sub(ctx.input(0), mean)
     return op.broadcast_add(op.broadcast_mul(centred, factor), bias)
 
 
@@ -65,7 +66,7 @@ def standardize(x: Symbol, axes: Shape, epsilon: float) -> tuple[Symbol, Symbol,
 def _by_channel(ctx: LayerContext, y: Symbol) -> Symbol:
     """Scales and shifts each channel."""
     shape = (1, -1, *(1,) * (ctx.rank() - 2))
-    scale, bias = (op.reshape(ctx.symbol(i), shape=shape) for i in (1, 2))
+    scale, bias = (op.reshape(ctx.input(i), shape=shape) for i in (1, 2))
     return op.broadcast_add(op.broadcast_mul(y, scale), bias)
 
 
@@ -73,8 +74,8 @@ def _by_channel(ctx: LayerContext, y: Symbol) -> Symbol:
 def _instance_normalization(ctx: LayerContext) -> Symbol:
     epsilon = ctx.attribute("epsilon")
     if ctx.dtype() == "float32":
-        return op.InstanceNorm(ctx.symbol(0), ctx.symbol(1), ctx.symbol(2), eps=epsilon)
-    y, _, _ = standardize(ctx.symbol(0), tuple(range(2, ctx.rank())), epsilon)
+        return op.InstanceNorm(ctx.input(0), ctx.input(1), ctx.input(2), eps=epsilon)
+    y, _, _ = standardize(ctx.input(0), tuple(range(2, ctx.rank())), epsilon)
     return _by_channel(ctx, y)
 
 
@@ -86,9 +87,9 @@ def _group_normalization(ctx: LayerContext) -> Symbol:
     shape = ctx.shape()
     spatial = shape if len(shape) > 2 else (*shape, 1)
     y = op.GroupNorm(
-        reshaped(ctx.symbol(0), shape, spatial),
-        ctx.table("ones", ones),
-        ctx.table("zeros", zeros),
+        reshaped(ctx.input(0), shape, spatial),
+        ctx.fixed("ones", ones),
+        ctx.fixed("zeros", zeros),
         num_groups=groups,
         eps=epsilon,
     )
@@ -97,11 +98,11 @@ def _group_normalization(ctx: LayerContext) -> Symbol:
 
 @lowers("LayerNormalization")
 def _layer_normalization(ctx: LayerContext) -> list[Symbol]:
-    axis, shape, epsilon = ctx.axis(-1), ctx.shape(), ctx.attribute("epsilon")
+    axis, shape, epsilon = ctx.axis(), ctx.shape(), ctx.attribute("epsilon")
     inner = shape[axis:]
     size = product(inner)
     if ctx.wants(1) or ctx.wants(2) or not _covers(ctx, inner):
-        y, mean, inverse = standardize(ctx.symbol(), tuple(range(axis, len(shape))), epsilon)
+        y, mean, inverse = standardize(ctx.input(), tuple(range(axis, len(shape))), epsilon)
         moments = [
             x if ctx.out_dtype(i) == ctx.dtype() else cast(x, ctx.out_dtype(i))
             for i, x in ((1, mean), (2, inverse))
@@ -109,13 +110,13 @@ def _layer_normalization(ctx: LayerContext) -> list[Symbol]:
         ]
         return [_affine(ctx, y), *moments]
     flat = (*shape[:axis], size)
-    gamma = reshaped(ctx.symbol(1), ctx.shape(1), (size,))
+    gamma = reshaped(ctx.input(1), ctx.shape(1), (size,))
     beta = (
-        reshaped(ctx.symbol(2), ctx.shape(2), (size,))
+        reshaped(ctx.input(2), ctx.shape(2), (size,))
         if ctx.has(2)
-        else ctx.table("beta", np.zeros(size, ctx.dtype()))
+        else ctx.fixed("beta", np.zeros(size, ctx.dtype()))
     )
-    y = op.LayerNorm(reshaped(ctx.symbol(), shape, flat), gamma, beta, axis=axis, eps=epsilon)
+    y = op.LayerNorm(reshaped(ctx.input(), shape, flat), gamma, beta, axis=axis, eps=epsilon)
     return [reshaped(y, flat, shape)]
 
 
@@ -126,13 +127,13 @@ def _covers(ctx: LayerContext, inner: Shape) -> bool:
 
 def _affine(ctx: LayerContext, y: Symbol) -> Symbol:
     check_broadcast(ctx.shape(0), ctx.shape(1))
-    y = op.broadcast_mul(y, ctx.symbol(1))
-    return op.broadcast_add(y, ctx.symbol(2)) if ctx.has(2) else y
+    y = op.broadcast_mul(y, ctx.input(1))
+    return op.broadcast_add(y, ctx.input(2)) if ctx.has(2) else y
 
 
 @lowers("RMSNormalization")
 def _rms_normalization(ctx: LayerContext) -> Symbol:
-    x, axes = ctx.symbol(), tuple(range(ctx.axis(-1), ctx.rank()))
+    x, axes = ctx.input(), tuple(range(ctx.axis(), ctx.rank()))
     mean = op.mean(op.square(x), axis=axes, keepdims=True)
     y = op.broadcast_mul(x, op.rsqrt(mean + ctx.attribute("epsilon")))
     return _affine(ctx, y)
@@ -142,9 +143,9 @@ def _rms_normalization(ctx: LayerContext) -> Symbol:
 def _lrn(ctx: LayerContext) -> Symbol:
     size = ctx.attribute("size")
     if ctx.dtype() != "float32" or size % 2 == 0 or ctx.rank() != 4:
-        raise unsupported("LRN only of float32 images over an odd number of channels")
+        raise UnsupportedError("MXNet takes float32 images and an odd number of channels only")
     return op.LRN(
-        ctx.symbol(),
+        ctx.input(),
         nsize=size,
         alpha=ctx.attribute("alpha"),
         beta=ctx.attribute("beta"),
@@ -154,7 +155,7 @@ def _lrn(ctx: LayerContext) -> Symbol:
 
 @lowers("LpNormalization")
 def _lp_normalization(ctx: LayerContext) -> Symbol:
-    x, axis = ctx.symbol(), ctx.axis(-1)
+    x, axis = ctx.input(), ctx.axis()
     if ctx.attribute("p") == 1:
         norm = op.sum(op.abs(x), axis=axis, keepdims=True)
     else:
@@ -165,7 +166,7 @@ def _lp_normalization(ctx: LayerContext) -> Symbol:
 
 @lowers("MeanVarianceNormalization")
 def _mean_variance_normalization(ctx: LayerContext) -> Symbol:
-    x, axes = ctx.symbol(), tuple(ctx.attribute("axes"))
+    x, axes = ctx.input(), tuple(ctx.attribute("axes"))
     mean = op.mean(x, axis=axes, keepdims=True)
     centred = op.broadcast_sub(x, mean)
     deviation = op.sqrt(op.mean(op.square(centred), axis=axes, keepdims=True))

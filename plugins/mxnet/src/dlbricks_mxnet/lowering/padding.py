@@ -6,15 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.registry import ANY, FLOAT, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import ANY, FLOAT
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, cast, op, reshape, slice_axis
-
-
-def split_pads(pads: Sequence[int]) -> tuple[Shape, Shape]:
-    """ONNX's pads, all begins before all ends, as the two halves."""
-    half = len(pads) // 2
-    return tuple(pads[:half]), tuple(pads[half:])
+from dlbricks_mxnet.lowering.table import lowers
 
 
 def zero_pad(x: Symbol, shape: Shape, begin: Sequence[int], end: Sequence[int]) -> Symbol:
@@ -38,7 +34,7 @@ def _native_pad(
     keep = _unpadded(begin, end)
     inner = len(shape) - keep
     if inner > 3:
-        raise unsupported(f"no padding of {inner} axes")
+        raise UnsupportedError(f"MXNet has no padding of {inner} axes")
     spatial = max(inner, 2)
     lead = len(shape) - spatial
     # Any leading axes become two.
@@ -76,15 +72,8 @@ def _unpadded(begin: Sequence[int], end: Sequence[int]) -> int:
 
 @lowers("Pad", types=ANY)
 def _pad(ctx: LayerContext) -> Symbol:
-    shape, x = ctx.shape(), ctx.symbol()
-    pads = [int(n) for n in ctx.known(1, "pads").ravel()]
-    if ctx.has(3):  # not in the canonical form, but allowed
-        axes = [int(a) % len(shape) for a in ctx.known(3, "axes").ravel()]
-        full = [0] * 2 * len(shape)
-        for i, axis in enumerate(axes):
-            full[axis], full[axis + len(shape)] = pads[i], pads[i + len(axes)]
-        pads = full
-    begin, end = split_pads(pads)
+    shape, x = ctx.shape(), ctx.input()
+    begin, end = ctx.all_pads()
     for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
         if b < 0 or e < 0:
             x = slice_axis(x, axis, max(-b, 0), shape[axis] - max(-e, 0))
@@ -97,9 +86,7 @@ def _pad(ctx: LayerContext) -> Symbol:
 
 
 def _constant(ctx: LayerContext, x: Symbol, shape: Shape, begin: Shape, end: Shape) -> Symbol:
-    value = (
-        ctx.known(2, "padding value").ravel()[0] if ctx.has(2) else np.zeros((), ctx.dtype())[()]
-    )
+    value = ctx.known(2).ravel()[0] if ctx.has(2) else np.zeros((), ctx.dtype())[()]
     if ctx.dtype() in FLOAT and len(shape) - _unpadded(begin, end) <= 3:
         return _native_pad(x, shape, begin, end, "constant", float(value))
     for axis in range(len(shape)):
@@ -113,7 +100,7 @@ def _constant(ctx: LayerContext, x: Symbol, shape: Shape, begin: Shape, end: Sha
 
 def _filled(shape: Shape, value: float, dtype: str) -> Symbol:
     if dtype == "int64" and abs(int(value)) > 2**53:
-        raise unsupported("padding values beyond 53 bits")
+        raise UnsupportedError("MXNet has no padding values beyond 53 bits")
     return op.full(shape=shape, val=value.item(), dtype="uint8" if dtype == "bool" else dtype)
 
 
@@ -147,7 +134,7 @@ def _gathered(
     for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
         if b or e:
             positions = np.pad(np.arange(shape[axis]), (b, e), mode=mode)  # type: ignore[call-overload]
-            index = ctx.table(f"positions{axis}", positions.astype(np.int32))
+            index = ctx.fixed(f"positions{axis}", positions.astype(np.int32))
             x = op.take(x, index, axis=axis, mode="clip")
     return x
 

@@ -9,10 +9,12 @@ from itertools import product
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import Array, LayerContext
-from dlbricks_mxnet.lowering.padding import constant_pad, split_pads
-from dlbricks_mxnet.lowering.registry import FLOAT, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import FLOAT
+from dlbricks_mxnet.lowering.padding import constant_pad
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, cast, op
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,12 @@ class _Window:
 
     def __init__(self, ctx: LayerContext) -> None:
         sizes = ctx.shape()[2:]
-        ones = (1,) * len(sizes)
         if not 1 <= len(sizes) <= 3:
-            raise unsupported(f"no {ctx.layer.op} in {len(sizes)} dimensions")
+            raise UnsupportedError(f"MXNet has none in {len(sizes)} dimensions")
         self.kernel: Shape = tuple(ctx.attribute("kernel_shape"))
-        self.strides: Shape = tuple(ctx.attribute("strides", ones))
-        self.begin, self.end = split_pads(ctx.attribute("pads", (0,) * 2 * len(sizes)))
-        dilations = ctx.attribute("dilations", ones)
+        self.strides = ctx.per_axis("strides")
+        self.begin, self.end = ctx.pads()
+        dilations = ctx.per_axis("dilations")
         self.axes = [
             _Axis(*of_axis)
             for of_axis in zip(
@@ -159,10 +160,10 @@ def _total(ctx: LayerContext, window: _Window, x: Symbol) -> Symbol:
 @lowers("MaxPool", types=FLOAT | {"int8", "uint8"})
 def _max_pool(ctx: LayerContext) -> Symbol:
     if ctx.wants(1):
-        raise unsupported("MaxPool does not give the positions of the maxima")
+        raise UnsupportedError("MXNet does not give the positions of the maxima")
     if ctx.dtype() in FLOAT:
-        return _maximum(ctx, ctx.symbol(), ctx.dtype())
-    return cast(_maximum(ctx, cast(ctx.symbol(), "float32"), "float32"), ctx.dtype())
+        return _maximum(ctx, ctx.input(), ctx.dtype())
+    return cast(_maximum(ctx, cast(ctx.input(), "float32"), "float32"), ctx.dtype())
 
 
 def _maximum(ctx: LayerContext, x: Symbol, dtype: str) -> Symbol:
@@ -182,19 +183,19 @@ def _average_pool(ctx: LayerContext) -> Symbol:
     window = _Window(ctx)
     with_padding = bool(ctx.attribute("count_include_pad"))
     if window.is_native:
-        return _pool(ctx.symbol(), window, "avg", window.begin, count_include_pad=with_padding)
+        return _pool(ctx.input(), window, "avg", window.begin, count_include_pad=with_padding)
     counts = window.counts(with_padding=with_padding)
     if not window.is_dilated and (counts == math.prod(window.kernel)).all():
-        return _explicit(ctx, window, ctx.symbol(), 0.0, "avg", count_include_pad=True)
+        return _explicit(ctx, window, ctx.input(), 0.0, "avg", count_include_pad=True)
     share = (1 / counts).astype(ctx.dtype())[np.newaxis, np.newaxis]
-    return op.broadcast_mul(_total(ctx, window, ctx.symbol()), ctx.table("share", share))
+    return op.broadcast_mul(_total(ctx, window, ctx.input()), ctx.fixed("share", share))
 
 
 @lowers("LpPool")
 def _lp_pool(ctx: LayerContext) -> Symbol:
     window = _Window(ctx)
     power = ctx.attribute("p")
-    size = op.abs(ctx.symbol())
+    size = op.abs(ctx.input())
     if power in (1, 2, 3) and window.is_native:
         return _pool(size, window, "lp", window.begin, p_value=power)
     return _total(ctx, window, size**power) ** (1 / power)
@@ -203,14 +204,14 @@ def _lp_pool(ctx: LayerContext) -> Symbol:
 def _global(name: str, kind: str) -> None:
     @lowers(name)
     def lower(ctx: LayerContext) -> Symbol:
-        dimensions = ctx.rank() - 2
+        dimensions = ctx.spatial_rank
         if 1 <= dimensions <= 3:
-            return op.Pooling(ctx.symbol(), global_pool=True, pool_type=kind,
+            return op.Pooling(ctx.input(), global_pool=True, pool_type=kind,
                               kernel=(1,) * dimensions)  # fmt: skip
         reduce = {"avg": op.mean, "max": op.max}[kind]
         if dimensions < 1:
-            return op.identity(ctx.symbol())
-        return reduce(ctx.symbol(), axis=tuple(range(2, ctx.rank())), keepdims=True)
+            return op.identity(ctx.input())
+        return reduce(ctx.input(), axis=tuple(range(2, ctx.rank())), keepdims=True)
 
 
 _global("GlobalAveragePool", "avg")
@@ -220,5 +221,5 @@ _global("GlobalMaxPool", "max")
 @lowers("GlobalLpPool")
 def _global_lp_pool(ctx: LayerContext) -> Symbol:
     power = ctx.attribute("p")
-    total = op.sum(op.abs(ctx.symbol()) ** power, axis=tuple(range(2, ctx.rank())), keepdims=True)
+    total = op.sum(op.abs(ctx.input()) ** power, axis=tuple(range(2, ctx.rank())), keepdims=True)
     return total ** (1 / power)

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 from dlbricks_mxnet.lowering import cells
 from dlbricks_mxnet.lowering.context import Array, LayerContext
-from dlbricks_mxnet.lowering.registry import REAL, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import REAL
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, op, reshape, transpose
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,13 @@ class _Cell:
     activations: tuple[str, ...]
 
 
-_LSTM = _Cell("lstm", (0, 2, 3, 1), ("sigmoid", "tanh", "tanh"))  # iofc to ifco
-_GRU = _Cell("gru", (1, 0, 2), ("sigmoid", "tanh"))  # zrh to rzh
+def usual(operator: str) -> tuple[str, ...]:
+    """Activations of one direction that count where a layer names none."""
+    return tuple(name.lower() for name in GATE_ACTIVATIONS[operator])
+
+
+_LSTM = _Cell("lstm", (0, 2, 3, 1), usual("LSTM"))  # iofc to ifco
+_GRU = _Cell("gru", (1, 0, 2), usual("GRU"))  # zrh to rzh
 _RNN = {
     "tanh": _Cell("rnn_tanh", (0,), ("tanh",)),
     "relu": _Cell("rnn_relu", (0,), ("relu",)),
@@ -39,47 +47,46 @@ _RNN = {
 @lowers("LSTM", types=REAL)
 def _lstm(ctx: LayerContext) -> list[Symbol]:
     plain = not ctx.has(7) and not ctx.attribute("input_forget")
-    return _recurrent(ctx, _LSTM if plain else None, cells.lstm, ("sigmoid", "tanh", "tanh"))
+    return _recurrent(ctx, _LSTM if plain else None, cells.lstm)
 
 
 @lowers("GRU", types=REAL)
 def _gru(ctx: LayerContext) -> list[Symbol]:
     reset_last = ctx.attribute("linear_before_reset")
-    return _recurrent(ctx, _GRU if reset_last else None, cells.gru_reset_first, ("sigmoid", "tanh"))
+    return _recurrent(ctx, _GRU if reset_last else None, cells.gru_reset_first)
 
 
 @lowers("RNN", types=REAL)
 def _rnn(ctx: LayerContext) -> list[Symbol]:
-    kinds = {name.lower() for name in ctx.attribute("activations", ()) or ("tanh",)}
+    kinds = set(ctx.activations())
     fused = _RNN.get(kinds.pop()) if len(kinds) == 1 else None
-    return _recurrent(ctx, fused, cells.rnn, ("tanh",))
+    return _recurrent(ctx, fused, cells.rnn)
 
 
 def _recurrent(
     ctx: LayerContext,
     fused: _Cell | None,
     cell: Callable[[LayerContext, int, Sequence[str]], cells.Step],
-    usual: tuple[str, ...],
 ) -> list[Symbol]:
     """Lowers to the fused operator where it has the cell, else to the unrolled cell."""
     directions, rows, _ = ctx.shape(1)
     size = ctx.shape(2)[2]
     batch_first = bool(ctx.attribute("layout"))
     backwards = ctx.attribute("direction") == "reverse"
-    x = transpose(ctx.symbol(0), (1, 0, 2)) if batch_first else ctx.symbol(0)
+    x = transpose(ctx.input(0), (1, 0, 2)) if batch_first else ctx.input(0)
     steps, batch = (ctx.shape()[1], ctx.shape()[0]) if batch_first else ctx.shape()[:2]
     sizes = cells.Sizes(steps, batch, directions, size)
-    _check(ctx, steps)
+    _check(ctx)
     states = [
         _state(ctx, position, role, (directions, batch, size), batch_first=batch_first)
         for position, role in ((5, "hidden"), (6, "cell"))
-        if position == 5 or ctx.layer.op == "LSTM"
+        if position == 5 or ctx.op == "LSTM"
     ]
-    named = tuple(ctx.attribute("activations", ()) or usual * directions)
-    if fused and tuple(name.lower() for name in named) == fused.activations * directions:
+    named = ctx.activations()
+    if fused and named == fused.activations * directions:
         y, last = _fused(ctx, fused, x, states, sizes, backwards=backwards)
-    elif ctx.layer.op == "GRU" and fused:
-        raise unsupported(f"GRU with activations {', '.join(named)}")
+    elif ctx.op == "GRU" and fused:
+        raise UnsupportedError(f"MXNet has none with activations {', '.join(named)}")
     else:
         step = cell(ctx, size, named)
         y, last = cells.unroll(
@@ -91,15 +98,13 @@ def _recurrent(
     return [y, *last]
 
 
-def _check(ctx: LayerContext, steps: int) -> None:
-    if ctx.attribute("clip", 0.0):
-        raise unsupported(f"{ctx.layer.op} does not clip the cells' inputs")
+def _check(ctx: LayerContext) -> None:
+    if ctx.attribute("clip"):
+        raise UnsupportedError("MXNet does not clip the cells' inputs")
     if ctx.attribute("activation_alpha") or ctx.attribute("activation_beta"):
-        raise unsupported(f"{ctx.layer.op} with parameters of activations")
-    if ctx.has(4):
-        lengths = ctx.known(4, "sequence lengths")
-        if (lengths != steps).any():
-            raise unsupported(f"{ctx.layer.op} with sequences of different lengths")
+        raise UnsupportedError("MXNet has no parameters of activations")
+    if not ctx.has_full_lengths():
+        raise UnsupportedError("MXNet has no sequences of different lengths")
 
 
 def _fused(
@@ -133,8 +138,8 @@ def _state(
     ctx: LayerContext, position: int, role: str, shape: Shape, *, batch_first: bool
 ) -> Symbol:
     if not ctx.has(position):
-        return ctx.table(role, np.zeros(shape, ctx.dtype()))
-    x = ctx.symbol(position)
+        return ctx.fixed(role, np.zeros(shape, ctx.dtype()))
+    x = ctx.input(position)
     return transpose(x, (1, 0, 2)) if batch_first else x
 
 
@@ -154,7 +159,7 @@ def _parameters(ctx: LayerContext, cell: _Cell, directions: int, rows: int) -> S
         ]
         return np.concatenate([part.ravel() for part in (*weights, *halves)])
 
-    return ctx.parameter(f"parameters:{cell.mode}", positions, build, (length,))
+    return ctx.prepared(f"parameters:{cell.mode}", positions, build, (length,))
 
 
 def _reordered(matrix: Array, gates: Sequence[int]) -> Array:

@@ -5,22 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
-from dlbricks_mxnet.lowering.registry import ANY, FLOAT, NUMBER, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import ANY, FLOAT, NUMBER
 from dlbricks_mxnet.lowering.symbols import Symbol, npi, op
+from dlbricks_mxnet.lowering.table import lowers
 
 _REDUCED_AXES = 5
 
 Reduce = Callable[..., Symbol]
-
-
-def _axes(ctx: LayerContext) -> tuple[int, ...]:
-    if not ctx.has(1):
-        return () if ctx.attribute("noop_with_empty_axes") else tuple(range(ctx.rank()))
-    axes = sorted(int(a) % max(ctx.rank(), 1) for a in ctx.known(1, "axes").ravel())
-    if not axes and not ctx.attribute("noop_with_empty_axes"):
-        return tuple(range(ctx.rank()))
-    return tuple(axes)
 
 
 def _check_axes(ctx: LayerContext, axes: tuple[int, ...]) -> None:
@@ -28,7 +21,7 @@ def _check_axes(ctx: LayerContext, axes: tuple[int, ...]) -> None:
     kinds = [axis in axes for axis, size in enumerate(ctx.shape()) if size != 1]
     groups = sum(a != b for a, b in itertools.pairwise(kinds)) + 1
     if groups > _REDUCED_AXES:
-        raise unsupported(f"reducing over more than {_REDUCED_AXES} groups of axes")
+        raise UnsupportedError(f"MXNet does not reduce more than {_REDUCED_AXES} groups of axes")
 
 
 def _reduction(name: str, function: Reduce, types: frozenset[str]) -> None:
@@ -36,11 +29,11 @@ def _reduction(name: str, function: Reduce, types: frozenset[str]) -> None:
 
     @lowers(name, types=types)
     def lower(ctx: LayerContext) -> Symbol:
-        axes, keepdims = _axes(ctx), bool(ctx.attribute("keepdims"))
+        axes, keepdims = ctx.reduced_axes(), bool(ctx.attribute("keepdims"))
         _check_axes(ctx, axes)
         if ctx.rank() == 0:
             axes = (0,)
-        x = ctx.symbol()
+        x = ctx.input()
         if not axes:  # each element by itself
             x, axes, keepdims = op.expand_dims(x, axis=ctx.rank()), (ctx.rank(),), False
         return function(x, axis=axes, keepdims=keepdims)
@@ -67,10 +60,10 @@ _reduction("ReduceSumSquare", lambda x, **over: op.sum(x * x, **over), NUMBER)
 def _extreme(name: str, function: Reduce) -> None:
     @lowers(name, types=NUMBER)
     def lower(ctx: LayerContext) -> Symbol:
-        axis = ctx.axis(0)
+        axis = ctx.axis()
         # MXNet takes a result without axes for one of unknown shape.
         keepdims = bool(ctx.attribute("keepdims")) or ctx.rank() == 1
-        x = ctx.symbol()
+        x = ctx.input()
         if not ctx.attribute("select_last_index"):
             return function(x, axis=axis, keepdims=keepdims)
         last = ctx.shape()[axis] - 1
@@ -83,9 +76,9 @@ _extreme("ArgMin", npi.argmin)
 
 @lowers("CumSum", types=NUMBER)
 def _cumsum(ctx: LayerContext) -> Symbol:
-    axis = int(ctx.known(1, "axis").ravel()[0]) % max(ctx.rank(), 1)
+    axis = ctx.integer(1) % max(ctx.rank(), 1)
     size = ctx.shape()[axis]
-    x = ctx.symbol()
+    x = ctx.input()
     backwards = ctx.attribute("reverse")
     if backwards:
         x = op.reverse(x, axis=axis)
@@ -99,10 +92,10 @@ def _cumsum(ctx: LayerContext) -> Symbol:
 
 @lowers("TopK", types=NUMBER)
 def _topk(ctx: LayerContext) -> list[Symbol]:
-    axis, k = ctx.axis(-1), int(ctx.known(1, "k").ravel()[0])
+    axis, k = ctx.axis(), ctx.integer(1)
     # Sorting all keeps equal elements in order; MXNet's partial sort does not.
     values, indices = op.topk(
-        ctx.symbol(),
+        ctx.input(),
         axis=axis,
         k=ctx.shape()[axis],
         ret_typ="both",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import Array, LayerContext
 from dlbricks_mxnet.lowering.interpolation import Axis, coordinates, nearest, weights
-from dlbricks_mxnet.lowering.registry import ANY, FLOAT, REAL, lowers, unsupported
+from dlbricks_mxnet.lowering.limits import ANY, FLOAT, REAL
 from dlbricks_mxnet.lowering.symbols import Symbol, op, transpose
+from dlbricks_mxnet.lowering.table import lowers
 
 
 @lowers("Resize", types=ANY)
@@ -21,18 +23,18 @@ def _resize(ctx: LayerContext) -> Symbol:
     for i, axis in axes.items():
         found = coordinates(axis, transform)
         if found is None:
-            raise unsupported(f"Resize with coordinates {transform}")
+            raise UnsupportedError(f"MXNet has no coordinates {transform}")
         positions[i] = found
     if not axes:
         ctx.ignore(*ctx.layer.attributes)
-        return op.identity(ctx.symbol())
+        return op.identity(ctx.input())
     if mode == "nearest":
         ctx.ignore("antialias", "exclude_outside", "cubic_coeff_a")
         y = _nearest(ctx, axes, positions)
     elif mode not in ("linear", "cubic"):
-        raise unsupported(f"Resize with mode {mode}")
+        raise UnsupportedError(f"MXNet has no mode {mode}")
     elif ctx.dtype() not in REAL:
-        raise unsupported(f"Resize does not interpolate {ctx.dtype()}")
+        raise UnsupportedError(f"MXNet does not interpolate {ctx.dtype()}")
     elif (native := _bilinear(ctx, axes, transform, mode)) is not None:
         return native
     else:
@@ -47,14 +49,10 @@ def _axes(ctx: LayerContext, transform: str) -> dict[int, Axis]:
     rank, out = ctx.rank(), ctx.out_shape()
     named = ctx.attribute("axes") or tuple(range(rank))
     named = [int(a) % rank for a in named]
-    by_sizes = ctx.has(3)
-    if by_sizes:
-        scales = _scales_of_sizes(ctx, named)
-    else:
-        scales = [float(s) for s in ctx.known(2, "scales").ravel()]
+    scales = _scales_of_sizes(ctx, named) if ctx.has(3) else ctx.known(2).ravel().tolist()
     regions = {}
     if transform == "tf_crop_and_resize":
-        roi = [float(r) for r in ctx.known(1, "region").ravel()]
+        roi = ctx.known(1).ravel().tolist()
         half = len(roi) // 2
         regions = {a: (roi[i], roi[i + half]) for i, a in enumerate(named)}
     axes = {}
@@ -70,7 +68,7 @@ def _scales_of_sizes(ctx: LayerContext, named: list[int]) -> list[float]:
     policy = ctx.attribute("keep_aspect_ratio_policy")
     if policy == "stretch":
         return [out[a] / shape[a] for a in named]
-    ratios = [int(n) / shape[a] for a, n in zip(named, ctx.known(3, "sizes").ravel(), strict=True)]
+    ratios = [n / shape[a] for a, n in zip(named, ctx.integers(3), strict=True)]
     return [min(ratios) if policy == "not_larger" else max(ratios)] * len(named)
 
 
@@ -78,11 +76,11 @@ def _nearest(ctx: LayerContext, axes: dict[int, Axis], positions: dict[int, Arra
     rounding = ctx.attribute("nearest_mode")
     index = {i: nearest(axis, positions[i], rounding) for i, axis in axes.items()}
     factor = _whole_factor(ctx, axes, index)
-    x = ctx.symbol()
+    x = ctx.input()
     if factor and ctx.dtype() in FLOAT:
         return op.UpSampling(x, scale=factor, sample_type="nearest")
     for i in axes:
-        x = op.take(x, ctx.table(f"nearest{i}", index[i]), axis=i, mode="clip")
+        x = op.take(x, ctx.fixed(f"nearest{i}", index[i]), axis=i, mode="clip")
     return x
 
 
@@ -109,7 +107,7 @@ def _bilinear(ctx: LayerContext, axes: dict[int, Axis], transform: str, mode: st
         return None
     height, width = ctx.out_shape()[2:]
     return op.contrib.BilinearResize2D(
-        ctx.symbol(), height=height, width=width, align_corners=corners[transform]
+        ctx.input(), height=height, width=width, align_corners=corners[transform]
     )
 
 
@@ -117,7 +115,7 @@ def _interpolated(
     ctx: LayerContext, axes: dict[int, Axis], positions: dict[int, Array], mode: str
 ) -> Symbol:
     """One product with a matrix of weights for each axis."""
-    x, rank = ctx.symbol(), ctx.rank()
+    x, rank = ctx.input(), ctx.rank()
     for i, axis in axes.items():
         matrix = weights(
             axis,
@@ -131,7 +129,7 @@ def _interpolated(
         swap[i], swap[-1] = swap[-1], swap[i]
         x = op.FullyConnected(
             transpose(x, swap),
-            ctx.table(f"weights{i}", matrix.astype(ctx.dtype())),
+            ctx.fixed(f"weights{i}", matrix.astype(ctx.dtype())),
             num_hidden=axis.resized,
             no_bias=True,
             flatten=False,
@@ -151,7 +149,7 @@ def _extrapolated(
     if not outside.any():
         return y
     if ctx.dtype() not in REAL:
-        raise unsupported(f"Resize does not extrapolate {ctx.dtype()}")
-    keep = ctx.table("inside", (~outside).astype(ctx.dtype()))
+        raise UnsupportedError(f"MXNet does not extrapolate {ctx.dtype()}")
+    keep = ctx.fixed("inside", (~outside).astype(ctx.dtype()))
     fill = outside * np.asarray(ctx.attribute("extrapolation_value"), ctx.dtype())
-    return op.elemwise_add(y * keep, ctx.table("fill", fill.astype(ctx.dtype())))
+    return op.elemwise_add(y * keep, ctx.fixed("fill", fill.astype(ctx.dtype())))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.elementwise import check_broadcast
-from dlbricks_mxnet.lowering.registry import ANY, ANY_AXES, MOST_AXES, lowers
+from dlbricks_mxnet.lowering.limits import ANY, ANY_AXES, MOST_AXES
 from dlbricks_mxnet.lowering.symbols import (
     Shape,
     Symbol,
@@ -18,6 +18,7 @@ from dlbricks_mxnet.lowering.symbols import (
     reshape,
     transpose,
 )
+from dlbricks_mxnet.lowering.table import lowers
 
 _SLICE_AXES = 5
 _VOLUME_RANK = 5
@@ -37,7 +38,7 @@ def _reshape(ctx: LayerContext) -> Symbol:
 
 def _reshapable(ctx: LayerContext) -> Symbol:
     # Blocks of volumes are reshaped as they are, and what reads them fails or crashes.
-    return ctx.plain() if ctx.rank() == _VOLUME_RANK else ctx.symbol()
+    return ctx.plain() if ctx.rank() == _VOLUME_RANK else ctx.input()
 
 
 @lowers("Flatten", types=ANY)
@@ -50,69 +51,51 @@ def _flatten(ctx: LayerContext) -> Symbol:
 @lowers("Transpose", types=ANY, axes=ANY_AXES)
 def _transpose(ctx: LayerContext) -> Symbol:
     rank = ctx.rank()
-    perm = ctx.attribute("perm", tuple(reversed(range(rank))))
-    if tuple(perm) == tuple(range(rank)):
-        return op.identity(ctx.symbol())
+    perm = ctx.permutation()
+    if perm == tuple(range(rank)):
+        return op.identity(ctx.input())
     if rank > MOST_AXES:
-        y = as_numbers(ctx, lambda x: rearranged(x, ctx.shape(), perm), ctx.symbol())
+        y = as_numbers(ctx, lambda x: rearranged(x, ctx.shape(), perm), ctx.input())
         return reshape(y, ctx.out_shape())
-    return as_numbers(ctx, lambda x: transpose(x, perm), ctx.symbol())
+    return as_numbers(ctx, lambda x: transpose(x, perm), ctx.input())
 
 
 @lowers("Concat", types=ANY)
 def _concat(ctx: LayerContext) -> Symbol:
-    axis = ctx.axis(0)
+    axis = ctx.axis()
     if ctx.count == 1:
-        return op.identity(ctx.symbol())
-    return as_numbers(ctx, lambda *parts: op.Concat(*parts, dim=axis), *ctx.symbols())
+        return op.identity(ctx.input())
+    return as_numbers(ctx, lambda *parts: op.Concat(*parts, dim=axis), *ctx.inputs())
 
 
 @lowers("Slice", types=ANY)
 def _slice(ctx: LayerContext) -> Symbol:
-    shape, out = ctx.shape(), ctx.out_shape()
-    starts = [int(n) for n in ctx.known(1, "starts").ravel()]
-    axes = _optional(ctx, 3, "axes", range(len(starts)))
-    steps = _optional(ctx, 4, "steps", [1] * len(starts))
+    shape = ctx.shape()
     begin: list[int | None] = [None] * len(shape)
     end: list[int | None] = [None] * len(shape)
     step: list[int | None] = [None] * len(shape)
-    for start, axis, stride in zip(starts, axes, steps, strict=True):
-        axis %= len(shape)
-        size = shape[axis]
-        first = start + size if start < 0 else start
-        first = min(max(first, 0), size - 1)
-        last = first + (out[axis] - 1) * stride
-        beyond = last + (1 if stride > 0 else -1)
-        begin[axis], end[axis] = first, beyond if beyond >= 0 else None
-        step[axis] = stride
+    for axis, taken in ctx.slices().items():
+        begin[axis], step[axis] = taken.start, taken.step
+        beyond = taken[-1] + (1 if taken.step > 0 else -1)
+        end[axis] = beyond if beyond >= 0 else None
     if len(shape) > _SLICE_AXES and not any(stride not in (None, 1) for stride in step):
         return _sliced_one_by_one(ctx, begin, end)
-    return op.slice(ctx.symbol(), begin=tuple(begin), end=tuple(end), step=tuple(step))
+    return op.slice(ctx.input(), begin=tuple(begin), end=tuple(end), step=tuple(step))
 
 
 def _sliced_one_by_one(ctx: LayerContext, begin: list[int | None], end: list[int | None]) -> Symbol:
-    x = ctx.symbol() if ctx.dtype() != "bool" else cast(ctx.symbol(), "uint8")
+    x = ctx.input() if ctx.dtype() != "bool" else cast(ctx.input(), "uint8")
     for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
         if first is not None:
             x = op.slice_axis(x, axis=axis, begin=first, end=last)
     return x if ctx.dtype() != "bool" else cast(x, "bool")
 
 
-def _optional(ctx: LayerContext, position: int, what: str, default: Sequence[int]) -> list[int]:
-    if not ctx.has(position):
-        return list(default)
-    return [int(n) for n in ctx.known(position, what).ravel()]
-
-
 @lowers("Split", types=ANY)
 def _split(ctx: LayerContext) -> list[Symbol]:
-    axis = ctx.axis(0)
-    count = len(ctx.layer.outputs)
-    if not all(ctx.wants(i) for i in range(count)) or count == 1:
-        sizes = [int(n) for n in ctx.known(1, "sizes").ravel()]
-    else:
-        sizes = [ctx.out_shape(i)[axis] for i in range(count)]
-    x = cast(ctx.symbol(), "uint8") if ctx.dtype() == "bool" else ctx.symbol()
+    axis, sizes = ctx.axis(), ctx.split_sizes()
+    count = len(sizes)
+    x = cast(ctx.input(), "uint8") if ctx.dtype() == "bool" else ctx.input()
     if len(set(sizes)) == 1 and count > 1:
         parts = list(op.SliceChannel(x, num_outputs=count, axis=axis))
     else:
@@ -128,14 +111,14 @@ def _split(ctx: LayerContext) -> list[Symbol]:
 def _expand(ctx: LayerContext) -> Symbol:
     check_broadcast(ctx.shape(), ctx.out_shape())
     if physical(ctx.shape()) == physical(ctx.out_shape()):
-        return op.identity(ctx.symbol())
-    return broadcast_to(ctx.symbol(), ctx.shape(), ctx.out_shape())
+        return op.identity(ctx.input())
+    return broadcast_to(ctx.input(), ctx.shape(), ctx.out_shape())
 
 
 @lowers("Tile", types=ANY)
 def _tile(ctx: LayerContext) -> Symbol:
-    repeats = [int(n) for n in ctx.known(1, "repeats").ravel()]
-    x, rank = ctx.symbol(), len(repeats)
+    repeats = ctx.integers(1)
+    x, rank = ctx.input(), len(repeats)
     repeated = [axis for axis in range(rank) if repeats[axis] > 1]
     if not repeated:
         return op.identity(x)
@@ -149,7 +132,7 @@ def _tile(ctx: LayerContext) -> Symbol:
 def _depth_to_space(ctx: LayerContext) -> Symbol:
     block, mode = ctx.attribute("blocksize"), ctx.attribute("mode")
     if mode == "DCR" and ctx.dtype() != "bool":
-        return op.depth_to_space(ctx.symbol(), block_size=block)
+        return op.depth_to_space(ctx.input(), block_size=block)
     n, c, h, w = ctx.shape()
     deep = c // block**2
     split, perm = {
@@ -163,7 +146,7 @@ def _depth_to_space(ctx: LayerContext) -> Symbol:
 def _space_to_depth(ctx: LayerContext) -> Symbol:
     block, mode = ctx.attribute("blocksize"), ctx.attribute("mode")
     if mode == "DCR" and ctx.dtype() != "bool":
-        return op.space_to_depth(ctx.symbol(), block_size=block)
+        return op.space_to_depth(ctx.input(), block_size=block)
     n, c, h, w = ctx.shape()
     split = (n, c, h // block, block, w // block, block)
     perm = {"DCR": (0, 3, 5, 1, 2, 4), "CRD": (0, 1, 3, 5, 2, 4)}[mode]
@@ -172,5 +155,5 @@ def _space_to_depth(ctx: LayerContext) -> Symbol:
 
 def _rearranged(ctx: LayerContext, split: Shape, perm: Shape) -> Symbol:
     """Splits axes, permutes them, and joins them to the output's shape."""
-    x = reshape(ctx.symbol(), split)
+    x = reshape(ctx.input(), split)
     return reshape(as_numbers(ctx, lambda t: transpose(t, perm), x), ctx.out_shape())

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_mxnet.lowering.registry import MOST_AXES
+from dlbricks_mxnet.lowering.limits import MOST_AXES
 
 mx = import_mxnet()
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
@@ -31,7 +32,7 @@ def convolution_of(ctx: LayerContext) -> Callable[..., torch.Tensor]:
     """The torch convolution for the layer's number of spatial axes."""
     function = _CONVOLUTIONS.get(ctx.spatial_rank)
     if function is None:
-        raise ctx.unsupported(f"torch has no convolution over {ctx.spatial_rank} axes")
+        raise UnsupportedError(f"torch has no convolution over {ctx.spatial_rank} axes")
     return function
 
 
@@ -54,7 +55,7 @@ def _conv_transpose(ctx: LayerContext) -> Node:
     axes = ctx.spatial_rank
     function = _TRANSPOSED.get(axes)
     if function is None:
-        raise ctx.unsupported(f"torch has no transposed convolution over {axes} axes")
+        raise UnsupportedError(f"torch has no transposed convolution over {axes} axes")
     strides, dilations = ctx.per_axis("strides"), ctx.per_axis("dilations")
     kernel, wanted = ctx.shape(1)[2:], ctx.out_shape()[2:]
     begins, _ = ctx.pads()
@@ -98,6 +99,6 @@ def _causal_conv(ctx: LayerContext) -> tuple[Node, Node]:
     if ctx.attribute("activation") in ("silu", "swish"):
         y = ctx.call(F.silu, y)
     elif ctx.attribute("activation") != "none":
-        raise ctx.unsupported(f"unknown activation {ctx.attribute('activation')}")
+        raise UnsupportedError(f"unknown activation {ctx.attribute('activation')}")
     state = ctx.call(torch.narrow, x, -1, width, kernel - 1)
     return y, state

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
@@ -149,7 +150,7 @@ def _cast(ctx: LayerContext) -> Node:
     source, target = ctx.torch_dtype(0), ctx.out_torch_dtype()
     node = ctx.input(0)
     if target == getattr(torch, "float8_e8m0fnu", None) and source != target:
-        raise ctx.unsupported("torch does not round to float8e8m0 as ONNX does")
+        raise UnsupportedError("torch does not round to float8e8m0 as ONNX does")
     if target in LARGEST_FLOAT8:
         if ctx.attribute("saturate"):
             if source in LARGEST_FLOAT8:
@@ -157,7 +158,7 @@ def _cast(ctx: LayerContext) -> Node:
             largest = LARGEST_FLOAT8[target]
             node = ctx.call(torch.clamp, node, -largest, largest)
         elif target == torch.float8_e4m3fn:
-            raise ctx.unsupported("torch saturates in this conversion, whatever is asked")
+            raise UnsupportedError("torch saturates in this conversion, whatever is asked")
     return ctx.call(torch.Tensor.to, node, target)
 
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
@@ -14,7 +15,7 @@ from dlbricks_pytorch.lowering.table import lowers
 @lowers("BatchNormalization")
 def _batch_norm(ctx: LayerContext) -> Node:
     if ctx.attribute("training_mode") or any(ctx.wants(i) for i in (1, 2)):
-        raise ctx.unsupported("the training mode is not inference")
+        raise UnsupportedError("the training mode is not inference")
     x, scale, bias, mean, variance = ctx.inputs()
     epsilon = ctx.attribute("epsilon")
     return ctx.call(torch.batch_norm, x, scale, bias, mean, variance, False, 0.0, epsilon, False)
@@ -48,7 +49,7 @@ def _parameter(ctx: LayerContext, position: int) -> Node | None:
     try:
         np.broadcast_to(np.empty(ctx.shape(position)), shape)
     except ValueError as error:
-        raise ctx.unsupported("the scale reaches beyond the normalized axes") from error
+        raise UnsupportedError("the scale reaches beyond the normalized axes") from error
     return ctx.prepared(position, lambda value: value.expand(shape), ("expanded", shape))
 
 

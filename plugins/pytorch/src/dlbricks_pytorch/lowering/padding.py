@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import torch_pads
 from dlbricks_pytorch.lowering.table import lowers
@@ -37,7 +38,7 @@ def _pad(ctx: LayerContext) -> Node:
 
 def _constant_pad(ctx: LayerContext, begins: Shape, ends: Shape) -> Node:
     if ctx.has(2) and not ctx.is_scalar_weight(2):
-        raise ctx.unsupported("the padding value is not a constant")
+        raise UnsupportedError("the padding value is not a constant")
     value = ctx.number(2) if ctx.has(2) else 0
     return ctx.call(torch.constant_pad_nd, ctx.input(0), torch_pads(begins, ends), value)
 

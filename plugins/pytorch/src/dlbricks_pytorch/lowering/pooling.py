@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import torch_pads
 from dlbricks_pytorch.lowering.table import lowers
@@ -79,7 +80,7 @@ def windows_of(ctx: LayerContext) -> Windows:
 def _max_pool(ctx: LayerContext) -> Node | tuple[Node, Node]:
     axes = ctx.spatial_rank
     if axes not in _MAX:
-        raise ctx.unsupported(f"torch has no pooling over {axes} axes")
+        raise UnsupportedError(f"torch has no pooling over {axes} axes")
     windows = windows_of(ctx)
     x, begins = ctx.input(0), windows.begins
     if not windows.native:
@@ -132,7 +133,7 @@ def whole_indices(
 def _average_pool(ctx: LayerContext) -> Node:
     axes = ctx.spatial_rank
     if axes not in _AVERAGE:
-        raise ctx.unsupported(f"torch has no pooling over {axes} axes")
+        raise UnsupportedError(f"torch has no pooling over {axes} axes")
     windows = windows_of(ctx)
     include = bool(ctx.attribute("count_include_pad"))
     if windows.native and set(windows.dilations) <= {1}:
@@ -180,7 +181,7 @@ def _window_counts(ctx: LayerContext, windows: Windows, include: bool) -> np.nda
 @lowers("LpPool")
 def _lp_pool(ctx: LayerContext) -> Node:
     if ctx.spatial_rank not in _AVERAGE:
-        raise ctx.unsupported(f"torch has no pooling over {ctx.spatial_rank} axes")
+        raise UnsupportedError(f"torch has no pooling over {ctx.spatial_rank} axes")
     p = float(ctx.attribute("p"))
     powers = ctx.call(torch.pow, ctx.call(torch.abs, ctx.input(0)), p)
     total = window_sums(ctx, powers, windows_of(ctx))

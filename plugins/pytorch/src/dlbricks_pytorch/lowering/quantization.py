@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import convolution_of, geometry, torch_pads
 from dlbricks_pytorch.lowering.elementwise import LARGEST_FLOAT8
@@ -37,7 +38,7 @@ def _aligned(ctx: LayerContext, position: int, dtype: torch.dtype) -> Node:
     shape, block = ctx.shape(0), int(ctx.attribute("block_size"))
     axis = ctx.axis() if ctx.rank(0) else 0
     if ctx.rank(position) > 1 and not block:
-        raise ctx.unsupported("a scale of this rank needs a block size")
+        raise UnsupportedError("a scale of this rank needs a block size")
     return ctx.prepared(
         position,
         lambda value: _along(value, shape, axis, block).to(dtype),
@@ -51,10 +52,10 @@ def _quantize(ctx: LayerContext) -> Node:
     scale = _aligned(ctx, 1, torch.float32)
     if target in LARGEST_FLOAT8:
         if not ctx.attribute("saturate"):
-            raise ctx.unsupported("without saturation it is not expressed")
+            raise UnsupportedError("without saturation it is not expressed")
         return ctx.call(quantize_float8, ctx.input(0), scale, LARGEST_FLOAT8[target], target)
     if target not in _WIDE:
-        raise ctx.unsupported(f"torch does not quantize to {target}")
+        raise UnsupportedError(f"torch does not quantize to {target}")
     zero = _aligned(ctx, 2, torch.float32) if ctx.has(2) else 0
     low, high = torch.iinfo(target).min, torch.iinfo(target).max
     return ctx.call(quantize, ctx.input(0), scale, zero, low, high, target)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 from dlbricks_pytorch.lowering.cells import Cell, recur
 from dlbricks_pytorch.lowering.context import LayerContext
@@ -34,7 +35,7 @@ def _recurrent(ctx: LayerContext) -> tuple[Node, ...]:
     reverse = _REVERSED[ctx.attribute("direction")]
     cell = _cell(ctx)
     if not cell.supported():
-        raise ctx.unsupported(f"unknown activations {', '.join(cell.activations)}")
+        raise UnsupportedError(f"unknown activations {', '.join(cell.activations)}")
     x = ctx.input(0)
     if ctx.attribute("layout"):
         x = ctx.call(torch.transpose, x, 0, 1)

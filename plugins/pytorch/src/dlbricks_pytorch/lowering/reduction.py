@@ -71,15 +71,16 @@ _ORDERS = {"ReduceL1": (1,), "ReduceL2": (2,)}
 @lowers(*_REDUCTIONS)
 def _reduce(ctx: LayerContext) -> Node:
     axes, keepdims = ctx.reduced_axes(), bool(ctx.attribute("keepdims"))
-    if not axes and (ctx.rank() or ctx.attribute("noop_with_empty_axes")):
-        return ctx.call(torch.clone, ctx.input(0))
+    x = ctx.input()
+    if not axes and ctx.rank():  # each element by itself
+        x, axes, keepdims = ctx.call(torch.unsqueeze, x, -1), (ctx.rank(),), False
     operator = ctx.op
     if operator in ("ReduceMax", "ReduceMin") and 0 in ctx.shape(0):
         return _extreme_of_nothing(ctx)
     floating = ctx.torch_dtype(0).is_floating_point
     function = _REDUCTIONS[operator][0 if floating else 1]
     order = _ORDERS.get(operator, ()) if floating else ()
-    return ctx.call(function, ctx.input(0), *order, axes, keepdims)
+    return ctx.call(function, x, *order, axes, keepdims)
 
 
 def _extreme_of_nothing(ctx: LayerContext) -> Node:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
@@ -64,7 +65,7 @@ def _resize(ctx: LayerContext) -> Node:
     if rule.mode == "nearest":
         node = _resize_nearest(ctx, rule, axes)
     elif not ctx.torch_dtype(0).is_floating_point:
-        raise ctx.unsupported(f"torch does not interpolate {ctx.torch_dtype(0)} as ONNX does")
+        raise UnsupportedError(f"torch does not interpolate {ctx.torch_dtype(0)} as ONNX does")
     else:
         node = _native(ctx, rule, axes) or _by_matrices(ctx, rule, axes)
     return _extrapolated(ctx, rule, axes, node)

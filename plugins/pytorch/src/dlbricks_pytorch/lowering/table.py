@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from torch.fx import Node
 
+from dlbricks_core.backends import naming
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer
 from dlbricks_pytorch.lowering.context import GraphBuilder, LayerContext
 
@@ -38,19 +40,23 @@ def lower_layer(builder: GraphBuilder, layer: Layer) -> None:
     Raises:
         UnsupportedError: If torch has no exact counterpart for it.
     """
-    ctx = LayerContext(builder, layer)
+    with naming(layer):
+        result = _lowering_of(layer)(LayerContext(builder, layer))
+        results = result if isinstance(result, tuple) else (result,)
+        for position, name in enumerate(layer.outputs):
+            if not name:
+                continue
+            node = results[position] if position < len(results) else None
+            if node is None:
+                raise UnsupportedError(f"torch does not compute output {position}")
+            builder.bind(name, node)
+
+
+def _lowering_of(layer: Layer) -> Lowering:
     operator = layer.qualified_op
     if layer.opaque:
-        raise ctx.unsupported(layer.opaque)
+        raise UnsupportedError(layer.opaque)
     if operator not in LOWERINGS:
         known = UNSUPPORTED.get(operator, "no torch operator is known that computes it")
-        raise ctx.unsupported(known)
-    result = LOWERINGS[operator](ctx)
-    results = result if isinstance(result, tuple) else (result,)
-    for position, name in enumerate(layer.outputs):
-        if not name:
-            continue
-        node = results[position] if position < len(results) else None
-        if node is None:
-            raise ctx.unsupported(f"torch does not compute output {position}")
-        builder.bind(name, node)
+        raise UnsupportedError(known)
+    return LOWERINGS[operator]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import UNSUPPORTED, lowers
 
@@ -22,7 +23,7 @@ def _grid_sample(ctx: LayerContext) -> Node:
     mode = _GRID_MODES[ctx.attribute("mode")]
     rank = ctx.rank(0)
     if rank not in (4, 5) or (rank == 5 and mode == "bicubic"):
-        raise ctx.unsupported(f"torch has no {mode} grid_sample over {rank - 2} axes")
+        raise UnsupportedError(f"torch has no {mode} grid_sample over {rank - 2} axes")
     return ctx.call(
         F.grid_sample,
         ctx.input(0),

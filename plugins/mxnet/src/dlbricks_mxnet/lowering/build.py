@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import Network
+from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import Model, TensorSpec
 from dlbricks_mxnet.lowering import families as families  # fills the table
-from dlbricks_mxnet.lowering.context import LayerContext, Variables
-from dlbricks_mxnet.lowering.registry import OPERATORS
-from dlbricks_mxnet.lowering.registry import unsupported as unsupported_error
+from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import Symbol, mx, physical
-
-Array = np.ndarray[Any, Any]
+from dlbricks_mxnet.lowering.table import lower_layer
 
 
 @dataclass(frozen=True)
@@ -76,19 +72,13 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     variables = Variables(model)
     computed = {name: variables.variable(name, model.tensors[name]) for name in model.inputs}
     for index, layer in enumerate(model.layers):
-        try:
-            with mx.AttrScope(**{LAYER: str(index)}) if marked else nullcontext():
-                results = _lower_layer(model, layer, computed, variables, network.weights)
-        except UnsupportedError as error:
-            raise UnsupportedError(
-                f"layer {index} ({layer.qualified_op} {layer.name!r}): {error}", error.hint
-            ) from error
-        computed.update(results)
+        with mx.AttrScope(**{LAYER: str(index)}) if marked else nullcontext():
+            computed |= lower_layer(variables, layer, computed)
     outputs = [
         computed[name] if name in computed else variables.weight(name) for name in model.outputs
     ]
     symbol = mx.sym.Group(_distinct(outputs))
-    _verify(symbol, model.outputs, model)
+    verify(symbol, model.outputs, model)
     used = set(symbol.list_inputs())
     parameters = {k: p for k, p in variables.parameters.items() if k in used}
     return Lowered(
@@ -99,36 +89,7 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     )
 
 
-def unsupported(model: Model) -> dict[int, str]:
-    """Layers that MXNet has no counterpart for.
-
-    Works without the values of weights, one layer at a time, and never raises.
-
-    Returns:
-        The reason for each such layer, by its index in the model.
-    """
-    reasons = {}
-    for index, layer in enumerate(model.layers):
-        try:
-            _try_layer(model, layer)
-        except UnsupportedError as error:
-            reasons[index] = str(error)
-        except Exception as error:  # noqa: BLE001  a layer that MXNet refuses is an answer
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            reasons[index] = f"MXNet: {layer.qualified_op}: {lines[-1]}"
-    return reasons
-
-
-def _try_layer(model: Model, layer: Layer) -> None:
-    if layer.opaque:
-        raise UnsupportedError(layer.opaque)
-    variables = Variables(model)
-    fed = {name: variables.variable(name, model.tensors[name]) for name in model.activations(layer)}
-    results = _lower_layer(model, layer, fed, variables, {})
-    _verify(mx.sym.Group(list(results.values())), list(results), model)
-
-
-def _verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
+def verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
     """Compares the shapes and types that MXNet derives with the model's.
 
     Raises:
@@ -141,36 +102,13 @@ def _verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
     except mx.base.MXNetError as error:
         lines = [line for line in str(error).splitlines() if "Check failed" in line]
         reason = (lines or str(error).splitlines())[-1]
-        raise unsupported_error(reason.partition("Check failed: ")[2] or reason) from error
+        told = reason.partition("Check failed: ")[2] or reason
+        raise UnsupportedError(f"MXNet: {told}") from error
     for name, shape, dtype in zip(names, shapes, types, strict=True):
         spec = model.tensors[name]
         if tuple(shape) != physical(spec.sizes) or np.dtype(dtype).name != spec.dtype:
             found = TensorSpec(np.dtype(dtype).name, tuple(shape))
-            raise unsupported_error(f"computes {found} instead of {spec}")
-
-
-def _lower_layer(
-    model: Model,
-    layer: Layer,
-    computed: Mapping[str, Symbol],
-    variables: Variables,
-    values: Mapping[str, Array],
-) -> dict[str, Symbol]:
-    operator = OPERATORS.get(layer.qualified_op)
-    if operator is None:
-        raise unsupported_error(f"no counterpart of the operator {layer.qualified_op}")
-    context = LayerContext(model, layer, computed, variables, values)
-    context.check_tensors(operator.types, operator.axes)
-    results = operator.lower(context)
-    context.check_attributes()
-    if isinstance(results, mx.sym.Symbol):
-        results = [results]
-    named = {name: symbol for name, symbol in zip(layer.outputs, results, strict=False) if name}
-    missing = [name for name in layer.outputs if name and name not in named]
-    if missing:
-        position = layer.outputs.index(missing[0])
-        raise unsupported_error(f"{layer.op} does not give output {position}")
-    return named
+            raise UnsupportedError(f"MXNet computes {found} instead of {spec}")
 
 
 def _distinct(outputs: list[Symbol]) -> list[Symbol]:
