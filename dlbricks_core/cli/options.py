@@ -234,12 +234,13 @@ measure_options = _group(
 
 
 def fixed_runs_options(default: str) -> Callable[[CommandT], CommandT]:
-    """The same where the number of runs does not depend on what comes out.
+    """The same where the number of runs does not depend on what comes out; no backend is possible.
 
     Args:
         default: How many there are, for people.
     """
-    return _group(_backend_option, _backend_settings, *_protocol_options_with(default))
+    backend = click.option("--backend", metavar="NAME", help="Framework to run on.")
+    return _group(backend, _backend_settings, *_protocol_options_with(default))
 
 
 stored_options = _group(

@@ -11,7 +11,9 @@ import click
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
+    StudyRecord,
     print_study,
+    read_studies,
     study_complete,
     study_data,
     study_page,
@@ -35,6 +37,15 @@ from dlbricks_core.workflows.study import QUICK_RUNS, RUNS
     show_default=True,
     help="Folder for the report; made if it is not there.",
 )
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the report of a study that was made before, from its study.json or from a file "
+    "with one such object a line (.xz is unpacked). Measures nothing; of several studies each "
+    "gets a folder with its number.",
+)
 @options.fixed_runs_options(f"{RUNS}; 100 in the protocol paper")
 @options.load_options
 @options.timing_options
@@ -45,6 +56,7 @@ def command(
     models: tuple[str, ...],
     granularities: tuple[int, ...],
     folder: Path,
+    source: Path | None,
     store: str | None,
     *,
     quick: bool,
@@ -57,8 +69,12 @@ def command(
     figure. What was measured is in the store: an interrupted study goes on when it is run
     again. Exit status 3: something failed or a model was left out; it is named.
     """
+    if source is not None:
+        return _rewrite(source, folder, models, values)
     if not models:
         raise click.UsageError("Name at least one MODEL.")
+    if not values["backend"]:
+        raise click.UsageError("Missing option '--backend'.")
     if quick and values["runs"]:
         raise click.UsageError("--quick and --runs contradict each other. Leave one of them out.")
     output = Output(values)
@@ -72,7 +88,26 @@ def command(
         found = replace(found, unread=loaded.failures)
         progress.stage("Writing the report")
         data = study_data(found, load)
-        write_study(found, data, study_page(found, load), folder)
+        record = StudyRecord(data)
+        write_study(record, study_page(record), folder)
     print_study(output.console, found, folder)
     output.write_json(data)
     return 0 if study_complete(found) else EXIT_PARTIAL
+
+
+def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[str, Any]) -> int:
+    """Writes the reports of studies that a file holds."""
+    if models or values["backend"]:
+        raise click.UsageError("--from takes neither a MODEL nor --backend: it measures nothing.")
+    output = Output(values)
+    found = read_studies(source)
+    for number, record in enumerate(found, 1):
+        place = folder / str(number) if len(found) > 1 else folder
+        write_study(record, study_page(record), place)
+        backend, several = record.data["backend"], len(record.models) > 1
+        what = f"{len(record.models)} models" if several else record.models[0].name
+        output.console.print(
+            f"{what} on {backend['name']} {backend['version']}, measured {record.span}:"
+        )
+        output.console.print(f"  {place / 'index.html'!s}", soft_wrap=True)
+    return 0

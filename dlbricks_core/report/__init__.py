@@ -20,6 +20,7 @@ from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.study import print_study, write_study
 from dlbricks_core.report.study_data import study_data
+from dlbricks_core.report.study_record import StudyRecord, read_studies
 from dlbricks_core.report.study_ways import complete as study_complete
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.terminal import print_bench, print_failures, print_run
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
         Failure,
         LoadOptions,
         RunResult,
-        Study,
     )
 
 __all__ = [
     "SCHEMA_VERSION",
     "ProgressBar",
+    "StudyRecord",
     "analysis_data",
     "analysis_page",
     "check_folder",
@@ -63,6 +64,7 @@ __all__ = [
     "print_run",
     "print_study",
     "print_verification",
+    "read_studies",
     "run_data",
     "run_page",
     "study_complete",
@@ -108,8 +110,8 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     return analysis_html.analysis_page(analysis, unread)
 
 
-def study_page(study: Study, load: LoadOptions | None = None) -> str:
+def study_page(study: StudyRecord) -> str:
     """A study as an HTML page; see :mod:`dlbricks_core.report.study_html`."""
     from dlbricks_core.report import study_html
 
-    return study_html.study_page(study, load)
+    return study_html.study_page(study)

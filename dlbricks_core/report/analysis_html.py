@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from markupsafe import Markup
 
@@ -42,7 +43,7 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
         total=analysis.repetition.total,
         words=words,
         unique_plot=unique_plot(analysis.models),
-        types_plot=types_plot(analysis),
+        types_plot=types_plot(analysis.models, analysis.repetition),
         all_types_plot=all_types_plot(analysis.repetition),
         flops_plot=_flops_plot(analysis.models),
         heat_map=heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
@@ -51,7 +52,17 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     )
 
 
-def unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
+class _Repeating(Protocol):
+    """A model whose layers were counted."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def repetition(self) -> Repetition: ...
+
+
+def unique_plot(models: Sequence[_Repeating]) -> Markup | None:
     """Share of unique layers in each model."""
     shown = [(m.name, s) for m in models if (s := m.repetition.total.unique_share) is not None]
     if not shown:
@@ -65,12 +76,12 @@ def unique_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
     )
 
 
-def types_plot(analysis: Analysis) -> Markup | None:
+def types_plot(models: Sequence[_Repeating], repetition: Repetition) -> Markup | None:
     """Operator types of each model's repeated layers."""
-    shown = [each for each in analysis.models if each.repetition.total.repeated]
+    shown = [each for each in models if each.repetition.total.repeated]
     if not shown:
         return None
-    first = [n for n, c in analysis.repetition.types.items() if c.repeated][:_TYPES]
+    first = [n for n, c in repetition.types.items() if c.repeated][:_TYPES]
     shares = [each.repetition.repeated_shares for each in shown]
     series = {name: [100 * s.get(name, 0.0) for s in shares] for name in first}
     rest = [100 * sum(part for name, part in s.items() if name not in first) for s in shares]

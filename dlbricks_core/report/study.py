@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -12,19 +11,19 @@ from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.evaluation import TOLERANCES
 from dlbricks_core.report.files import told, write_json, write_text
 from dlbricks_core.report.study_published import PUBLISHED, comparable
-from dlbricks_core.report.study_tables import TABLES, as_csv, definitions
-from dlbricks_core.report.study_ways import absent, failures, label, remarks, ways
+from dlbricks_core.report.study_record import StudyRecord
+from dlbricks_core.report.study_tables import TABLES, as_csv
+from dlbricks_core.report.study_ways import absent, definitions, failures, label, remarks, ways
 from dlbricks_core.report.tables import table
 from dlbricks_core.report.terminal import print_failures, print_head
 from dlbricks_core.workflows import Evaluation, Study
 
 
-def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> None:
+def write_study(study: StudyRecord, page: str, folder: Path) -> None:
     """Writes ``index.html``, ``study.json`` and a CSV file for each figure.
 
     Args:
         study: What was found out.
-        data: Of the JSON file; see :func:`dlbricks_core.report.study_data.study_data`.
         page: See :func:`dlbricks_core.report.study_page`.
         folder: Made if it is not there.
 
@@ -34,7 +33,7 @@ def write_study(study: Study, data: dict[str, Any], page: str, folder: Path) -> 
     with told(f"the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(page, folder / "index.html")
-    write_json(data, folder / "study.json")
+    write_json(dict(study.data), folder / "study.json")
     for name, rows in TABLES.items():
         write_text(as_csv(rows(study)), folder / f"{name}.csv")
 
@@ -74,7 +73,7 @@ def _ways(study: Study) -> Table:
         if way is next(iter(study.by_composer.values())):
             shown.add_section()
         shown.add_row(
-            label(way, study),
+            label(way),
             f"{way.result.brickset.timed:,}",
             *_figures(way),
             *(f"{each.speedup:.2f}x" if each else "-" for each in definitions(way).values()),

@@ -1,7 +1,8 @@
-"""A study as plain data: all that its figures show, without the bricks' raw samples."""
+"""A study as plain data: all that its page and tables show, without the bricks' raw samples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dlbricks_core.figures.figure import interval
@@ -9,8 +10,14 @@ from dlbricks_core.report.analysis import analysis_data
 from dlbricks_core.report.data import settings_data, totals
 from dlbricks_core.report.evaluation import figures_data, speedup_data
 from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
-from dlbricks_core.report.study_tables import definitions
-from dlbricks_core.report.study_ways import Span, absent, failures, remarks, ways
+from dlbricks_core.report.study_ways import (
+    Span,
+    absent,
+    definitions,
+    failures,
+    remarks,
+    ways,
+)
 from dlbricks_core.workflows import Evaluation, LoadOptions, ModelEvaluation, ModelResult, Study
 
 
@@ -19,7 +26,8 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
 
     ``models``, ``totals`` and ``similarity`` are what ``dlbricks analyze`` writes, with each
     model's measured latency added. ``evaluations`` holds the paper's way by granularity,
-    then DLBricks' own composers. Errors and shares are fractions: 0.03 is 3%.
+    then DLBricks' own composers, and ``bricks`` the unique bricks of each way. Errors and
+    shares are fractions: 0.03 is 3%.
 
     Args:
         study: What was found out.
@@ -34,7 +42,11 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
         del settings[name]
     return {
         "schema_version": analysis["schema_version"],
-        "system": {**context.system.to_dict(), "measured_on": context.fingerprint},
+        "system": {
+            **context.system.to_dict(),
+            "measured_on": context.fingerprint,
+            "description": context.system.describe(),
+        },
         "backend": {
             "name": context.backend.name,
             "version": context.version,
@@ -54,6 +66,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
         "totals": analysis["totals"],
         "similarity": analysis["similarity"],
         "evaluations": [_evaluation(way) for way in ways(study)],
+        "bricks": list(_bricks(study)),
         "published": _published(study),
         "left_out": [
             {"name": each.name, "ways": list(each.ways), "reason": each.reason}
@@ -105,6 +118,24 @@ def _model(each: ModelEvaluation) -> dict[str, Any]:
     }
 
 
+def _bricks(study: Study) -> Iterator[dict[str, Any]]:
+    """Unique bricks of each way, with the latencies that estimates and speedups rest on."""
+    for way in ways(study):
+        options = way.result.cut_options
+        compared = {s for each in way.models for s in way.result.timed_for(each.model.cut)}
+        for brick in way.result.bricks:
+            if brick.brick.signature in compared and brick.latency:
+                yield {
+                    "composer": options.composer,
+                    "granularity": options.granularity,
+                    "signature": brick.brick.signature,
+                    "operators": " ".join(brick.brick.operators),
+                    "occurrences": brick.occurrences,
+                    "latency_ms": brick.latency.ms,
+                    "call_ms": brick.latency.call_ms,
+                }
+
+
 def _published(study: Study) -> dict[str, Any] | None:
     """The paper's own figures beside ours, where the models are the paper's."""
     if not comparable(study):
@@ -119,6 +150,7 @@ def _published(study: Study) -> dict[str, Any] | None:
                 "paper": each.text,
                 "value": each.value,
                 "ours": each.ours(study),
+                "ours_text": each.ours_text(study),
             }
             for each in PUBLISHED
         ],

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
-from dlbricks_core.figures.figure import interval
 from dlbricks_core.report import analysis as counts
 from dlbricks_core.report.analysis_html import all_types_plot, heat_map, types_plot, unique_plot
 from dlbricks_core.report.evaluation import TOLERANCES, percent
 from dlbricks_core.report.plots import Curve, Point, all_around_one, curves, dots
-from dlbricks_core.report.study_published import MODELS, PAPER, Published, comparable, published
-from dlbricks_core.report.study_tables import TABLES, definitions, totals
-from dlbricks_core.report.study_ways import (
-    Span,
-    absent,
-    failures,
-    finest,
-    label,
-    remarks,
-    ways,
-)
-from dlbricks_core.report.templating import page
-from dlbricks_core.report.terminal import alike
-from dlbricks_core.workflows import Evaluation, LoadOptions, ModelResult, Study
+from dlbricks_core.report.study_published import MODELS, PAPER
+from dlbricks_core.report.study_record import ModelRecord, StudyRecord, WayRecord
+from dlbricks_core.report.study_tables import TABLES, totals
+from dlbricks_core.report.templating import given, render
+from dlbricks_core.workflows import DEFAULT_COMPOSER
 
 _DEEPEST = 45
 """How much of a colour the background of a table's cell takes at most, in percent."""
@@ -33,54 +24,62 @@ _DEEPEST = 45
 _FARTHEST = 0.5
 """Relative error that gets the deepest colour."""
 
+_NAMED = 3
+"""Places that are named of those that failed for one reason."""
 
-def study_page(study: Study, load: LoadOptions | None = None) -> str:
-    """A study as an HTML page.
 
-    Args:
-        study: What was found out.
-        load: What was said about how models are read.
-    """
-    result = study.default.result
-    return page(
+def study_page(study: StudyRecord) -> str:
+    """A study as an HTML page."""
+    load = study.load
+    return render(
         "study.html",
-        {result.context.backend.name: result},
-        load,
         study=study,
-        span=Span.of(study),
-        analysis=study.analysis,
+        runs={study.data["backend"]["name"]: study},
+        default=DEFAULT_COMPOSER,
+        given=given(load) if load else "",
         counts=counts,
         percent=percent,
         tolerances=TOLERANCES,
-        ways=[(label(way, study), way) for way in ways(study)],
-        finest=finest(study),
-        definitions=definitions,
+        within={tolerance: _within(tolerance) for tolerance in TOLERANCES},
         totals=list(totals(study)),
-        interval_of=interval,
         shades=_shades(study),
         plots=_plots(study),
-        published=lambda figure: published(study, figure),
-        comparable=comparable(study),
         paper=PAPER,
         paper_models=MODELS,
-        absent=absent(study),
-        warnings=remarks(study),
-        notes=counts.notes(study.analysis),
-        failures=alike(failures(study)),
+        warnings=study.data["notes"],
+        notes=[],
+        failures=_alike(study.data["failures"]),
         files=[f"{name}.csv" for name in TABLES],
     )
 
 
-def _plots(study: Study) -> dict[str, Markup | None]:
+def _within(tolerance: float) -> str:
+    """Name of the share of models whose error is at most so large."""
+    return f"within_{100 * tolerance:.0f}_percent"
+
+
+def _alike(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """Where and why things failed; of many with one reason, the first are named."""
+    places: dict[str, list[str]] = {}
+    for each in failures:
+        places.setdefault(each["reason"], []).append(each["where"])
+    return [
+        (", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else ""), reason)
+        for reason, named in places.items()
+        for more in [len(named) - _NAMED]
+    ]
+
+
+def _plots(study: StudyRecord) -> dict[str, Markup | None]:
     """Those of all sections; ``None`` where there is nothing to draw."""
-    several = len(study.analysis.models) > 1
+    several = len(study.models) > 1
     return {
         "totals": _totals_plot(study),
-        "unique": unique_plot(study.analysis.models),
-        "types": types_plot(study.analysis),
-        "all_types": all_types_plot(study.analysis.repetition) if several else None,
-        "similarity": heat_map(study.analysis.similarity),
-        "latency": _latency_plot(study.default.result.models),
+        "unique": unique_plot(study.models),
+        "types": types_plot(study.models, study.repetition),
+        "all_types": all_types_plot(study.repetition) if several else None,
+        "similarity": heat_map(study.similarity),
+        "latency": _latency_plot(study.models),
         "normalized": _normalized_plot(study),
         "means": _means_plot(study),
         "errors": _errors_plot(study),
@@ -89,19 +88,17 @@ def _plots(study: Study) -> dict[str, Markup | None]:
     }
 
 
-def _totals_plot(study: Study) -> Markup | None:
-    way = finest(study)
+def _totals_plot(study: StudyRecord) -> Markup | None:
+    way = study.finest
     if not way.models:
         return None
-    parallel = [each.model.parallel.value for each in way.models]
     return all_around_one(
         "totals",
-        [each.name for each in way.models],
+        [each["name"] for each in way.models],
         {
-            "sequential total": [Point(each.normalized) for each in way.models],
+            "sequential total": [Point(each["normalized"]) for each in way.models],
             "parallel total": [
-                None if ms is None else Point(ms / each.measured_ms)
-                for ms, each in zip(parallel, way.models, strict=True)
+                Point(each["parallel_estimate_ms"] / each["measured_ms"]) for each in way.models
             ],
         },
         "total latency / measured (1: they agree)",
@@ -109,82 +106,79 @@ def _totals_plot(study: Study) -> Markup | None:
     )
 
 
-def _latency_plot(models: Sequence[ModelResult]) -> Markup | None:
-    shown = [(m.cut.model.name, m.measured) for m in models if m.measured and m.measured.value > 0]
-    if not shown:
+def _latency_plot(models: Sequence[ModelRecord]) -> Markup | None:
+    points = {m.name: Point(m.measured_ms, m.interval_ms) for m in models if m.measured_ms}
+    if not points:
         return None
-    points = [Point(latency.value, interval(latency.replicates)) for _, latency in shown]
     return dots(
         "latency",
-        [name for name, _ in shown],
-        {"measured": points},
+        list(points),
+        {"measured": list(points.values())},
         "end-to-end latency in ms",
         "End-to-end latency of every model, with its 90% interval",
     )
 
 
-def _normalized_plot(study: Study) -> Markup | None:
+def _normalized_plot(study: StudyRecord) -> Markup | None:
     """The smallest and the largest granularity, and our own; the table has them all."""
-    ends = {min(study.by_granularity), max(study.by_granularity)}
-    shown = [*(study.by_granularity[end] for end in sorted(ends)), *study.by_composer.values()]
-    rows = [i for i, models in enumerate(_by_model(study)) if any(m.normalized for m in models)]
-    if not rows:
+    coarsest = max(study.of_paper, key=lambda way: way.granularity)
+    shown = {way.label: way for way in (study.finest, coarsest, *study.own)}
+    models = [each for each in study.models if any(way.of(each) for way in study.ways)]
+    if not models:
         return None
     return all_around_one(
         "normalized",
-        [study.default.result.models[row].cut.model.name for row in rows],
-        {label(way, study): [_point(way.result.models[row]) for row in rows] for way in shown},
+        [each.name for each in models],
+        {label: [_point(way, each) for each in models] for label, way in shown.items()},
         "estimate / measured (1: they agree)",
         "Normalized latency of every model with its interval, and bands of ±5% and ±10%",
         bands=TOLERANCES,
     )
 
 
-def _by_model(study: Study) -> list[tuple[ModelResult, ...]]:
-    """For each model what every way says about it."""
-    return list(zip(*(way.result.models for way in ways(study)), strict=True))
-
-
-def _point(model: ModelResult) -> Point | None:
-    if model.normalized is None or model.measured is None:
+def _point(way: WayRecord, model: ModelRecord) -> Point | None:
+    found = way.of(model)
+    if found is None:
         return None
-    low, high = model.estimate.interval or (None, None)
-    measured = model.measured.value
+    low, high = found["interval_ms"] or (None, None)
+    measured = found["measured_ms"]
     if low is None or high is None:
-        return Point(model.normalized)
-    return Point(model.normalized, (low / measured, high / measured))
+        return Point(found["normalized"])
+    return Point(found["normalized"], (low / measured, high / measured))
 
 
-def _curve(study: Study, figure: Callable[[Evaluation], float | None]) -> Curve | None:
+_Figure = Callable[[WayRecord], float | None]
+
+
+def _curve(study: StudyRecord, figure: _Figure) -> Curve | None:
     """A figure of the paper's way, by granularity."""
-    found = {g: figure(way) for g, way in study.by_granularity.items()}
+    found = {way.granularity: figure(way) for way in study.of_paper}
     values = {g: value for g, value in found.items() if value is not None}
     return Curve(values) if values else None
 
 
-def _lines(
-    study: Study, figure: Callable[[Evaluation], float | None], more: str = ""
-) -> dict[str, Curve | None]:
+def _lines(study: StudyRecord, figure: _Figure, more: str = "") -> dict[str, Curve | None]:
     """A figure of the paper's way by granularity, and as levels that of our own composers."""
     found: dict[str, Curve | None] = {f"sequential{more}": _curve(study, figure)}
-    for name, way in study.by_composer.items():
+    for way in study.own:
         value = figure(way)
-        found[f"{name}{more}"] = None if value is None else Curve({0: value}, level=True)
+        found[f"{way.label}{more}"] = None if value is None else Curve({0: value}, level=True)
     return found
 
 
-def _paper(study: Study, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
+def _paper(study: StudyRecord, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
     """What the paper says about it, at a granularity of 1."""
     return {
-        f"paper{more}, {each.where.split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
-        for each in published(study, figure)
-        if each.what.startswith(what)
+        f"paper{more}, {each['where'].split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
+        for each in study.published(figure)
+        if each["what"].startswith(what)
     }
 
 
-def _scaled(each: Published) -> float:
+def _scaled(each: Mapping[str, Any]) -> float:
     """As the plots show it: shares and errors in percent."""
-    return 100 * each.value if each.figure == 11 and "mean of" not in each.what else each.value
+    percents = each["figure"] == 11 and "mean of" not in each["what"]
+    return float(100 * each["value"] if percents else each["value"])
 
 
 def _drawn(
@@ -197,14 +191,21 @@ def _drawn(
                   reference)  # fmt: skip
 
 
-def _means_plot(study: Study) -> Markup | None:
-    def mean(way: Evaluation) -> float | None:
-        return way.geometric_mean
+def _named(name: str, scale: float = 1) -> _Figure:
+    """A figure by its name in the JSON file."""
 
+    def figure(way: WayRecord) -> float | None:
+        value = way.data[name]
+        return None if value is None else float(scale * value)
+
+    return figure
+
+
+def _means_plot(study: StudyRecord) -> Markup | None:
     return _drawn(
         "means",
         {
-            **_lines(study, mean),
+            **_lines(study, _named("geometric_mean")),
             **_paper(study, 11, "geometric mean of"),
         },
         "geometric mean (1: they agree)",
@@ -213,14 +214,11 @@ def _means_plot(study: Study) -> Markup | None:
     )
 
 
-def _errors_plot(study: Study) -> Markup | None:
-    def error(way: Evaluation) -> float | None:
-        return None if way.mape is None else 100 * way.mape
-
+def _errors_plot(study: StudyRecord) -> Markup | None:
     return _drawn(
         "mape",
         {
-            **_lines(study, error),
+            **_lines(study, _named("mape", 100)),
             **_paper(study, 11, "mean absolute error"),
         },
         "mean absolute error in %",
@@ -229,10 +227,10 @@ def _errors_plot(study: Study) -> Markup | None:
     )
 
 
-def _shares_plot(study: Study) -> Markup | None:
+def _shares_plot(study: StudyRecord) -> Markup | None:
     series: dict[str, Curve | None] = {}
     for tolerance in TOLERANCES:
-        series |= _lines(study, _share(tolerance), f", ±{tolerance:.0%}")
+        series |= _lines(study, _named(_within(tolerance), 100), f", ±{tolerance:.0%}")
     series |= _paper(study, 11, "models within ±10%", ", ±10%")
     return _drawn(
         "shares",
@@ -243,15 +241,7 @@ def _shares_plot(study: Study) -> Markup | None:
     )
 
 
-def _share(tolerance: float) -> Callable[[Evaluation], float | None]:
-    def share(way: Evaluation) -> float | None:
-        within = way.within(tolerance)
-        return None if within is None else 100 * within
-
-    return share
-
-
-def _speedups_plot(study: Study) -> Markup | None:
+def _speedups_plot(study: StudyRecord) -> Markup | None:
     series: dict[str, Curve | None] = {}
     for definition, title in (("paper", "one run each"), ("wall_clock", "wall-clock")):
         series |= _lines(study, _speedup(definition), f", {title}")
@@ -265,10 +255,10 @@ def _speedups_plot(study: Study) -> Markup | None:
     )
 
 
-def _speedup(definition: str) -> Callable[[Evaluation], float | None]:
-    def speedup(way: Evaluation) -> float | None:
-        found = definitions(way)[definition]
-        return found.speedup if found else None
+def _speedup(definition: str) -> _Figure:
+    def speedup(way: WayRecord) -> float | None:
+        found = way.speedups[definition]
+        return found["speedup"] if found else None
 
     return speedup
 
@@ -293,9 +283,9 @@ class _Shade:
         return f"background: color-mix(in srgb, var({colour}) {depth:.0f}%, transparent)"
 
 
-def _shades(study: Study) -> list[tuple[str, list[_Shade]]]:
+def _shades(study: StudyRecord) -> list[tuple[str, list[_Shade]]]:
     """Normalized latencies: a row for each model, a cell for each way."""
     return [
-        (models[0].cut.model.name, [_Shade(model.normalized) for model in models])
-        for models in _by_model(study)
+        (model.name, [_Shade((way.of(model) or {}).get("normalized")) for way in study.ways])
+        for model in study.models
     ]

@@ -9,63 +9,59 @@ from typing import Any
 
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.harmless import harmless
-from dlbricks_core.report.evaluation import TOLERANCES
-from dlbricks_core.report.study_ways import finest, ways
-from dlbricks_core.workflows import Benchmarking, Evaluation, Study
+from dlbricks_core.report.study_record import StudyRecord, WayRecord
 
 Row = Mapping[str, str | int | float | bool | None]
 """A value for each column; ``None`` where there is nothing to say."""
 
 
-def latencies(study: Study) -> Iterator[Row]:
+def latencies(study: StudyRecord) -> Iterator[Row]:
     """Figure 9: measured end-to-end latency of each model, with its 90% interval."""
-    for model in study.default.result.models:
-        if model.measured is None:
+    for model in study.models:
+        if model.measured_ms is None or model.interval_ms is None:
             continue
-        low, high = interval(model.measured.replicates)
+        low, high = model.interval_ms
         yield {
-            "model": model.cut.model.name,
-            "source": model.cut.model.source,
-            "measured_ms": model.measured.value,
+            "model": model.name,
+            "source": model.source,
+            "measured_ms": model.measured_ms,
             "low_ms": low,
             "high_ms": high,
-            "runs": len(model.measured.samples),
+            "runs": model.runs,
         }
 
 
-def totals(study: Study) -> Iterator[Row]:
+def totals(study: StudyRecord) -> Iterator[Row]:
     """Figure 3: sequential and parallel total latency, over the measured one."""
-    way = finest(study)
+    way = study.finest
     for each in way.models:
-        parallel_ms = each.model.parallel.value
-        assert parallel_ms is not None
         yield {
-            "model": each.name,
-            "granularity": way.result.cut_options.granularity,
-            "measured_ms": each.measured_ms,
-            "sequential_ms": each.estimate_ms,
-            "parallel_ms": parallel_ms,
-            "sequential_normalized": each.normalized,
-            "parallel_normalized": parallel_ms / each.measured_ms,
+            "model": each["name"],
+            "granularity": way.granularity,
+            "measured_ms": each["measured_ms"],
+            "sequential_ms": each["estimate_ms"],
+            "parallel_ms": each["parallel_estimate_ms"],
+            "sequential_normalized": each["normalized"],
+            "parallel_normalized": each["parallel_estimate_ms"] / each["measured_ms"],
         }
 
 
-def layers(study: Study) -> Iterator[Row]:
+def layers(study: StudyRecord) -> Iterator[Row]:
     """Figure 5: all layers and unique layers of each model."""
-    for each in study.analysis.models:
+    for each in study.models:
         count = each.repetition.total
         yield {
             "model": each.name,
-            "source": each.cut.model.source,
+            "source": each.source,
             "layers": count.layers,
             "unique_layers": count.unique,
             "unique_share": count.unique_share,
         }
 
 
-def repeated_types(study: Study) -> Iterator[Row]:
+def repeated_types(study: StudyRecord) -> Iterator[Row]:
     """Figure 6: operator types of each model's repeated layers."""
-    for each in study.analysis.models:
+    for each in study.models:
         for operator, count in each.repetition.types.items():
             yield {
                 "model": each.name,
@@ -77,96 +73,74 @@ def repeated_types(study: Study) -> Iterator[Row]:
             }
 
 
-def similarities(study: Study) -> Iterator[Row]:
+def similarities(study: StudyRecord) -> Iterator[Row]:
     """Figure 7: Jaccard similarity of every two models' sets of unique layers."""
-    similarity = study.analysis.similarity
+    similarity = study.similarity
     for first, row in zip(similarity.names, similarity.matrix, strict=True):
         for second, value in zip(similarity.names, row, strict=True):
             yield {"first": first, "second": second, "jaccard": value}
 
 
-def normalized(study: Study) -> Iterator[Row]:
+def normalized(study: StudyRecord) -> Iterator[Row]:
     """Figure 10: estimates over measured latencies, model by model and way by way."""
-    for way in ways(study):
+    for way in study.ways:
         for each in way.models:
-            low, high = each.model.estimate.interval or (None, None)
+            low, high = each["interval_ms"] or (None, None)
             yield {
-                "model": each.name,
+                "model": each["name"],
                 **_way(way),
-                "estimate_ms": each.estimate_ms,
+                "estimate_ms": each["estimate_ms"],
                 "low_ms": low,
                 "high_ms": high,
-                "parallel_estimate_ms": each.model.parallel.value,
-                "measured_ms": each.measured_ms,
-                "normalized": each.normalized,
-                "error": each.error,
-                "covered": each.covered,
+                **{name: each[name] for name in _OF_MODEL},
             }
 
 
-def granularities(study: Study) -> Iterator[Row]:
+def granularities(study: StudyRecord) -> Iterator[Row]:
     """Figure 11: geometric mean of the normalized latencies, and what it hides."""
-    for way in ways(study):
-        worst, bricks = way.worst, way.result.brickset
+    for way in study.ways:
+        worst = way.data["worst"] or {}
         yield {
             **_way(way),
             "models": len(way.models),
-            "layers": bricks.layers,
-            "bricks": sum(len(cut.occurrences) for cut in bricks.models),
-            "unique_bricks": len(bricks.bricks),
-            "timed_bricks": bricks.timed,
-            "geometric_mean": way.geometric_mean,
-            "mape": way.mape,
-            "within_5_percent": way.within(TOLERANCES[0]),
-            "within_10_percent": way.within(TOLERANCES[1]),
-            "worst_model": worst.name if worst else None,
-            "worst_error": worst.error if worst else None,
-            "coverage": way.coverage,
+            **{name: way.data[name] for name in _OF_WAY},
+            "worst_model": worst.get("name"),
+            "worst_error": worst.get("error"),
+            "coverage": way.data["coverage"],
         }
 
 
-def speedups(study: Study) -> Iterator[Row]:
+def speedups(study: StudyRecord) -> Iterator[Row]:
     """Figure 12: what benchmarking by bricks saves, in each definition."""
-    for way in ways(study):
-        for definition, found in definitions(way).items():
+    for way in study.ways:
+        for definition, found in way.speedups.items():
             if found:
-                yield {
-                    **_way(way),
-                    "definition": definition,
-                    "models_s": found.models_s,
-                    "bricks_s": found.bricks_s,
-                    "speedup": found.speedup,
-                }
+                yield {**_way(way), "definition": definition, **found}
 
 
-def bricks(study: Study) -> Iterator[Row]:
+def bricks(study: StudyRecord) -> Iterator[Row]:
     """The latencies that the estimates and speedups rest on: unique bricks of each way."""
-    for way in ways(study):
-        compared = {s for each in way.models for s in way.result.timed_for(each.model.cut)}
-        for brick in way.result.bricks:
-            if brick.brick.signature in compared and brick.latency:
-                yield {
-                    **_way(way),
-                    "signature": brick.brick.signature,
-                    "operators": " ".join(brick.brick.operators),
-                    "occurrences": brick.occurrences,
-                    "latency_ms": brick.latency.value,
-                    "call_ms": brick.latency.overhead,
-                }
+    return study.bricks
 
 
-def definitions(way: Evaluation) -> dict[str, Benchmarking | None]:
-    """The benchmarking speedups of a way; ``None`` where one is not known."""
-    found = {"paper": way.speedups.paper, "wall_clock": way.speedups.wall_clock}
-    return {name: each if each and each.bricks_s else None for name, each in found.items()}
+def _way(way: WayRecord) -> Row:
+    return {"composer": way.composer, "granularity": way.granularity}
 
 
-def _way(way: Evaluation) -> Row:
-    options = way.result.cut_options
-    return {"composer": options.composer, "granularity": options.granularity}
+_OF_MODEL = ("parallel_estimate_ms", "measured_ms", "normalized", "error", "covered")
 
+_OF_WAY = (
+    "layers",
+    "bricks",
+    "unique_bricks",
+    "timed_bricks",
+    "geometric_mean",
+    "mape",
+    "within_5_percent",
+    "within_10_percent",
+)
 
-TABLES: dict[str, Callable[[Study], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[StudyRecord], Iterator[Row]]] = {
     "totals": totals,
     "layers": layers,
     "repeated_types": repeated_types,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dlbricks_core.workflows import Evaluation, Failure, Study
+from dlbricks_core.workflows import Benchmarking, Evaluation, Failure, Study
+from dlbricks_core.workflows.composing import PAPER_COMPOSER
 
 
 def ways(study: Study) -> list[Evaluation]:
@@ -14,16 +15,22 @@ def ways(study: Study) -> list[Evaluation]:
     return [*study.by_granularity.values(), *study.by_composer.values()]
 
 
-def label(way: Evaluation, study: Study) -> str:
+def label(way: Evaluation) -> str:
     """What a way is called in tables: ``G=3``, or the composer's name."""
     options = way.result.cut_options
-    own = options.composer in study.by_composer
-    return options.composer if own else f"G={options.granularity}"
+    return named(options.composer, options.granularity)[0]
 
 
-def finest(study: Study) -> Evaluation:
-    """The paper's way at the smallest granularity of the study: usually layer by layer."""
-    return study.by_granularity[min(study.by_granularity)]
+def named(composer: str, granularity: int) -> tuple[str, bool]:
+    """A way's label, and whether it is a composer of DLBricks' own."""
+    own = composer != PAPER_COMPOSER
+    return (composer if own else f"G={granularity}"), own
+
+
+def definitions(way: Evaluation) -> dict[str, Benchmarking | None]:
+    """Benchmarking speedups of a way; ``None`` where one is not known."""
+    found = {"paper": way.speedups.paper, "wall_clock": way.speedups.wall_clock}
+    return {name: each if each and each.bricks_s else None for name, each in found.items()}
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ def absent(study: Study) -> list[Absent]:
     found: dict[str, list[tuple[str, str]]] = {}
     for way in ways(study):
         for each in way.left_out:
-            found.setdefault(each.name, []).append((label(way, study), each.reason))
+            found.setdefault(each.name, []).append((label(way), each.reason))
     return [
         Absent(name, list(dict.fromkeys(where for where, _ in places)), places[0][1])
         for name, places in found.items()

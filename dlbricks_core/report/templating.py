@@ -55,12 +55,12 @@ def page(
         run_options=run.options,
         cut_options=run.cut_options,
         calibrated=calibrated_with(run.calibration) if run.calibration else "",
-        given=_given(load) if load else "",
+        given=given(load) if load else "",
         **values,
     )
 
 
-def _given(load: LoadOptions) -> str:
+def given(load: LoadOptions) -> str:
     """Sizes and values that models were read with."""
     dims = [f"{name}={size}" for name, size in load.dims.items()]
     shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in load.shapes.items()]

@@ -1,7 +1,9 @@
 """``dlbricks study`` on real networks and a real backend."""
 
 import csv
+import lzma
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +106,32 @@ def test_two_networks_at_two_granularities(dlbricks, read, tmp_path):
     assert f"{data['evaluations'][2]['geometric_mean']:.3f}" in page
 
 
+def test_a_report_is_written_again_from_its_data(dlbricks, save, tmp_path):
+    a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+    assert dlbricks("study", a, b, *QUICK, "--batch", "2").status == 0
+    assert dlbricks("study", "--from", "study/study.json", "-o", "again").status == 0
+    written = {path.name for path in Path("study").iterdir()}
+    assert {path.name for path in Path("again").iterdir()} == written
+    assert "index.html" in written
+    for name in written - {"index.html"}:
+        assert Path("again", name).read_bytes() == Path("study", name).read_bytes()
+    assert page("again") == page("study")
+
+    line = Path("study/study.json").read_text(encoding="utf-8").replace("\n", "")
+    with lzma.open("two.jsonl.xz", "wt", encoding="utf-8") as file:
+        file.write(f"{line}\n{line}\n")
+    done = dlbricks("study", "--from", "two.jsonl.xz", "-o", "two")
+    assert done.status == 0
+    assert "2 models on onnxruntime" in done.out
+    assert page("two/1") == page("two/2") == page("study")
+
+
+def page(folder):
+    """A report's page without the identifiers of its plots and the time."""
+    text = Path(folder, "index.html").read_text(encoding="utf-8")
+    return re.sub(r"<dt>Written.*|\b(id|href|url)=\"[^\"]*\"|url\(#[^)]*\)", "", text)
+
+
 def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
     from dlbricks_core.store import ResultStore
 
@@ -176,6 +204,31 @@ def test_wrong_input(dlbricks, save, tmp_path, arguments, message):
     assert done.status == 2
     assert message in " ".join(done.err.split())
     assert not (tmp_path / "results.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent.json", None, "cannot be read"),
+        ("plain.json.xz", b"{}", "cannot be read"),
+        ("broken.json", b"{", "is not JSON"),
+        ("list.json", b"[]", "an object is expected"),
+        ("run.json", b'{"bricks": []}', "holds no study"),
+    ],
+)
+def test_files_that_are_no_studies(dlbricks, tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = dlbricks("study", "--from", name, "-o", "again")
+    assert done.status == 2
+    assert message in " ".join(done.err.split())
+    assert "Hint: Name a study.json" in done.err
+
+
+def test_a_report_from_data_measures_nothing(dlbricks, save):
+    done = dlbricks("study", save("a", "Relu"), "--from", "study.json")
+    assert done.status == 2
+    assert "neither a MODEL nor --backend" in " ".join(done.err.split())
 
 
 def test_no_model(dlbricks):

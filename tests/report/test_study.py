@@ -7,7 +7,7 @@ import pytest
 
 import dlbricks_core as dlbricks
 from dlbricks_core.passes import normalize
-from dlbricks_core.report import study_complete, study_data, study_page
+from dlbricks_core.report import StudyRecord, study_complete, study_data, study_page
 from dlbricks_core.report.study_tables import TABLES, as_csv
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import MeasureOptions, Observer, study
@@ -35,10 +35,12 @@ def studied(tmp_path_factory):
         yield run("paper:1", "paper:2"), run("paper:1", "onnx:light_squeezenet")
 
 
+def page_of(study):
+    return study_page(StudyRecord(study_data(study)))
+
+
 def test_page(studied, read_page):
-    page = read_page(
-        study_page(studied[0]), files={"study.json", *(f"{name}.csv" for name in TABLES)}
-    )
+    page = read_page(page_of(studied[0]), files={"study.json", *(f"{name}.csv" for name in TABLES)})
     assert NAME in page.text
     assert page.drawings
     said = " ".join(page.text.split())
@@ -58,31 +60,32 @@ def test_the_papers_figures_stand_only_beside_its_models(studied):
     assert ours[11, "geometric mean of the normalized latencies"] == way.geometric_mean
     # Not all of the granularities that the paper names were studied.
     assert None in ours.values()
-    page = study_page(of_paper)
+    page = page_of(of_paper)
     for text in ("82.9%", "98.1%", "91.8%", "10,815", "1,529", "up to 4.4", "paper, c5.xlarge"):
         assert text in page
     assert study_data(of_others)["published"] is None
-    assert "91.8%" not in study_page(of_others)
+    assert "91.8%" not in page_of(of_others)
 
 
 def test_tables(studied):
     found, _ = studied
     assert study_complete(found)
+    record = StudyRecord(study_data(found))
     for name, rows in TABLES.items():
-        lines = as_csv(rows(found)).splitlines()
+        lines = as_csv(rows(record)).splitlines()
         assert len(lines) > 2, name
-    (header, first, *_) = as_csv(TABLES["normalized"](found)).splitlines()
+    (header, first, *_) = as_csv(TABLES["normalized"](record)).splitlines()
     assert header.startswith("model,composer,granularity,")
     assert first.startswith('"<img src=""http://x.example/y.png"">&amp;, ""a"""')
     ratios = [
-        each["normalized"] for each in TABLES["normalized"](found) if each["granularity"] == 3
+        each["normalized"] for each in TABLES["normalized"](record) if each["granularity"] == 3
     ]
     mean = math.prod(ratios) ** (1 / len(ratios))
     assert found.by_granularity[3].geometric_mean == pytest.approx(mean)
 
 
 def test_the_version_is_on_the_page(studied):
-    assert f"by DLBricks {dlbricks.__version__}" in study_page(studied[0])
+    assert f"by DLBricks {dlbricks.__version__}" in page_of(studied[0])
 
 
 def test_models_that_differ_in_their_weights_alone_count_each(studied):
