@@ -30,7 +30,7 @@ def test_the_page_of_examples(tmp_path):
     for framework in ("onnxruntime", "torch", "pandas"):
         pytest.importorskip(framework)
     options = [word for flag in ("ELLIPSIS", "NORMALIZE_WHITESPACE") for word in ("-o", flag)]
-    page = ROOT / "docs" / "python-api.md"
+    page = ROOT / "docs" / "guide" / "python.md"
     done = subprocess.run(
         [sys.executable, "-m", "doctest", *options, page],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,

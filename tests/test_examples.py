@@ -18,7 +18,7 @@ from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "examples" / "backend"
+PROJECT = Path(__file__).parent / "third_party"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 
 

@@ -54,7 +54,7 @@ class Composer(ABC):
     #: Whether bricks are cut from what the backend makes of a model, or from the model.
     executed: bool = False
     #: Standard deviation of the relative error that composing itself makes, as found on the
-    #: development corpus (docs/measurement.md); 0 where intervals hold the scatter alone.
+    #: development corpus (docs/explain/composing.md); 0 where intervals hold the scatter alone.
     composing_error: float = 0.0
     #: Attributes that ``dlbricks calibrate`` fits to one system, and what each is, for people.
     fitted: Mapping[str, str] = MappingProxyType({})

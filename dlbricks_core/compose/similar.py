@@ -36,7 +36,7 @@ class Similar(Segmented):
     farthest = 3.0
     #: Share of operations in the logarithm of a latency, the rest being memory's; and standard
     #: deviation of the relative error of an inferred latency. Both as found on the development
-    #: corpus (docs/measurement.md).
+    #: corpus (docs/explain/composing.md).
     computing_share = 0.7
     inference_error = 0.17
     fitted: Mapping[str, str] = MappingProxyType(

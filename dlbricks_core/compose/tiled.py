@@ -19,7 +19,7 @@ class Tiled(Sequential):
 
     name = "tiled"
     #: Standard deviation of the relative error of a latency that tiles tell, as found on
-    #: convolutions of no model (docs/measurement.md).
+    #: convolutions of no model (docs/explain/composing.md).
     tiling_error = 0.04
 
     def tiles(self, bricks: Mapping[str, Brick]) -> Mapping[str, Sequence[Tile]]:

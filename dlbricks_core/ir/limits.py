@@ -1,4 +1,4 @@
-"""What the engine takes from a file at most; ``docs/ir.md`` lists all of it.
+"""What the engine takes from a file at most; ``docs/reference/ir.md`` lists all of it.
 
 Every limit lies far above what models are, and is checked before anything is allocated:
 a file of a few bytes may ask for more than any machine has.

@@ -43,7 +43,7 @@ def normalize(
     values: Mapping[str, float] = _NO_VALUES,
     fold_batchnorm: bool = False,
 ) -> Model:
-    """Brings a raw model into the canonical form that ``docs/ir.md`` defines.
+    """Brings a raw model into the canonical form that ``docs/reference/ir.md`` defines.
 
     Names of inputs, outputs and of every tensor that remains are kept.
 

@@ -1,0 +1,95 @@
+"""Fills pages from the code: the command line from click, JSON's fields from the schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli.main import cli
+
+SCHEMA = Path(__file__).parent / "reference" / "dlbricks.schema.json"
+
+#: As docstrings refer to code, once Markdown has seen them: the role, the code.
+ROLE = re.compile(r":(?:mod|class|func|meth|attr|data):<code>~?([^<]*)</code>")
+
+
+def on_page_markdown(markdown: str, **_more: Any) -> str:
+    """Puts what is generated in place of its mark."""
+    for mark, text in MARKS.items():
+        if mark in markdown:
+            markdown = markdown.replace(mark, "\n".join(text()))
+    return markdown
+
+
+def on_page_content(html: str, **_more: Any) -> str:
+    """Code that docstrings refer to is shown as code."""
+    return ROLE.sub(r"<code>\1</code>", html)
+
+
+def commands() -> Iterator[str]:
+    """A section for each command: what it does, how it is used, and its options."""
+    with click.Context(cli, info_name="dlbricks") as top:
+        for name in cli.list_commands(top):
+            command = cli.get_command(top, name)
+            assert command is not None
+            context = click.Context(command, parent=top, info_name=name)
+            usage = " ".join(command.collect_usage_pieces(context))
+            yield f"## {name}\n\n```text\ndlbricks {name} {usage}\n```\n"
+            yield f"{plain(command.help or '')}\n"
+            yield "| option | meaning |\n|---|---|"
+            for option in command.get_params(context):
+                if found := option.get_help_record(context):
+                    yield f"| `{cell(found[0])}` | {cell(plain(found[1]))} |"
+            yield ""
+
+
+def plain(text: str) -> str:
+    """Help text as Markdown: what users type between quotes becomes code."""
+    text = re.sub(r"'([^']*(?:\s|--?\w)[^']*)'", r"`\1`", text.replace("<", "&lt;"))
+    return text.replace("*", "\\*")
+
+
+def cell(text: str) -> str:
+    """Text in a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def fields() -> Iterator[str]:
+    """A section for each object of the schema: what it is, and a table of its fields."""
+    for name, found in json.loads(SCHEMA.read_text("utf-8"))["$defs"].items():
+        yield f"### {name}\n\n{found['description']}\n"
+        if "properties" in found:
+            yield "| field | type | meaning |\n|---|---|---|"
+            for field, value in found["properties"].items():
+                yield f"| `{field}` | {kind(value)} | {cell(value['description'])} |"
+            yield ""
+
+
+def kind(value: dict[str, Any]) -> str:
+    """A type in a few words, with a link where it is an object of its own."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name})"
+    if "anyOf" in value:
+        return " or ".join(map(kind, value["anyOf"]))
+    if "enum" in value:
+        return " or ".join(f"`{each}`" for each in value["enum"])
+    types = value.get("type", "any")
+    if not isinstance(types, str):
+        first, *more = types
+        return " or ".join([kind({**value, "type": first}), *more])
+    if types == "array":
+        return f"list of {kind(value['items'])}"
+    inner = value.get("additionalProperties")
+    return f"{kind(inner)} by name" if types == "object" and inner is not None else types
+
+
+MARKS: dict[str, Callable[[], Iterator[str]]] = {
+    "<!-- commands of the code -->": commands,
+    "<!-- fields of the schema -->": fields,
+}
