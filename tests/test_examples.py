@@ -19,6 +19,7 @@ from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
 PROJECT = Path(__file__).parent / "third_party"
+TEMPLATE = ROOT / "examples" / "backend"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 
 

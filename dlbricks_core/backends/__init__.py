@@ -25,5 +25,7 @@ __all__ = [
     "ProfiledLayer",
     "Traits",
     "halves",
+    "layer_alone",
     "naming",
+    "refused_layers",
 ]

@@ -131,8 +131,8 @@ def _bricks(study: Study) -> Iterator[dict[str, Any]]:
                     "signature": brick.brick.signature,
                     "operators": " ".join(brick.brick.operators),
                     "occurrences": brick.occurrences,
-                    "latency_ms": brick.latency.ms,
-                    "call_ms": brick.latency.call_ms,
+                    "latency_ms": brick.latency.value,
+                    "call_ms": brick.latency.overhead,
                 }
 
 

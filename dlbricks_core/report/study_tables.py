@@ -7,7 +7,6 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dlbricks_core.figures.figure import interval
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report.study_record import StudyRecord, WayRecord
 
