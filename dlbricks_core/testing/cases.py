@@ -6,7 +6,7 @@ seeded values; what the results must be is computed by the ONNX reference evalua
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -15,7 +15,17 @@ import numpy as np
 import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, read_model, to_onnx
+from dlbricks_core.bricks import extract, materialize
+from dlbricks_core.ir import (
+    Array,
+    Layer,
+    Model,
+    Network,
+    TensorSpec,
+    numpy_dtype,
+    read_model,
+    to_onnx,
+)
 from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -184,6 +194,14 @@ COMMON: Mapping[str, str] = MappingProxyType({
 UNCOMMON: Mapping[str, str] = MappingProxyType({
     "half_precision": "(float16[2,8] a, float16[8,3] w1) => (y) { y = MatMul(a, w1) }",
     "double_precision": "(double[2,8] a, double[2,8] b) => (y) { y = Add(a, b) }",
+    "double_precision_product": "(double[2,8] a, double[8,3] w1) => (y) { y = MatMul(a, w1) }",
+    "double_precision_range": "(double[2,2] a, double[2,2] b) => (y) { y = Mul(a, b) }",
+    "large_integers": "(int64[2,2] a, int64[2,2] b) => (y) { y = Add(a, b) }",
+    "large_integers_and_a_weight": "(int64[2,2] a, int64[2] w1) => (y) { y = Mul(a, w1) }",
+    "large_integers_compared": "(int64[2,2] a, int64[2,2] b) => (y) { y = Greater(a, b) }",
+    "large_integers_moved": "(int64[2,2] a, int64[2,2] b) => (y)"
+                            "{ t = Transpose<perm=[1,0]>(a) y = Concat<axis=0>(t, b) }",
+    "cast_to_large_integers": "(float[2,2] a) => (y) { y = Cast<to=7>(a) }",
     "bfloat16": "(bfloat16[2,8] a, bfloat16[2,8] b) => (y) { y = Add(a, b) }",
     "small_integers": "(int8[2,8] a, int8[2,8] b) => (y) { y = Add(a, b) }",
     "unsigned_integers": "(uint32[2,8] a, uint32[2,8] b) => (y) { y = Add(a, b) }",
@@ -223,13 +241,66 @@ UNCOMMON: Mapping[str, str] = MappingProxyType({
                    " y = Relu(e) }",
 })  # fmt: skip
 
+#: Networks that backends rewrite, if they do: what comes of them is cut into bricks, too.
+REWRITTEN: Mapping[str, str] = MappingProxyType({
+    "convolutions": "(float[1,3,16,16] x, float[16,3,3,3] w1, float[16] w2, float[16] w3,"
+                    " float[16] w4, float[16] w5, float[16] w6, float[16,16,3,3] w7,"
+                    " float[10,16] w8, float[10] w9) => (y)"
+                    "{ a = Conv<pads=[1,1,1,1]>(x, w1, w2)"
+                    " b = BatchNormalization(a, w3, w4, w5, w6) c = Relu(b)"
+                    " d = MaxPool<kernel_shape=[2,2], strides=[2,2]>(c)"
+                    " e = Conv<pads=[1,1,1,1]>(d, w7) f = Add(e, d) g = Relu(f)"
+                    " h = GlobalAveragePool(g) i = Flatten(h)"
+                    " j = Gemm<transB=1>(i, w8, w9) y = Softmax(j) }",
+    "attention": "(float[1,6,16] x, float[16] w1, float[16] w2, float[16,48] w3, float[48] w4,"
+                 " float[16,16] w5) => (y)"
+                 "{ n = LayerNormalization(x, w1, w2) m = MatMul(n, w3) p = Add(m, w4)"
+                 " s = Constant<value_ints=[16,16,16]>() q, k, v = Split<axis=2>(p, s)"
+                 " t = Transpose<perm=[0,2,1]>(k) a = MatMul(q, t)"
+                 " f = Constant<value_float=0.25>() b = Mul(a, f) c = Softmax(b)"
+                 " d = MatMul(c, v) e = MatMul(d, w5) g = Gelu(e) y = Add(g, x) }",
+})  # fmt: skip
+
+#: Values that make a difference of element types show, by case and tensor.
+_VALUES: Mapping[str, Mapping[str, Sequence[Sequence[float]] | Sequence[int]]] = MappingProxyType({
+    "double_precision_range": {
+        "a": [[1e200, -1e-200], [3e150, 1.0]], "b": [[1e50, 1e-50], [-2e100, 1e-300]],
+    },
+    "large_integers": {
+        "a": [[2**40 + 1, -(2**33)], [2**53 + 1, 3]], "b": [[2**40, 2**31], [2, -(2**62)]],
+    },
+    "large_integers_and_a_weight": {
+        "a": [[2**20 + 1, -3], [5, 2**30 + 1]], "w1": [2**33 + 1, 2**31 + 7],
+    },
+    "large_integers_compared": {
+        "a": [[2**53 + 1, 2**24 + 1], [2**32, -(2**40)]],
+        "b": [[2**53, 2**24], [0, -(2**40) - 1]],
+    },
+    "large_integers_moved": {
+        "a": [[2**40 + 1, -(2**33)], [2**53 + 1, 3]], "b": [[2**32, 2**31], [2**62 + 1, -1]],
+    },
+    "cast_to_large_integers": {"a": [[2.0**40, -(2.0**33)], [3.7, -3.7]]},
+})  # fmt: skip
+
+_ALL: Mapping[str, str] = MappingProxyType({**COMMON, **UNCOMMON, **REWRITTEN})
+
 _HEADER = '<ir_version: 10, opset_import: ["" : 21]> {name} {text}'
 
 
 @cache
 def network(name: str, seed: int = 0) -> Network:
-    """A case by name, in canonical form, with seeded values."""
-    return build((COMMON.get(name) or UNCOMMON[name]), name, seed)
+    """A case by name, in canonical form, with seeded values where it has no values of its own."""
+    drawn = build(_ALL[name], name, seed)
+    given = {
+        tensor: np.array(values, numpy_dtype(drawn.model.tensors[tensor].dtype))
+        for tensor, values in _VALUES.get(name, {}).items()
+    }
+    model = drawn.model
+    return Network(
+        replace(model, constants={n: given.get(n, v) for n, v in model.constants.items()}),
+        {tensor: given.get(tensor, value) for tensor, value in drawn.weights.items()},
+        {tensor: given.get(tensor, value) for tensor, value in drawn.inputs.items()},
+    )
 
 
 def build(text: str, name: str = "case", seed: int = 0) -> Network:
@@ -285,22 +356,58 @@ def odd_model(*operators: str) -> Model:
     )
 
 
+_TOLERANCES = {"float64": 1e-6, "complex128": 1e-6}
+
+
+def brick(
+    graph: Model, indices: Sequence[int], values: Mapping[str, Array]
+) -> tuple[Network, dict[str, str]]:
+    """Layers of a graph as a network of their own, on the graph's values.
+
+    Args:
+        graph: What they are cut from.
+        indices: Of the layers, in the order in which they run.
+        values: Of all weights that they read, and of all that was computed before.
+
+    Returns:
+        The network, and the graph's name of each of its tensors.
+    """
+    model = extract(graph, indices, "brick", exact=True)
+    pairs = zip(model.layers, (graph.layers[index] for index in indices), strict=True)
+    names = {
+        new: old
+        for own, layer in pairs
+        for new, old in zip(
+            (*own.inputs, *own.outputs), (*layer.inputs, *layer.outputs), strict=True
+        )
+    }
+    weights = {name: values[names[name]] for name in model.weights}
+    return Network(model, weights, {name: values[names[name]] for name in model.inputs}), names
+
+
+def differences(
+    found: Mapping[str, Array], wanted: Mapping[str, Array], tolerance: float
+) -> dict[str, str]:
+    """How results differ, by name; see :func:`difference`."""
+    problems = {name: difference(found[name], wanted[name], tolerance) for name in wanted}
+    return {name: problem for name, problem in problems.items() if problem}
+
+
 def difference(found: Array, wanted: Array, tolerance: float) -> str:
     """How two results differ, in a line; empty if they agree.
 
     Args:
         found: What the backend computed.
         wanted: What it should have.
-        tolerance: Largest error of float32 and wider, relative to the largest value;
-            ten times as much for shorter floats. Other types must be equal.
+        tolerance: Largest error of float32, relative to the largest value; ten times as much for
+            shorter floats, a millionth of it for longer ones. Other types must be equal.
     """
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
     if wanted.dtype.kind in "biu":
         wrong = int(np.count_nonzero(found != wanted))
         return f"{wrong} of {wanted.size} elements differ" if wrong else ""
-    if wanted.dtype.itemsize < 4:
-        tolerance *= 10
+    tolerance *= _TOLERANCES.get(wanted.dtype.name, 1 if wanted.dtype.itemsize >= 4 else 10)
     kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
     one, other = found.astype(kind), wanted.astype(kind)
     finite = np.isfinite(other)

@@ -92,7 +92,7 @@ class CollectionConformance(Suite):
         """Names and shapes, where the collection says anything about the sample."""
         notes = self.plugin().describe(self.sample)
         if notes is None or not notes.inputs:
-            return
+            pytest.skip("it tells nothing of the sample's inputs")
         model = normalize(self.build(worker, self.sample), batch=self.options.batch)
         found = {name: model.tensors[name].sizes[1:] for name in model.inputs}
         assert found == dict(notes.inputs)

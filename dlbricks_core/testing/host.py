@@ -5,13 +5,32 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import numpy as np
+
 from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network
 from dlbricks_core.ir import Model
 from dlbricks_core.plugins import load_object
+
+_NOISE = 113
+_PRIVATE_CACHE_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a network computed.
+
+    Attributes:
+        results: Results by name, for each occasion.
+        values_kept: Whether the given weights and inputs still are what they were.
+    """
+
+    results: Mapping[str, Mapping[str, Array]]
+    values_kept: bool
 
 
 class ConformanceHost:
@@ -64,20 +83,69 @@ class ConformanceHost:
         return results
 
     def infer(self, network: Network) -> dict[str, Array]:
-        """Loads, runs twice, and unloads a network; the results of the second run."""
+        """Loads and unloads a network; what its second run gives, as the engine times it."""
         self.load("infer", network)
         try:
-            self.warm_io("infer")
-            self.run("infer", 2)
+            for _ in range(2):
+                self.warm_io("infer")
+                self.run("infer")
             return {name: value.copy() for name, value in self.outputs("infer").items()}
         finally:
             self.unload("infer")
 
-    def values(self, network: Network) -> bool:
-        """Whether loading, warming and running leave the given values as they are."""
+    def observe(self, network: Network, other: Network) -> Observation:
+        """Runs a network after itself and after another one.
+
+        Between the runs, whatever ``outputs`` returned is overwritten: results that are no copies
+        then spoil those of the next run, if they lie in the place of an input or a weight.
+        """
         before = _bytes({**network.weights, **network.inputs})
-        self.infer(network)
-        return _bytes({**network.weights, **network.inputs}) == before
+        self.load("observed", network)
+        self.load("other", other)
+        results = {}
+        try:
+            self.warm_io("observed")
+            self.run("observed", 2)
+            results["after itself"] = self._taken("observed")
+            self.warm_io("other")
+            self.run("other")
+            self._taken("other")
+            self.run("observed")
+            results["after another network"] = self._taken("observed")
+        finally:
+            self.unload("observed")
+            self.unload("other")
+        return Observation(results, _bytes({**network.weights, **network.inputs}) == before)
+
+    def _taken(self, key: str) -> dict[str, Array]:
+        """Results of a network's last run; where the timer has them, noise is left."""
+        found = self.outputs(key)
+        copies = {name: value.copy() for name, value in found.items()}
+        for value in found.values():
+            if value.flags.writeable and not value.dtype.hasobject:
+                value[...] = np.full((), _NOISE, np.uint8).astype(value.dtype)
+        return copies
+
+    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+        """Graph that the backend executes in place of a model."""
+        return self._backend.rewrite(model, settings, seed)
+
+    def infer_copy(self, network: Network, copy: Network) -> list[dict[str, Array]]:
+        """Results of a network and of a copy that was loaded to run before it."""
+        self.load("original", network)
+        self._loaded["copy"] = self._timer.load_copy(
+            copy, self._loaded["original"], private_cache_bytes=_PRIVATE_CACHE_BYTES
+        )
+        try:
+            for _ in range(2):
+                self.run("copy")
+                copied = self._taken("copy")
+                self.warm_io("original")
+                self.run("original")
+            return [self._taken("original"), copied]
+        finally:
+            self.unload("copy")
+            self.unload("original")
 
     def seconds(self, key: str, times: int) -> list[tuple[float, float]]:
         """Seconds on the clock and of CPU time that each run takes."""

@@ -7,9 +7,13 @@ from typing import Any
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
 from dlbricks_core.ir import Model
+from dlbricks_core.testing.host import Observation
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _TIMEOUT_S = 300.0
+
+POISON = {"MALLOC_PERTURB_": "128"}
+"""Environment in which glibc fills memory that it hands out: each float32 of it is 3.4e38."""
 
 
 class Laboratory:
@@ -41,6 +45,11 @@ class Laboratory:
         results: dict[str, Array] = self.call("infer", network)
         return results
 
+    def observe(self, network: Network, other: Network) -> Observation:
+        """What a network computes after itself and after another one."""
+        found: Observation = self.call("observe", network, other)
+        return found
+
     def check(self, model: Model) -> Mapping[int, str]:
         """What the backend says that it cannot run."""
         reasons: Mapping[int, str] = self.call("check", model)
@@ -50,7 +59,7 @@ class Laboratory:
         if self._worker is None:
             worker = WorkerProcess(
                 "dlbricks_core.testing.host:ConformanceHost",
-                self._backend.environment(self._settings),
+                {**POISON, **self._backend.environment(self._settings)},
             )
             try:
                 worker.call("start", self._target, self._settings, timeout=_TIMEOUT_S)
@@ -60,14 +69,20 @@ class Laboratory:
             self._worker = worker
         return self._worker
 
-    def close(self) -> None:
-        """Closes the timer and ends the worker."""
-        if self._worker is not None:
-            worker, self._worker = self._worker, None
-            try:
-                worker.call("close", timeout=_TIMEOUT_S)
-            finally:
-                worker.close()
+    def close(self) -> str:
+        """Closes the timer and ends the worker.
+
+        Returns:
+            How the worker ended, if that was not in peace.
+        """
+        if self._worker is None:
+            return ""
+        worker, self._worker = self._worker, None
+        try:
+            worker.call("close", timeout=_TIMEOUT_S)
+        finally:
+            worker.close()
+        return worker.ending
 
     def __enter__(self) -> Laboratory:
         return self

@@ -184,8 +184,15 @@ class WorkerProcess:
             return WorkerError("ran out of memory", hint=memory_hint())
         if status == -signal.SIGKILL:
             return WorkerError("killed, most likely for lack of memory", hint=memory_hint())
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return WorkerError(f"crashed ({how})", hint=self._last_words())
+        return WorkerError(f"crashed ({self.ending or 'exit status 0'})", hint=self._last_words())
+
+    @property
+    def ending(self) -> str:
+        """Signal or exit status that the child ended with; empty if it runs or ended in peace."""
+        status = self._guard.returncode
+        if not status:
+            return ""
+        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
     def log(self) -> str:
         """What the child has printed so far (the last 64 KB)."""

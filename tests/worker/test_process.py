@@ -1,6 +1,7 @@
 import os
 import platform
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -161,4 +162,17 @@ def test_rest_waits_for_threads_that_compute_on_after_a_call(worker, timeout, re
 
 def test_a_worker_that_is_gone_rests(worker):
     worker.kill()
+    begin = time.monotonic()
     worker.rest(10)
+    assert time.monotonic() - begin < 1
+
+
+@pytest.mark.parametrize(
+    ("method", "ending"), [("segfault", "SIGSEGV"), ("leave", "exit status 3"), ("variable", "")]
+)
+def test_how_a_worker_ended_can_be_told(worker, method, ending):
+    assert worker.ending == ""
+    with suppress(WorkerError):
+        worker.call(method, *["x"] * (method == "variable"))
+    worker.close()
+    assert worker.ending == ending
