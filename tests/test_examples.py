@@ -18,7 +18,6 @@ from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
-PROJECT = Path(__file__).parent / "third_party"
 TEMPLATE = ROOT / "examples" / "backend"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 

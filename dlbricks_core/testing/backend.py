@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
-from dlbricks_core.bricks import materialize, split
+from dlbricks_core.bricks import split
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.testing import cases
 from dlbricks_core.testing.laboratory import Laboratory
 from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.values import materialize
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.bricks import extract, materialize
+from dlbricks_core.bricks import extract
 from dlbricks_core.ir import (
     Array,
     Layer,
