@@ -118,12 +118,12 @@ def test_the_guide_shows_the_files_as_they_are() -> None:
     shown = {name: "" for name, _ in blocks() if name}
     for name, block in blocks():
         if name:
-            assert block in (ROOT / "examples" / name).read_text(), f"{name} lacks:\n{block}"
+            assert block in (TEMPLATE / name).read_text(), f"{name} lacks:\n{block}"
             shown[name] += block
-    for name in ("backend/pyproject.toml", "backend/tests/test_conformance.py"):
-        assert shown[name] == (ROOT / "examples" / name).read_text()
+    for name in ("pyproject.toml", "tests/test_conformance.py"):
+        assert shown[name] == (TEMPLATE / name).read_text()
     for method in ("load", "load_native", "run", "warm_io", "release", "outputs"):
-        assert f"def {method}(" in shown["backend/src/dlbricks_reference/timer.py"]
+        assert f"def {method}(" in shown["src/dlbricks_reference/timer.py"]
 
 
 def test_the_guides_other_code_runs() -> None:
