@@ -173,7 +173,7 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
         "interval_ms": result.interval_ms,
         "samples_ms": list(latency.samples) if latency else [],
         "like": result.derived_from[0] if len(result.derived_from) == 1 else None,
-        "derived_from": list(result.derived_from),
+        "told_by": list(result.derived_from),
         "warnings": list(result.warnings),
         "failure": result.failure or None,
     }

@@ -46,16 +46,16 @@ def test_what_is_large_is_told_by_tiles(dlbricks, read, model):
     bricks = {tuple(b["layers"]): b for b in data["bricks"] if b["occurrences"]}
     tiles = {b["signature"]: b for b in data["bricks"] if not b["occurrences"]}
     told = bricks["Conv",]
-    assert set(told["derived_from"]) == tiles.keys()
+    assert set(told["told_by"]) == tiles.keys()
     assert (told["samples_ms"], told["like"]) == ([], None)
-    timed_ms = [b["latency_ms"] for b in data["bricks"] if not b["derived_from"]]
+    timed_ms = [b["latency_ms"] for b in data["bricks"] if not b["told_by"]]
     assert data["benchmarking"]["bricks_s"] == pytest.approx(sum(timed_ms) / 1e3)
     assert data["benchmarking"]["speedup"] > 2
     (found,) = data["models"]
     assert 0.7 < found["normalized"] < 1.4
     assert not found["partial"]
     page = (model.parent / "r.html").read_text(encoding="utf-8")
-    assert all(signature[:8] in page for signature in told["derived_from"])
+    assert all(signature[:8] in page for signature in told["told_by"])
 
 
 def test_an_evaluation_says_so_and_precision_is_reached_with_tiles(dlbricks, read, model):
