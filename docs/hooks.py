@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -40,23 +42,24 @@ def commands() -> Iterator[str]:
             context = click.Context(command, parent=top, info_name=name)
             usage = " ".join(command.collect_usage_pieces(context))
             yield f"## {name}\n\n```text\ndlbricks {name} {usage}\n```\n"
-            yield f"{plain(command.help or '')}\n"
+            yield f"{plain(inspect.cleandoc(command.help or ''))}\n"
             yield "| option | meaning |\n|---|---|"
             for option in command.get_params(context):
-                if found := option.get_help_record(context):
-                    yield f"| `{cell(found[0])}` | {cell(plain(found[1]))} |"
+                found = option.get_help_record(context)
+                if found and found[1]:
+                    yield f"| <code>{cell(escape(found[0]))}</code> | {cell(plain(found[1]))} |"
             yield ""
 
 
 def plain(text: str) -> str:
     """Help text as Markdown: what users type between quotes becomes code."""
-    text = re.sub(r"'([^']*(?:\s|--?\w)[^']*)'", r"`\1`", text.replace("<", "&lt;"))
-    return text.replace("*", "\\*")
+    text = re.sub(r"([*<\[])", r"\\\1", text)
+    return re.sub(r"'(dlbricks [^']*|-+\w[^']*|[a-z]+)'", r"`\1`", text)
 
 
 def cell(text: str) -> str:
     """Text in a cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(text.split()).replace("|", "&#124;")
 
 
 def fields() -> Iterator[str]:

@@ -101,6 +101,8 @@ def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[s
         raise click.UsageError("--from takes neither a MODEL nor --backend: it measures nothing.")
     output = Output(values)
     found = read_studies(source)
+    if values["json_path"] and len(found) > 1:
+        raise click.UsageError(f"--json takes one study; {source} holds {len(found)}.")
     for number, record in enumerate(found, 1):
         place = folder / str(number) if len(found) > 1 else folder
         write_study(record, study_page(record), place)
@@ -110,4 +112,5 @@ def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[s
             f"{what} on {backend['name']} {backend['version']}, measured {record.span}:"
         )
         output.console.print(f"  {place / 'index.html'!s}", soft_wrap=True)
+        output.write_json(dict(record.data))
     return 0

@@ -1,0 +1,94 @@
+"""What commands write with ``--json`` is what the schema says, and no field is missing there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.cli import main
+from dlbricks_core.cli.main import cli
+
+jsonschema = pytest.importorskip("jsonschema")
+for framework in ("onnxruntime", "torch"):
+    pytest.importorskip(framework)
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_text("utf-8"))
+
+QUICK = ("--threads", "1", "--runs", "2", "--store", "results.sqlite")
+ONE = ("--backend", "onnxruntime", *QUICK)
+TWO = ("--backends", "onnxruntime,pytorch")
+A, B = "a.onnx", "b.onnx"
+
+#: Every command, in an order in which later ones find what earlier ones left.
+LINES = [
+    ("run", A, *ONE),
+    ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
+    ("estimate", A, *ONE),
+    ("evaluate", A, B, *ONE),
+    ("calibrate", A, B, *ONE),
+    ("study", A, B, "-G", "1,3", *ONE),
+    ("study", "--from", "study/study.json", "-o", "again"),
+    ("explain", A, *ONE),
+    ("compare", A, *TWO, *QUICK),
+    ("verify", A, *TWO),
+    ("inspect", A),
+    ("analyze", A, B),
+    ("graph", A, "-o", "graph.svg"),
+    ("generate", A, "-o", "bricks"),
+    ("bench", "bricks", *ONE),
+    ("models", "onnx:"),
+    ("plugins",),
+    ("doctor",),
+]
+
+
+def closed(part):
+    """The schema with no field but those that it names, so that none is forgotten."""
+    if isinstance(part, list):
+        return [closed(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: closed(value) for name, value in part.items()}
+    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
+        found["additionalProperties"] = False
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(perceptron, tmp_path_factory):
+    """What each command line wrote."""
+    folder = tmp_path_factory.mktemp("json")
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        perceptron(A, 1, 4)
+        perceptron(B, 2, 4)
+        for line in LINES:
+            target = folder / "written.json"
+            target.unlink(missing_ok=True)
+            with pytest.raises(SystemExit) as ended:
+                main([*line, "-q", "--json", str(target)])
+            assert ended.value.code in (0, 3), line
+            found.append((line[0], json.loads(target.read_text("utf-8"))))
+    return found
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_command_is_in_the_schema_and_here():
+    names = set(cli.list_commands(None))
+    assert names <= set(SCHEMA["$defs"])
+    assert {line[0] for line in LINES} == names
+
+
+@pytest.mark.parametrize("number", range(len(LINES)), ids=lambda n: f"{n}-{LINES[n][0]}")
+def test_what_commands_write(written, number):
+    command, data = written[number]
+    schema = {**closed(SCHEMA), "$ref": f"#/$defs/{command}"}
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    assert [f"{e.json_path}: {e.message[:200]}" for e in errors] == []

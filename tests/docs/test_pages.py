@@ -1,0 +1,82 @@
+"""Pages: their commands run, what they generate is current, and they stay short."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.cli import main
+
+for framework in ("onnxruntime", "torch"):
+    pytest.importorskip(framework)
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+#: A block that is run: the exit status, if it is not 0, and the commands.
+RUN = re.compile(r"^ *<!-- run(?:: (\d+))? -->\n *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+#: Commands that time something take two runs here: what they print is not looked at.
+TIMING = {"run", "estimate", "evaluate", "calibrate", "explain", "compare", "bench"}
+
+
+def blocks(page):
+    return [(int(s or 0), code) for s, code in RUN.findall(page.read_text(encoding="utf-8"))]
+
+
+def arguments(line):
+    """What a command line says, in two runs and on one thread where it times."""
+    program, *words = shlex.split(line)
+    assert program == "dlbricks", line
+    command = words[0] if not words[0].startswith("-") else "run"
+    if command in TIMING:
+        words = [*words, "--runs", "2", "--threads", "1"]
+    if command == "study" and "--from" not in words:
+        words = [*words, "--threads", "1"]
+    return words
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in sorted(DOCS.rglob("*.md")) if blocks(p)], ids=lambda p: p.stem
+)
+def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    perceptron("a.onnx", "batch", "sequence")
+    perceptron("b.onnx", 1, 4)
+    for status, code in blocks(page):
+        for line in code.strip().splitlines():
+            with pytest.raises(SystemExit) as ended:
+                main(arguments(line))
+            assert ended.value.code == status, f"{line}\n{capfd.readouterr().err}"
+
+
+def test_many_commands_are_run():
+    assert sum(len(blocks(page)) for page in DOCS.rglob("*.md")) > 15
+
+
+@pytest.mark.parametrize(
+    ("page", "most"),
+    [("explain/measuring.md", 120), ("explain/composing.md", 120),
+     ("explain/architecture.md", 120), ("results/accuracy.md", 80)],
+)  # fmt: skip
+def test_pages_that_stay_short(page, most):
+    assert len((DOCS / page).read_text(encoding="utf-8").splitlines()) <= most
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(ROOT.glob("research/*.md"))], ids=lambda p: p.stem
+)
+def test_links_of_pages_outside_of_the_site_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not page.parent.joinpath(link).exists()] == []
+
+
+def test_pages_that_the_code_names_are_there():
+    files = [*ROOT.glob("dlbricks_core/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
+    named = {n for f in files for n in re.findall(r"docs/[\w/-]+\.md", f.read_text("utf-8"))}
+    assert named
+    assert {name for name in named if not (ROOT / name).exists()} == set()
