@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.backends import LayerView, halves
+from dlbricks_core.backends import LayerView, halves, naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer, Model, TensorSpec
 
@@ -57,7 +57,7 @@ def test_values_are_given_or_refused_by_the_name_that_the_definition_has():
     assert found.integers(1) == (1, 2)
     assert found.integer(1) == 1
     assert found.constant(2) is None
-    with pytest.raises(UnsupportedError, match=r"^Pad: its input 'pads' is not a constant$"):
+    with pytest.raises(UnsupportedError, match=r"^its input 'pads' is not a constant$"):
         view("Pad", [(4,), (2,)]).known(1)
     assert view("Pad", [(4,), (2,)]).constant(1) is None
 
@@ -165,5 +165,8 @@ def test_recurrent_layers():
 
 
 def test_a_refusal_names_the_operator():
-    assert view("Einsum", [(2,)]).unsupported("no").message == "Einsum: no"
-    assert view("Odd", [(2,)], domain="some").unsupported("no").message == "some.Odd: no"
+    with pytest.raises(UnsupportedError) as caught, naming(Layer("Odd", (), (), domain="some")):
+        raise UnsupportedError("no", hint="Wait.")
+    assert (caught.value.message, caught.value.hint) == ("some.Odd: no", "Wait.")
+    with pytest.raises(KeyError), naming(Layer("Odd", (), ())):
+        raise KeyError

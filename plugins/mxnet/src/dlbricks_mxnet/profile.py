@@ -19,7 +19,7 @@ from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import Model
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_mxnet.lowering.graph import LAYER
+from dlbricks_mxnet.lowering.build import LAYER
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import Loaded, MxnetTimer
