@@ -3,24 +3,18 @@
 from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
 from dlbricks_core.facts.checks import canonical_json
 from dlbricks_core.facts.observation import Measurement, Observation
-from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
-from dlbricks_core.facts.session import Session
 from dlbricks_core.facts.system import Cache, System
 
 __all__ = [
-    "LATENCY",
     "Cache",
     "Calibration",
     "CalibrationKey",
     "CalibrationModel",
-    "Composition",
     "Kind",
     "Measurement",
     "Observation",
-    "Quantity",
     "Question",
-    "Session",
     "Setup",
     "Subject",
     "System",

@@ -34,8 +34,21 @@ class CalibrationKey:
 
     @property
     def text(self) -> str:
-        """The one text that equal keys have."""
-        return canonical_json(asdict(self))
+        """The one text that equal keys have; stores find calibrations by it."""
+        setup = self.setup
+        return canonical_json(
+            {
+                "composer": self.composer,
+                "strategy": self.strategy,
+                "granularity": self.granularity,
+                "backend": setup.backend,
+                "backend_version": setup.version,
+                "settings": setup.options,
+                "threads": setup.threads,
+                "protocol": setup.protocol,
+                "system": self.system,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)

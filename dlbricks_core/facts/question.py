@@ -1,11 +1,9 @@
-"""Questions: what is asked about which subject, under which setup, on which system."""
+"""Questions: the latency of which subject is asked for, under which setup, on which system."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-
-from dlbricks_core.facts.quantity import LATENCY, Quantity
 
 Kind = Literal["brick", "model", "native"]
 """A brick, a whole model as the backend lowers it, or as its own framework runs it."""
@@ -35,7 +33,6 @@ class Setup:
         options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
         threads: Number of threads that compute one operator.
         protocol: Canonical text of how it is timed, such as ``interleaved:rounds=30,sweep``.
-        plugin: Version of the backend's plugin; it decides what the framework is asked to run.
     """
 
     backend: str
@@ -43,7 +40,6 @@ class Setup:
     options: str
     threads: int
     protocol: str
-    plugin: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,10 +50,8 @@ class Question:
         subject: What is asked about.
         setup: How it runs.
         system: Fingerprint of the system that it runs on.
-        quantity: What is asked.
     """
 
     subject: Subject
     setup: Setup
     system: str
-    quantity: Quantity = LATENCY

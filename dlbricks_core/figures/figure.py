@@ -1,4 +1,4 @@
-"""Figures: answers to questions, each with its uncertainty and where it comes from."""
+"""Figures: answers to questions, each with its uncertainty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from zlib import crc32
 
@@ -29,34 +28,16 @@ Round = tuple[str, int]
 """A round: the identifier of its session, and its number."""
 
 
-class Origin(StrEnum):
-    """How a figure became known."""
-
-    MEASURED = "measured"
-    """By this run."""
-
-    STORED = "stored"
-    """By an earlier run, on the same system and under the same setup."""
-
-    INFERRED = "inferred"
-    """From figures of other networks that were measured on the same system."""
-
-    PREDICTED = "predicted"
-    """By a predictor, from features of the network and of the system."""
-
-
 class Figure(ABC):
     """Answer to a question, in the unit of the question's quantity.
 
     Attributes:
         overhead: What of the value is the measurement's own: for latency, what a call of the
             timer costs.
-        origin: How the figure became known.
         samples: Raw values that the figure rests on, in the order in which they were taken.
     """
 
     overhead: float
-    origin: Origin
     samples: tuple[float, ...]
 
     @property
@@ -98,23 +79,19 @@ class Measured(Figure):
         overhead: As in :class:`Figure`.
         rounds: The round in which each sample was taken; if left out, they are the first rounds
             of one session.
-        origin: Whether this run took the samples, or an earlier one.
     """
 
     samples: tuple[float, ...]
     protocol: Protocol
     overhead: float = 0.0
     rounds: tuple[Round, ...] = ()
-    origin: Origin = Origin.MEASURED
 
     @classmethod
-    def of(
-        cls, measurement: Measurement, protocol: Protocol, origin: Origin = Origin.MEASURED
-    ) -> Measured:
+    def of(cls, measurement: Measurement, protocol: Protocol) -> Measured:
         """Figure of a measurement that has samples; see :func:`undisturbed`."""
         used = undisturbed(measurement)
         overhead = overhead_of(used, protocol.statistic)
-        return cls(used.values, protocol, overhead, rounds_of(used), origin)
+        return cls(used.values, protocol, overhead, rounds_of(used))
 
     @cached_property
     def value(self) -> float:
@@ -164,7 +141,6 @@ class Derived(Figure):
         error: Standard deviation of the logarithm of that sum's error.
         seed: The same wherever this network occurs.
         overhead: As in :class:`Figure`.
-        origin: Always inferred.
         samples: Always empty.
     """
 
@@ -172,7 +148,6 @@ class Derived(Figure):
     error: float
     seed: int
     overhead: float
-    origin: Origin = Origin.INFERRED
     samples: tuple[float, ...] = ()
 
     @classmethod
@@ -204,37 +179,6 @@ class Derived(Figure):
         errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         factors = np.exp(self.error * errors)
         return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
-
-
-@dataclass(frozen=True)
-class Predicted(Figure):
-    """Figure that a predictor gives.
-
-    Attributes:
-        expected: The value.
-        draws: From the predictive distribution, of shape (RESAMPLES,). Draws of several figures
-            that one predictor gave together are joint: an error that the figures have in common
-            is the same in each draw.
-        overhead: As in :class:`Figure`.
-        origin: Always predicted.
-        samples: Always empty.
-    """
-
-    expected: float
-    draws: FloatArray
-    overhead: float = 0.0
-    origin: Origin = Origin.PREDICTED
-    samples: tuple[float, ...] = ()
-
-    @property
-    def value(self) -> float:
-        """The expected value."""
-        return self.expected
-
-    @property
-    def replicates(self) -> FloatArray:
-        """The draws."""
-        return self.draws
 
 
 def undisturbed(measurement: Measurement) -> Measurement:

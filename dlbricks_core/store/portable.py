@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Measurement, Observation
+from dlbricks_core.facts import Measurement
 from dlbricks_core.facts.checks import checked
-from dlbricks_core.store.rows import columns_of, question_of
+from dlbricks_core.store.rows import (
+    columns_of,
+    observation_columns,
+    observation_of,
+    question_of,
+)
 from dlbricks_core.store.schema import KEY_COLUMNS
 from dlbricks_core.store.store import ResultStore
 
@@ -79,7 +84,7 @@ def _to_dict(measurement: Measurement) -> dict[str, Any]:
         "key": columns_of(measurement.question),
         "layers": list(measurement.layers),
         "failure": measurement.failure,
-        "samples": [samples.to_dict() for samples in measurement.observations],
+        "samples": [observation_columns(each) for each in measurement.observations],
     }
 
 
@@ -88,6 +93,6 @@ def _from_dict(data: Mapping[str, Any]) -> Measurement:
     return Measurement(
         question=question_of(key),
         layers=tuple(checked(name, str) for name in checked(data["layers"], list)),
-        observations=tuple(Observation.from_dict(taken) for taken in data["samples"]),
+        observations=tuple(observation_of(taken) for taken in data["samples"]),
         failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
     )

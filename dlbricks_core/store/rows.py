@@ -31,7 +31,9 @@ from dlbricks_core.store.schema import (
 )
 
 _NAMED = 3
-_LISTS = {"values": "samples_ms", "flags": "warnings"}
+
+_COLUMNS = {"values": "samples_ms", "overhead": "call_ms", "flags": "warnings"}
+"""Columns that have another name than the field of an observation. Exported files use them too."""
 
 
 class Reader:
@@ -116,10 +118,19 @@ def columns_of(question: Question) -> dict[str, Any]:
 
 def observation_columns(taken: Observation) -> dict[str, Any]:
     """Values of an observation's columns."""
-    plain = taken.to_dict()
-    renamed = {column: plain.pop(name) for name, column in _LISTS.items()}
-    renamed["call_ms"] = plain.pop("overhead")
-    return {**plain, **renamed}
+    return {_COLUMNS.get(name, name): value for name, value in taken.to_dict().items()}
+
+
+def observation_of(columns: Mapping[str, Any]) -> Observation:
+    """Reverses :func:`observation_columns`.
+
+    Raises:
+        KeyError: If a column is missing.
+        TypeError: If a value has another structure.
+        ValueError: If a value is not what it should be.
+    """
+    renamed = {name: columns[column] for name, column in _COLUMNS.items()}
+    return Observation.from_dict({**columns, **renamed})
 
 
 def question_of(columns: Mapping[str, Any]) -> Question:
@@ -145,8 +156,8 @@ def _raw(table: Table) -> Select[Any]:
 
 
 def _sample_set(row: Row[Any]) -> Observation:
-    plain = {name: json.loads(row._mapping[column]) for name, column in _LISTS.items()}
-    return Observation.from_dict({**row._mapping, **plain, "overhead": row.call_ms})
+    lists = {name: json.loads(row._mapping[name]) for name in ("samples_ms", "warnings")}
+    return observation_of({**row._mapping, **lists})
 
 
 def _measurement(row: Row[Any], samples: list[Observation]) -> Measurement:

@@ -256,7 +256,7 @@ def test_names_that_are_not_utf8_can_be_kept(tmp_path):
     "change",
     [
         {"threads": "2"}, {"threads": 10**30}, {"signature": 3}, {"layers": "Relu"},
-        {"failure": 5}, {"values": "12"}, {"values": [10**400]}, {"round": 10**30},
+        {"failure": 5}, {"samples_ms": "12"}, {"samples_ms": [10**400]}, {"round": 10**30},
         {"session": "\udce9"}, {"taken_at": "2026-01-01T00:00:00"},
     ],
 )  # fmt: skip

@@ -78,4 +78,4 @@ def test_missing_and_unwritable_files_are_named(here, tmp_path):
 def test_an_exported_file_is_plain_json(here, tmp_path):
     export_measurements(here, tmp_path / "a.json")
     content = json.loads((tmp_path / "a.json").read_text())
-    assert content["measurements"][0]["samples"][0]["values"] == [1 / 3, 2.0]
+    assert content["measurements"][0]["samples"][0]["samples_ms"] == [1 / 3, 2.0]

@@ -70,7 +70,7 @@ def test_every_field_of_the_key_is_part_of_the_identity():
         for name in ("subject", "setup")
         for field in dataclasses.fields(getattr(KEY, name))
     }
-    assert set(OTHERS) == (fields | {"system"}) - {"setup.plugin"}
+    assert set(OTHERS) == fields | {"system"}
 
 
 def test_many_keys_are_found_in_few_queries(store):
