@@ -15,64 +15,18 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Model, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.testing import cases
+from dlbricks_core.testing.description import DescriptionConformance
 from dlbricks_core.testing.laboratory import Laboratory
-from dlbricks_core.testing.suite import Suite, fresh
 from dlbricks_core.values import materialize
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-#: What a new process sees of a backend that nobody has used yet.
-_DESCRIBE = """
-import json, sys
-from dlbricks_core.backends import BackendSettings
-from dlbricks_core.plugins import load_object
-target, *modules = sys.argv[1:]
-backend = load_object(target)()
-found = {
-    "environments": [dict(backend.environment(BackendSettings(threads=n))) for n in (1, 2)],
-    "imported": [m for m in modules if m in sys.modules],
-}
-found["version"] = backend.version()
-found["imported_by_version"] = [m for m in modules if m in sys.modules]
-print(json.dumps(found))
-"""
-
-#: The same where the framework is not installed.
-_WITHOUT = """
-import importlib.metadata, json, sys
-from dlbricks_core.backends import BackendSettings
-from dlbricks_core.errors import BackendError, PluginError
-from dlbricks_core.plugins import load_object
-target, distribution, *modules = sys.argv[1:]
-find = importlib.metadata.distribution
-def missing(name):
-    if name == distribution:
-        raise importlib.metadata.PackageNotFoundError(name)
-    return find(name)
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name in modules:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-importlib.metadata.distribution = missing
-sys.meta_path.insert(0, Blocked())
-backend = load_object(target)()
-hints = {}
-for method, call in {
-    "version": backend.version, "timer": lambda: backend.timer(BackendSettings())
-}.items():
-    try:
-        call()
-    except (PluginError, BackendError) as error:
-        hints[method] = [type(error).__name__, error.message, error.hint]
-print(json.dumps(hints))
-"""
 
 #: Weights of one network that is loaded again and again.
 _WEIGHT_BYTES = 16 * 2**20
 _WARM_LOADS, _MORE_LOADS = 6, 14
 
 
-class BackendConformance(Suite):
+class BackendConformance(DescriptionConformance):
     """What every backend must pass; subclass it and name the backend.
 
     By default everything in :data:`dlbricks_core.testing.cases.COMMON` must run and be
@@ -199,43 +153,6 @@ class BackendConformance(Suite):
         assert caught.value.message
 
     # -- description
-
-    def test_importing_the_class_imports_no_framework(self) -> None:
-        """Listing plugins must cost nothing and never fail."""
-        found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
-        assert found["imported"] == []
-        assert found["imported_by_version"] == [], "version() must not import the framework"
-        assert isinstance(found["version"], str)
-        assert found["version"]
-
-    def test_environment_maps_names_to_text(self) -> None:
-        """What the worker is started with."""
-        found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
-        for environment in found["environments"]:
-            assert all(isinstance(value, str) for value in environment.values()), environment
-
-    def test_a_missing_framework_is_named_with_the_cure(self) -> None:
-        """``version`` and ``timer`` raise PluginError with a hint such as ``pip install``."""
-        distribution = self.plugin.distribution
-        found = fresh(_WITHOUT, self.target(), distribution, *self.framework_modules)
-        assert set(found) == {"version", "timer"}, "both must raise PluginError"
-        for kind, message, hint in found.values():
-            assert kind == "PluginError", message
-            assert "install" in hint
-
-    def test_options_are_well_formed(self) -> None:
-        """Every option has a default among its choices, and a line of help."""
-        for name, option in self.plugin.options.items():
-            assert name, "an option without a name"
-            assert "=" not in name
-            assert option.default in option.choices, name
-            assert len(set(option.choices)) == len(option.choices), name
-            assert option.help.strip(), name
-            assert "\n" not in option.help, name
-
-    def test_default_models_can_be_named(self) -> None:
-        """Written as a user would, ``collection:name`` or a path."""
-        assert all(isinstance(name, str) and name for name in self.plugin.default_models)
 
     def test_declarations_name_what_there_is(self) -> None:
         """A misspelt declaration would declare nothing."""

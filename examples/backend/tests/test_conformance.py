@@ -7,4 +7,4 @@ from dlbricks_core.testing import BackendConformance
 
 class TestReferenceBackend(BackendConformance):
     plugin = ReferenceBackend
-    framework_modules = ()
+    framework_modules = ("onnx.reference",)
