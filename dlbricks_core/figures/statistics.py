@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Of n normal samples' :func:`faster_half`, times n, in units of a sample's variance.
-#: The estimator's influence is ``(min(x, m) - E min(x, m)) / 0.5`` with the median m, and
-#: ``min(z, 0)`` of a standard normal z has the variance ``1/2 - 1/(2 pi)``.
+#: Variance of :func:`faster_half` of n normal samples, as a multiple of ``s**2 / n`` with the
+#: variance ``s**2`` of one sample. The estimator's influence function is
+#: ``(min(x, m) - E min(x, m)) / 0.5`` with the median m. For a standard normal z, ``min(z, 0)`` has
+#: the variance ``1/2 - 1/(2 pi)``.
 FASTER_HALF_VARIANCE = 2 - 2 / math.pi
 
 Samples = Sequence[float] | npt.NDArray[np.floating[Any]]

@@ -91,11 +91,14 @@ def largest_cache(machine: Machine | None = None) -> int | None:
 
 
 def near_caches(cores: int, machine: Machine | None = None) -> int | None:
-    """Bytes of the second-level caches of so many cores; ``None`` where the system does not tell.
+    """Size of the second-level caches of some cores together, in bytes.
 
     Args:
-        cores: That compute together.
-        machine: Where to look; this machine by default.
+        cores: Number of cores that compute together.
+        machine: Machine to look at; this one by default.
+
+    Returns:
+        The size; ``None`` where the system does not tell.
     """
     sizes = [cache.size for cache in _caches(machine or Machine()) if cache.level == _NEAR_LEVEL]
     return cores * max(sizes) if sizes else None

@@ -35,10 +35,10 @@ KEEPS_MEMORY = {
 }
 """Environment of a worker whose allocator keeps what is freed, for what allocates next.
 
-Left alone, glibc hands feature maps back to the system at limits that move with everything
-that was freed before, and a run that gets them anew pays for its page faults: several
-percent, and more of them in a model than in its bricks. 32 MB is where those limits end
-to move (mallopt(3)).
+By default, glibc returns freed feature maps to the system above a threshold, which moves with the
+sizes that were freed before. A run that allocates them anew pays for page faults: several percent
+of its latency, and more in a model than in its bricks. The threshold never moves beyond 32 MB
+(mallopt(3)).
 """
 
 
