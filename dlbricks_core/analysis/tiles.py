@@ -50,7 +50,7 @@ _ALIKE = frozenset(
 among threads by the number of rows."""
 
 _AXIS = 2
-"""That the rows of feature maps lie along."""
+"""Axis of a feature map along which its rows lie."""
 
 
 def tiles(brick: Brick) -> tuple[Tile, ...]:
