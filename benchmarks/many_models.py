@@ -19,7 +19,7 @@ from onnx import ModelProto, helper, numpy_helper, shape_inference
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.light import LightModels, light_proto
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 
 _COUNTS = (125, 250, 500, 1000)
@@ -75,7 +75,7 @@ def main() -> None:
     print("models  layers  unique  import s  generate s  generated layers/s  all layers/s")
     for count in _COUNTS:
         begin = perf_counter()
-        models: list[Model] = [
+        models: list[CanonicalModel] = [
             normalize(read_model(proto, name=name)) for name, proto in protos[:count]
         ]
         imported = perf_counter()

@@ -23,7 +23,7 @@ from dlbricks_core.analysis import Volume, tiles
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Tiled
 from dlbricks_core.figures.figure import Measured, interval, relative_half_width
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import MeasureOptions, Observer
@@ -58,7 +58,7 @@ CONVOLUTIONS = (
 )  # fmt: skip
 
 
-def convolution(shape: Sequence[int]) -> Model:
+def convolution(shape: Sequence[int]) -> CanonicalModel:
     """One layer that keeps its map's size, but for the stride."""
     inputs, outputs, size, height, width, stride, dilation = shape
     pad = dilation * (size - 1) // 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes.shapes import infer
 
 
@@ -70,7 +70,7 @@ class ModelBuilder:
 
     def model(self, *outputs, name="built"):
         outputs = outputs or (self.layers[-1].outputs[0],)
-        return Model(
+        return CanonicalModel(
             name=name,
             layers=tuple(self.layers),
             inputs=(self.input,),
@@ -121,8 +121,16 @@ def chain_with_convolution(inputs, outputs, rows, columns=80, size=3, dilation=1
         layers.append(Layer(each, (last, *more), (f"t{len(layers) + 1}",), own))
         tensors |= infer(layers[-1], tensors, {"s": shape})
     outputs_of = layers[-1].outputs
-    return Model("chain", tuple(layers), ("t0",), outputs_of, tensors, frozenset({"w", "s"}),
-                      {"s": shape}, {"": 21})  # fmt: skip
+    return CanonicalModel(
+        "chain",
+        tuple(layers),
+        ("t0",),
+        outputs_of,
+        tensors,
+        frozenset({"w", "s"}),
+        {"s": shape},
+        {"": 21},
+    )
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from enum import Enum
 
 from dlbricks_core.analysis.flops import layer_flops
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 
 class Basis(Enum):
@@ -53,7 +53,7 @@ class Costs:
             return cls(Basis.FLOPS, operations)
         return cls(Basis.LAYERS, (1.0,) * len(model.layers))
 
-    def missing(self, model: Model) -> Mapping[str, int]:
+    def missing(self, model: CanonicalModel) -> Mapping[str, int]:
         """How many layers of each operator type have no cost."""
         layers = zip(model.layers, self.values, strict=True)
         return Counter(layer.qualified_op for layer, value in layers if value is None)
@@ -64,7 +64,7 @@ class Costs:
         return sum(self.values[i] or 0.0 for i in chosen)
 
 
-def critical_path(model: Model, costs: Costs) -> tuple[int, ...]:
+def critical_path(model: CanonicalModel, costs: Costs) -> tuple[int, ...]:
     """Layers of the path from a start to an end with the largest sum of costs.
 
     Among paths that cost the same, one with the most layers. Source: Li et al., ICPE 2020,

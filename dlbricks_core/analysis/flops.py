@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 Specs = Sequence[TensorSpec | None]
 
@@ -21,7 +21,7 @@ FlopsRule = Callable[[Layer, Specs, Specs], int]
 """``(layer, input specs, output specs)`` to a number of operations; the specs are static."""
 
 
-def layer_flops(model: Model, layer: Layer) -> int | None:
+def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
     """Operations of one layer; ``None`` where no rule tells them.
 
     Args:

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from dlbricks_core.analysis.flops import layer_flops
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.bricks import weights_are_reread
+from dlbricks_core.ir import CanonicalModel, Layer
 
 _BLOCK = 8
 """Channels that frameworks keep together in blocked layouts; other numbers of them take
@@ -33,7 +34,7 @@ class Volume:
     nbytes: int
 
     @classmethod
-    def of(cls, model: Model) -> Volume:
+    def of(cls, model: CanonicalModel) -> Volume:
         """Volume of a network with static shapes."""
         flops = sum(_flops(model, layer) for layer in model.layers)
         return cls(max(flops, 1), max(sum(spec.nbytes for spec in model.tensors.values()), 1))
@@ -51,7 +52,7 @@ class Volume:
         return max(_times(self.flops, other.flops), _times(self.nbytes, other.nbytes))
 
 
-def form(model: Model) -> Hashable:
+def form(model: CanonicalModel) -> Hashable:
     """What networks have in common that are alike but for their size.
 
     Operators in order, each with its windows and steps, its type of numbers, and whether its
@@ -66,10 +67,10 @@ def form(model: Model) -> Hashable:
         )
         for layer in model.layers
     )
-    return model.reread, layers
+    return weights_are_reread(model), layers
 
 
-def _channels(model: Model, layer: Layer) -> Hashable:
+def _channels(model: CanonicalModel, layer: Layer) -> Hashable:
     """Of a convolution: how its groups look, and whether channels fill blocks."""
     weight = model.specs(layer.inputs[:2])[1] if len(layer.inputs) > 1 else None
     if layer.op.removeprefix("Fused") not in ("Conv", "ConvTranspose") or weight is None:
@@ -81,7 +82,7 @@ def _channels(model: Model, layer: Layer) -> Hashable:
     return look, outputs % _BLOCK == 0, inputs % _BLOCK == 0
 
 
-def _flops(model: Model, layer: Layer) -> int:
+def _flops(model: CanonicalModel, layer: Layer) -> int:
     """Operations of a layer; 0 where nothing tells.
 
     Layers that a framework makes keep the standard's name in a domain of their own, some

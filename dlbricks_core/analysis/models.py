@@ -9,7 +9,7 @@ from dlbricks_core.analysis.repetition import Repetition
 from dlbricks_core.analysis.similarity import Similarity
 from dlbricks_core.analysis.work import Operations, Work
 from dlbricks_core.bricks import BrickSet, CutModel
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Analysis:
     operations: Operations
 
 
-def analyze(models: Iterable[Model]) -> Analysis:
+def analyze(models: Iterable[CanonicalModel]) -> Analysis:
     """Analyzes models in canonical form, layer by layer.
 
     Example:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 _MOST_PERIODS = 8
 """Of runs from one layer on that are looked at. Networks have one or two; a recurrence that looks
@@ -224,7 +224,7 @@ class _Wiring:
         )
 
 
-def _last_reader(model: Model, layer: int) -> int:
+def _last_reader(model: CanonicalModel, layer: int) -> int:
     names = [name for name in model.layers[layer].outputs if name]
     if not model.output_names.isdisjoint(names):
         return len(model.layers)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlbricks_core.analysis.modules import Module
-from dlbricks_core.ir import Model, layer_graph
+from dlbricks_core.ir import CanonicalModel, layer_graph
 
 #: Stands for the outside of the model in a pair of layers.
 OUTSIDE = -1
@@ -82,7 +82,7 @@ _Key = int | Module | Terminal
 _Edges = dict[tuple[_Key, _Key], set[Pair]]
 
 
-def outline(model: Model, modules: Sequence[Module] = ()) -> Outline:
+def outline(model: CanonicalModel, modules: Sequence[Module] = ()) -> Outline:
     """Draws a model together.
 
     Args:

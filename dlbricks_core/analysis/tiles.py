@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from dlbricks_core.analysis.flops import ELEMENTWISE, layer_flops
-from dlbricks_core.bricks import Brick, Tile, signature
+from dlbricks_core.bricks import Brick, Tile, native_to, signature
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.passes.shapes import infer
 
 TILE_FLOPS = 1_000_000_000
@@ -76,8 +76,8 @@ def tiles(brick: Brick) -> tuple[Tile, ...]:
     return tuple(Tile(_brick(part), w) for part, w in zip(parts, weights, strict=True) if part)
 
 
-def _is_fit(model: Model) -> bool:
-    if model.executed or not _ALIKE.issuperset(layer.qualified_op for layer in model.layers):
+def _is_fit(model: CanonicalModel) -> bool:
+    if native_to(model) or not _ALIKE.issuperset(layer.qualified_op for layer in model.layers):
         return False
     if [model.tensors[name].rank > _AXIS for name in model.inputs] != [True]:
         return False
@@ -94,7 +94,7 @@ def _is_wide(layer: Layer) -> bool:
     return any(size > 1 for size in _integers(layer, "kernel_shape"))
 
 
-def _operations(model: Model) -> int:
+def _operations(model: CanonicalModel) -> int:
     """Of all layers; those on rows of padding count half.
 
     ONNX Runtime leaves them out, oneDNN does not.
@@ -105,7 +105,7 @@ def _operations(model: Model) -> int:
     return round(sum(each))
 
 
-def _padded(model: Model, layer: Layer) -> float:
+def _padded(model: CanonicalModel, layer: Layer) -> float:
     """Share of the rows of a convolution's windows that lie on padding."""
     if layer.qualified_op != "Conv":
         return 0.0
@@ -124,13 +124,13 @@ def _integers(layer: Layer, name: str) -> tuple[int, ...]:
     return value
 
 
-def _rows(model: Model) -> int:
+def _rows(model: CanonicalModel) -> int:
     """Of the first convolution's result."""
     first = next(layer for layer in model.layers if layer.qualified_op == "Conv")
     return model.tensors[first.outputs[0]].sizes[_AXIS]
 
 
-def _with_operations(model: Model, number: int) -> Model | None:
+def _with_operations(model: CanonicalModel, number: int) -> CanonicalModel | None:
     """The part with the fewest rows that has so many operations; ``None`` if there is none."""
 
     def operations(rows: int) -> int:
@@ -141,7 +141,7 @@ def _with_operations(model: Model, number: int) -> Model | None:
     return _part(model, bisect_left(every, number, 1, key=operations))
 
 
-def _part(model: Model, rows: int) -> Model | None:
+def _part(model: CanonicalModel, rows: int) -> CanonicalModel | None:
     """The same layers on so many rows from the middle of a map, which have no padding.
 
     Returns:
@@ -169,6 +169,6 @@ def _without_row_padding(layer: Layer) -> Layer:
     return replace(layer, attributes={**layer.attributes, "pads": tuple(pads)})
 
 
-def _brick(part: Model) -> Brick:
-    identity = signature(part, range(len(part.layers)), reread=part.reread)
+def _brick(part: CanonicalModel) -> Brick:
+    identity = signature(part, range(len(part.layers)))
     return Brick(identity, replace(part, name=identity))

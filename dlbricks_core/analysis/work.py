@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.analysis.flops import layer_flops
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 
 #: Only the form of the tensor changes; nothing needs to be read or written.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
@@ -36,7 +36,7 @@ class Work:
     without_bytes: Mapping[str, int]
 
     @classmethod
-    def of(cls, model: Model) -> Work:
+    def of(cls, model: CanonicalModel) -> Work:
         """Adds up what can be told of a model in canonical form."""
         flops, moved = 0, 0
         without_flops: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class Operations:
         return self.flops / self.unique if self.unique else None
 
 
-def layer_bytes(model: Model, layer: Layer) -> int | None:
+def layer_bytes(model: CanonicalModel, layer: Layer) -> int | None:
     """Bytes of the tensors that a layer reads and writes, weights included, each once.
 
     ``None`` where a size is unknown, or for an opaque layer.

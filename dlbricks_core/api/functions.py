@@ -14,11 +14,11 @@ from dlbricks_core import workflows
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions, ModelLoader, Observer
 
-Source = str | Path | onnx.ModelProto | Model | LoadedModel
+Source = str | Path | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
 Store = str | Path | ResultStore | None
 
@@ -199,19 +199,23 @@ def _measure_options(
     return MeasureOptions(backend=backend, runs=runs, threads=threads, **more)
 
 
-def _models(sources: Sources, options: LoadOptions | None = None) -> list[Model]:
-    single = isinstance(sources, str | Path | onnx.ModelProto | Model | LoadedModel)
+def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
+    single = isinstance(
+        sources, str | Path | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
+    )
     every = cast("Iterable[Source]", [sources] if single else sources)
     with ModelLoader(options) as loader:
         return loader.load(_importable(source) for source in every)
 
 
-def _importable(source: Source) -> str | Model:
+def _importable(source: Source) -> str | RawModel:
     if isinstance(source, LoadedModel):
-        return source.ir
+        return source.ir.as_raw()
+    if isinstance(source, CanonicalModel):
+        return source.as_raw()
     if isinstance(source, onnx.ModelProto):
         return read_model(source, name=source.graph.name or "model")
-    return source if isinstance(source, Model) else str(source)
+    return source if isinstance(source, RawModel) else str(source)
 
 
 def _opened(store: Store, *, writes: bool = True) -> AbstractContextManager[ResultStore]:

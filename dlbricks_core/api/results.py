@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import (
     comparison_data,
     comparison_page,
@@ -68,7 +68,7 @@ class LoadedModel(Result):
         ir: The model itself; its layers, tensors and weights are there.
     """
 
-    ir: Model
+    ir: CanonicalModel
 
     @property
     def name(self) -> str:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.bricks.extract import numbers
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 
-def layer_alone(model: Model, index: int) -> Model:
+def layer_alone(model: CanonicalModel, index: int) -> CanonicalModel:
     """One layer as a model that needs no values of weights.
 
     Weights whose values are known, such as axes, pads and shapes, stay constants: a framework may
@@ -29,7 +29,9 @@ def layer_alone(model: Model, index: int) -> Model:
     return replace(layer, inputs=(*layer.inputs, *sorted(layer.weights - known)), weights=known)
 
 
-def refused_layers(model: Model, refusal: Callable[[Model], str]) -> Mapping[int, str]:
+def refused_layers(
+    model: CanonicalModel, refusal: Callable[[CanonicalModel], str]
+) -> Mapping[int, str]:
     """Index and reason of every layer that a framework refuses, as ``Backend.check`` returns them.
 
     Layers that do the same work are tried once.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Array, Model, Network
+from dlbricks_core.ir import Array, CanonicalModel, Network
 
 LoadedT = TypeVar("LoadedT")
 
@@ -264,12 +264,14 @@ class Backend(ABC):
         """
         return False
 
-    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """Graph that the framework executes in place of a whole model.
 
-        Only called in a worker, and if :attr:`Traits.rewrites` is set. Bricks that are cut from
-        a graph with the flag ``executed`` carry it too, and the timer runs them just as they
-        stand.
+        Only called in a worker, and if :attr:`Traits.rewrites` is set. A graph whose layers are
+        the framework's own is made with :func:`dlbricks_core.bricks.native`. The bricks cut from
+        it carry that annotation, and the timer runs them just as they stand.
 
         Args:
             model: Model in canonical form, without opaque layers.
@@ -282,7 +284,7 @@ class Backend(ABC):
         return model
 
     @abstractmethod
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that the framework has no exact counterpart for.
 
         Args:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlbricks_core.backends.layer import LayerView
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 
 _RECURRENT = tuple(GATE_ACTIVATIONS)
@@ -32,11 +32,11 @@ class Defect:
     """
 
     operators: tuple[str, ...]
-    applies: Callable[[Model, Layer], bool]
+    applies: Callable[[CanonicalModel, Layer], bool]
     why: str
 
 
-def known_defects(model: Model) -> tuple[str, ...]:
+def known_defects(model: CanonicalModel) -> tuple[str, ...]:
     """What is known to be wrong in the evaluator's results for a model, a line each.
 
     Args:
@@ -51,7 +51,7 @@ def known_defects(model: Model) -> tuple[str, ...]:
     return tuple(f"{op}{f' (x{n})' if n > 1 else ''}: {why}" for (op, why), n in found.items())
 
 
-def _set(name: str) -> Callable[[Model, Layer], bool]:
+def _set(name: str) -> Callable[[CanonicalModel, Layer], bool]:
     return lambda model, layer: bool(layer.attributes.get(name))
 
 
@@ -60,14 +60,14 @@ def _numbers(layer: Layer, name: str) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _other_gates(model: Model, layer: Layer) -> bool:
+def _other_gates(model: CanonicalModel, layer: Layer) -> bool:
     """Whether a gate has another activation than by default."""
     given = LayerView(model, layer).activations()
     usual = tuple(name.lower() for name in GATE_ACTIVATIONS[layer.op])
     return given not in (usual, 2 * usual)
 
 
-def _two_activations(model: Model, layer: Layer) -> bool:
+def _two_activations(model: CanonicalModel, layer: Layer) -> bool:
     """Whether the two directions have different ones."""
     return len(set(LayerView(model, layer).activations())) > 1
 
@@ -81,24 +81,24 @@ def _by_average(layer: Layer) -> bool:
     return {*_numbers(layer, "strides"), *_numbers(layer, "dilations")} <= {1}
 
 
-def _uneven_pads(model: Model, layer: Layer) -> bool:
+def _uneven_pads(model: CanonicalModel, layer: Layer) -> bool:
     pads = _numbers(layer, "pads")
     half = len(pads) // 2
     uneven = pads[:half] != pads[half:] or (half == 1 and any(pads))
     return _by_average(layer) and uneven
 
 
-def _capped_scores(model: Model, layer: Layer) -> bool:
+def _capped_scores(model: CanonicalModel, layer: Layer) -> bool:
     first = not layer.attributes.get("qk_matmul_output_mode")
     return _gives(layer.outputs, _SCORES) and first and bool(layer.attributes.get("softcap"))
 
 
-def _cubic_border(model: Model, layer: Layer) -> bool:
+def _cubic_border(model: CanonicalModel, layer: Layer) -> bool:
     modes = layer.attributes.get("mode"), layer.attributes.get("padding_mode")
     return modes == ("cubic", "border")
 
 
-def _batch_for_channels(model: Model, layer: Layer) -> bool:
+def _batch_for_channels(model: CanonicalModel, layer: Layer) -> bool:
     sizes = model.tensors[layer.inputs[0]].sizes
     return sizes[:1] != sizes[1:2]
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer, Profile
+from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Array, Layer, Model, TensorSpec
+from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
@@ -105,7 +106,7 @@ class TimerHost:
         # What the framework itself holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
 
-    def load(self, key: str, model: Model, seed: int, kind: str = "") -> float:
+    def load(self, key: str, model: CanonicalModel, seed: int, kind: str = "") -> float:
         """Materializes a network, loads it, looks at its results and warms it up.
 
         Args:
@@ -126,12 +127,12 @@ class TimerHost:
         loaded = self._tried(load(materialize(model, seed)))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
-        if kind and (self._primed or model.reread) and latency_ms < _LONG_MS:
+        if kind and (self._primed or weights_are_reread(model)) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache_bytes)
             self._twins[key] = self._copied(loaded, model, seed, kind) if copied else loaded
         return latency_ms
 
-    def _copied(self, loaded: Any, model: Model, seed: int, kind: str) -> Any:
+    def _copied(self, loaded: Any, model: CanonicalModel, seed: int, kind: str) -> Any:
         """The same network with other weights, loaded to run before it."""
         private = self._private_cache_bytes if kind == "brick" else 0
         other = materialize(model, seed + 1)
@@ -155,7 +156,7 @@ class TimerHost:
             raise
         return loaded
 
-    def infer(self, model: Model, seed: int) -> dict[str, Array]:
+    def infer(self, model: CanonicalModel, seed: int) -> dict[str, Array]:
         """Loads a network, runs it twice and unloads it: what the second run gave, by name.
 
         The second, because nothing that the first leaves behind may show.
@@ -251,16 +252,18 @@ class TimerHost:
         del loaded, twin  # a timer may leave it to the last reference to free the memory
         gc.collect()
 
-    def rewrite(self, backend: str, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, backend: str, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model."""
         instance: Backend = load_object(backend)()
         return instance.rewrite(model, settings, seed)
 
-    def profile(self, model: Model, seed: int, runs: int) -> Profile:
+    def profile(self, model: CanonicalModel, seed: int, runs: int) -> Profile:
         """Where the time of a whole model goes, as the framework itself sees it."""
         return self.timer.profile(materialize(model, seed), runs)
 
-    def check(self, backend: str, models: Mapping[str, Model]) -> dict[str, str]:
+    def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
         """Which of the models the backend cannot run: key and reason."""
         instance = load_object(backend)()
         reasons = {}
@@ -271,7 +274,7 @@ class TimerHost:
         return reasons
 
 
-def is_copied(model: Model, cache_bytes: int | None) -> bool:
+def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:
     """Whether a network is primed by a copy, not by itself.
 
     Weights that are too large for any cache to keep a part of them are as cold after a run of the
@@ -281,16 +284,16 @@ def is_copied(model: Model, cache_bytes: int | None) -> bool:
         model: The network.
         cache_bytes: Size of the largest cache. Where it is unknown, a copy is the safe choice.
     """
-    if model.reread:
+    if weights_are_reread(model):
         return False
     return cache_bytes is None or model.weight_bytes < _KEPT * cache_bytes
 
 
-def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> Model:
+def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> CanonicalModel:
     """A chain of layers, on one number. No framework is known to fuse or drop Sigmoid."""
     spec = TensorSpec("float32", shape)
     names = ["x0", *(f"t{i}" for i in range(layers))]
-    return Model(
+    return CanonicalModel(
         name="call",
         layers=tuple(
             Layer("Sigmoid", (before,), (after,), name=f"Sigmoid_{i}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Array, Layer, Model, TensorSpec
+from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 from dlbricks_core.passes.schemas import defaults, input_name, late_defaults
 
@@ -60,7 +60,7 @@ class LayerView:
         ...     return f"relu({view.layer.inputs[0]}: {view.dtype()} {view.shape()})"
     """
 
-    def __init__(self, model: Model, layer: Layer) -> None:
+    def __init__(self, model: CanonicalModel, layer: Layer) -> None:
         self.model = model
         self.layer = layer
         self._read: set[str] = set()

@@ -8,14 +8,14 @@ import numpy as np
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Array, Model, to_onnx
+from dlbricks_core.ir import Array, CanonicalModel, to_onnx
 from dlbricks_core.values import materialize
 
 
 class ReferenceHost:
     """Computes what a model's operators are defined to compute; it may take long."""
 
-    def outputs(self, model: Model, seed: int) -> Mapping[str, Array]:
+    def outputs(self, model: CanonicalModel, seed: int) -> Mapping[str, Array]:
         """Results by name, on the values that every backend gets for this seed.
 
         Raises:

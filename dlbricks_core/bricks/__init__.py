@@ -1,5 +1,6 @@
 """Bricks: split strategies, signatures, deduplication and extraction."""
 
+from dlbricks_core.bricks.annotations import native, native_to, weights_are_reread
 from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence, Tile
 from dlbricks_core.bricks.extract import extract
 from dlbricks_core.bricks.signature import signature
@@ -15,6 +16,9 @@ __all__ = [
     "SplitStrategy",
     "Tile",
     "extract",
+    "native",
+    "native_to",
     "signature",
     "split",
+    "weights_are_reread",
 ]

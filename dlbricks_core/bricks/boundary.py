@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 
-def live_outputs(model: Model, indices: Sequence[int]) -> tuple[str, ...]:
+def live_outputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ...]:
     """Results of the sequence that something outside reads, in order of production.
 
     Of a layer of which nobody reads anything, all results count as read: it computes them all
@@ -30,7 +30,7 @@ def live_outputs(model: Model, indices: Sequence[int]) -> tuple[str, ...]:
     return tuple(live)
 
 
-def outer_inputs(model: Model, indices: Sequence[int]) -> tuple[str, ...]:
+def outer_inputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ...]:
     """Activations that the sequence reads but does not produce, in order of first use."""
     produced: set[str] = set()
     inputs: dict[str, None] = {}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from dlbricks_core.bricks.annotations import with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
-from dlbricks_core.bricks.rereading import rereads, stays
+from dlbricks_core.bricks.rereading import fits_in_core_cache, rereads
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Brick:
     """
 
     signature: str
-    model: Model
+    model: CanonicalModel
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -65,21 +66,21 @@ class CutModel:
     Attributes:
         model: In canonical form.
         occurrences: Of the bricks, in the order in which they run.
-        executed: What was cut: the model itself, or what a backend makes of it.
+        graph: What was cut: the model itself, or what a backend rewrites it into.
         notes: What to keep in mind about how it was cut.
         tiles: Of bricks that are not timed themselves, by signature, what is in their place.
     """
 
-    model: Model
+    model: CanonicalModel
     occurrences: tuple[Occurrence, ...]
-    executed: Model
+    graph: CanonicalModel
     notes: tuple[str, ...] = ()
     tiles: Mapping[str, tuple[Tile, ...]] = field(default_factory=dict)
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
         """Signature of every layer on its own: the paper's unit for counting repetition."""
-        same = self.executed is self.model
+        same = self.graph is self.model
         single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1 and same}
         return tuple(
             single.get(i) or signature(self.model, (i,)) for i in range(len(self.model.layers))
@@ -104,7 +105,7 @@ class CutModel:
     def operators(self, signature: str) -> tuple[str, ...]:
         """Operator types of one of the model's bricks."""
         occurrence = next(each for each in self.occurrences if each.signature == signature)
-        return tuple(self.executed.layers[index].qualified_op for index in occurrence.layers)
+        return tuple(self.graph.layers[index].qualified_op for index in occurrence.layers)
 
     @cached_property
     def whole(self) -> Brick:
@@ -114,13 +115,15 @@ class CutModel:
         fuse an activation function whose constants they know, and compute once what they know
         to be the same.
         """
-        every, held = range(len(self.model.layers)), stays(self.model)
-        name = signature(self.model, every, reread=held)
-        model = replace(extract(self.model, every, name, exact=True), reread=held)
-        values = numbers(model)
-        if values == numbers(extract(self.model, every, name)):
-            return Brick(name, model)
-        return Brick(signature(self.model, every, values, reread=held), model)
+        every = range(len(self.model.layers))
+        held = fits_in_core_cache(self.model)
+        model = with_weights_reread(self.model) if held else self.model
+        name = signature(model, every)
+        exact = extract(model, every, name, exact=True)
+        values = numbers(exact)
+        if values == numbers(extract(model, every, name)):
+            return Brick(name, exact)
+        return Brick(signature(model, every, values), exact)
 
 
 @dataclass
@@ -147,10 +150,10 @@ class BrickSet:
     @classmethod
     def of(
         cls,
-        models: Iterable[Model],
+        models: Iterable[CanonicalModel],
         granularity: int = 1,
         strategy: str = "chain",
-        executed: Mapping[int, Model] | None = None,
+        rewritten: Mapping[int, CanonicalModel] | None = None,
         *,
         rereading: bool = False,
     ) -> BrickSet:
@@ -160,7 +163,8 @@ class BrickSet:
             models: In canonical form.
             granularity: The most layers that a brick may hold.
             strategy: Name of the split strategy.
-            executed: What a backend makes of models, by their position, to be cut in their place.
+            rewritten: What a backend rewrites models into, by their position, to be cut in their
+                place.
             rereading: As the attribute.
 
         Example:
@@ -168,38 +172,39 @@ class BrickSet:
         """
         bricks = cls(granularity, strategy, rereading=rereading)
         for position, model in enumerate(models):
-            bricks.add(model, (executed or {}).get(position))
+            bricks.add(model, (rewritten or {}).get(position))
         return bricks
 
-    def add(self, model: Model, executed: Model | None = None) -> CutModel:
+    def add(self, model: CanonicalModel, rewritten: CanonicalModel | None = None) -> CutModel:
         """Cuts one more model and keeps those of its bricks that are new.
 
         Args:
             model: In canonical form.
-            executed: What a backend makes of it, to be cut in its place.
+            rewritten: What a backend rewrites it into, to be cut in its place.
         """
-        layers = executed or model
-        sequences = list(split(layers, self.granularity, self.strategy))
+        graph = rewritten or model
+        warm = with_weights_reread(graph)
+        sequences = list(split(graph, self.granularity, self.strategy))
         occurrences = []
-        for sequence, reread in zip(sequences, self._reread(model, layers, sequences), strict=True):
-            identity = signature(layers, sequence, reread=reread)
+        for sequence, reread in zip(sequences, self._reread(model, graph, sequences), strict=True):
+            source = warm if reread else graph
+            identity = signature(source, sequence)
             if identity not in self.bricks:
-                brick = replace(extract(layers, sequence, identity), reread=reread)
-                self.bricks[identity] = Brick(identity, brick)
+                self.bricks[identity] = Brick(identity, extract(source, sequence, identity))
             occurrences.append(Occurrence(identity, sequence))
-        cut = CutModel(model, tuple(occurrences), layers)
+        cut = CutModel(model, tuple(occurrences), graph)
         self.models.append(cut)
         return cut
 
     def _reread(
-        self, model: Model, layers: Model, sequences: Sequence[LayerSequence]
+        self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
     ) -> Sequence[bool]:
         """For each layer sequence, whether the model has just read its weights."""
         if not self.rereading:
             return [False] * len(sequences)
-        if stays(model):
+        if fits_in_core_cache(model):
             return [True] * len(sequences)
-        return rereads(layers, sequences)
+        return rereads(graph, sequences)
 
     @property
     def timed(self) -> int:

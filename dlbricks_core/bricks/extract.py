@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core.bricks.annotations import native_to
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS, made_into_indices
 
 _MAX_AXES = 8
 
 
-def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = False) -> Model:
+def extract(
+    model: CanonicalModel, indices: Sequence[int], name: str, *, exact: bool = False
+) -> CanonicalModel:
     """The sequence as a model of its own.
 
     Names become ``x0``, ``w0``, ``t0`` and so on by first use. Of the values, only
@@ -67,7 +70,7 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
                 captures=tuple(renamed.get(n, n) for n in layer.captures),
             )
         )
-    return Model(
+    return CanonicalModel(
         name=name,
         layers=tuple(layers),
         inputs=inputs,
@@ -76,17 +79,17 @@ def extract(model: Model, indices: Sequence[int], name: str, *, exact: bool = Fa
         weights=frozenset(new for new in renamed.values() if new.startswith("w")),
         constants=constants,
         opsets=model.opsets,
-        executed=model.executed,
+        annotations=model.annotations,
     )
 
 
-def _is_size(model: Model, tensor: str) -> bool:
+def _is_size(model: CanonicalModel, tensor: str) -> bool:
     """Whether shapes may be computed from it, as they still are in what a backend made."""
     value = model.constants[tensor]
-    return bool(model.executed) and value.dtype.kind == "i" and value.size <= _MAX_AXES
+    return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= _MAX_AXES
 
 
-def numbers(model: Model) -> tuple[float, ...]:
+def numbers(model: CanonicalModel) -> tuple[float, ...]:
     """All that is in the constants of a cut out model, by their names."""
     found = (model.constants[name] for name in sorted(model.constants))
     return tuple(number for value in found for number in value.ravel().tolist())

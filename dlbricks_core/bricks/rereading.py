@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 NEAR_BYTES = 16_000_000
 """Read and written in between, after which caches may still hold a weight: half of the 32 MB
@@ -18,14 +18,14 @@ HELD_BYTES = 2**20
 """Of weights and live maps, which the caches of a single core hold from run to run."""
 
 
-def stays(model: Model) -> bool:
+def fits_in_core_cache(model: CanonicalModel) -> bool:
     """Whether a model that runs again and again never leaves the caches of a core."""
     if not all(spec.is_static for spec in model.tensors.values()):
         return False
     return model.weight_bytes + model.live_bytes <= HELD_BYTES
 
 
-def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:
+def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[bool]:
     """For each layer sequence, whether most of its weights were read shortly before.
 
     Steps of an unrolled recurrence, layers that share their weights and heads that run on several
@@ -55,7 +55,7 @@ def rereads(model: Model, sequences: Iterable[Sequence[int]]) -> list[bool]:
     return found
 
 
-def _nbytes(model: Model, name: str) -> int:
+def _nbytes(model: CanonicalModel, name: str) -> int:
     """In memory; of what an opaque layer gives, nobody knows how much: such bricks never run."""
     spec = model.tensors[name]
     return spec.nbytes if spec.is_static else 0

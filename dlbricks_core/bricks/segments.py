@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 
 MIN_BYTES = 2_500_000
 """What those layers of a segment that compute with weights read and write at least. Starting a
@@ -22,7 +22,9 @@ _MIN_WEIGHTS = 256
 """Elements from which on a weight is one that a layer computes with, not a parameter."""
 
 
-def segments(model: Model, granularity: int, min_bytes: int = MIN_BYTES) -> list[tuple[int, ...]]:
+def segments(
+    model: CanonicalModel, granularity: int, min_bytes: int = MIN_BYTES
+) -> list[tuple[int, ...]]:
     """Consecutive layers between places where one tensor alone is handed on.
 
     Residual units, dense layers, Inception modules and transformer blocks lie between such
@@ -53,7 +55,7 @@ def segments(model: Model, granularity: int, min_bytes: int = MIN_BYTES) -> list
     ]
 
 
-def short_segments(model: Model, granularity: int) -> list[tuple[int, ...]]:
+def short_segments(model: CanonicalModel, granularity: int) -> list[tuple[int, ...]]:
     """Segments that may be less than half as large: more cuts, and more that are alike.
 
     Args:
@@ -82,7 +84,7 @@ class _Part:
     nbytes: int
 
 
-def _part(model: Model, begin: int, end: int) -> _Part:
+def _part(model: CanonicalModel, begin: int, end: int) -> _Part:
     layers = model.layers[begin:end]
     heavy = [layer for layer in layers if _computes_with_weights(model, layer)]
     return _Part(
@@ -108,7 +110,7 @@ def _joined(parts: Iterable[_Part], belong: Callable[[_Part, _Part], bool]) -> l
     return joined
 
 
-def _boundaries(model: Model, granularity: int) -> list[int]:
+def _boundaries(model: CanonicalModel, granularity: int) -> list[int]:
     """Positions between layers that at most one tensor crosses, and both ends."""
     count = len(model.layers)
     changes = [0] * (count + 1)
@@ -122,11 +124,11 @@ def _boundaries(model: Model, granularity: int) -> list[int]:
     return [p for p in range(count) if not p or crossing[p] <= 1 or p in opaque] + [count]
 
 
-def _nbytes(model: Model, layer: Layer) -> int:
+def _nbytes(model: CanonicalModel, layer: Layer) -> int:
     return sum(model.tensors[n].nbytes for n in (*layer.reads, *layer.outputs) if n)
 
 
-def _computes_with_weights(model: Model, layer: Layer) -> bool:
+def _computes_with_weights(model: CanonicalModel, layer: Layer) -> bool:
     return any(
         name in model.weights
         and sum(size > 1 for size in model.tensors[name].sizes) > 1

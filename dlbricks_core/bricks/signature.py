@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core.bricks.annotations import native_to, weights_are_reread
 from dlbricks_core.bricks.boundary import live_outputs
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
 _HEX_DIGITS = 24
@@ -19,20 +20,17 @@ _VERSION = "2"
 canonical form, this module, or the values that bricks are timed on change."""
 
 
-def signature(
-    model: Model, sequence: Iterable[int], numbers: Sequence[float] = (), *, reread: bool = False
-) -> str:
+def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[float] = ()) -> str:
     """Identity of a layer sequence.
 
-    It covers topology, operators, attributes, shapes, element types, which results
-    are used outside, and the values of small constants that change the work (axes,
-    pads, target shapes). It never covers names or the values of weights.
+    It covers topology, operators, attributes, shapes, element types, which results are used
+    outside, the values of small constants that change the work (axes, pads, target shapes), and
+    the annotations of the model. It never covers names or the values of weights.
 
     Args:
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
         numbers: Values among the weights that are to tell it from others.
-        reread: Whether the model has just read the sequence's weights.
 
     Returns:
         24 hexadecimal digits.
@@ -40,9 +38,9 @@ def signature(
     indices = tuple(sequence)
     live = live_outputs(model, indices)
     seen: dict[str, str] = {}
-    words = [_VERSION, model.executed] if model.executed else [_VERSION]
+    words = [_VERSION, *filter(None, [native_to(model)])]
     words += [repr(number) for number in numbers]
-    words += ["reread"] if reread else []
+    words += ["reread"] if weights_are_reread(model) else []
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))
@@ -58,7 +56,7 @@ def signature(
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_HEX_DIGITS]
 
 
-def _operand(model: Model, name: str, by_value: bool, seen: dict[str, str]) -> str:
+def _operand(model: CanonicalModel, name: str, by_value: bool, seen: dict[str, str]) -> str:
     if not name:
         return "-"
     if by_value and name in model.constants:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 from dlbricks_core.bricks.segments import segments, short_segments
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 LayerSequence = tuple[int, ...]
 """Indices of consecutive layers, in the order in which they run."""
 
-SplitStrategy = Callable[[Model, int], Sequence[LayerSequence]]
+SplitStrategy = Callable[[CanonicalModel, int], Sequence[LayerSequence]]
 """Cuts a model at a granularity (the most layers a sequence may hold)."""
 
 
-def chain(model: Model, granularity: int) -> list[LayerSequence]:
+def chain(model: CanonicalModel, granularity: int) -> list[LayerSequence]:
     """The paper's algorithms 1 and 2, with exact cover.
 
     A window of ``granularity`` layers moves over the topological order. Where the
@@ -38,7 +38,7 @@ def chain(model: Model, granularity: int) -> list[LayerSequence]:
     return sequences
 
 
-def _is_chain(model: Model, begin: int, end: int) -> bool:
+def _is_chain(model: CanonicalModel, begin: int, end: int) -> bool:
     """Whether each layer of the window feeds the next and the window needs nothing else.
 
     Only the first layer may read tensors from outside of the window, weights apart:
@@ -68,7 +68,9 @@ STRATEGIES: dict[str, SplitStrategy] = {
 }
 
 
-def split(model: Model, granularity: int, strategy: str = "chain") -> tuple[LayerSequence, ...]:
+def split(
+    model: CanonicalModel, granularity: int, strategy: str = "chain"
+) -> tuple[LayerSequence, ...]:
     """Cuts a model with a named strategy and checks what the strategy promised.
 
     Args:

@@ -11,7 +11,7 @@ from dlbricks_core.analysis import Basis, Costs
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import write_text
 from dlbricks_core.report.graph import graph_data, graph_svg
 from dlbricks_core.report.picture import Picture
@@ -52,7 +52,7 @@ def command(
 
 
 def _latencies(
-    model: Model, store: str | None, system: str | None, values: dict[str, Any]
+    model: CanonicalModel, store: str | None, system: str | None, values: dict[str, Any]
 ) -> LayerLatencies | None:
     if not values["backend"]:
         return None
@@ -60,7 +60,7 @@ def _latencies(
         return layer_latencies(model, options.measure_options_of(values), opened, system)
 
 
-def _picture(model: Model, found: LayerLatencies | None) -> Picture:
+def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:
     (cut,) = BrickSet.of([model]).models
     if found is None:
         return Picture(cut, Costs.of(cut))

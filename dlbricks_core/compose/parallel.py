@@ -41,6 +41,6 @@ def brick_graph(cut: CutModel) -> nx.DiGraph:
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(cut.occurrences)))
-    edges = ((owner[u], owner[v]) for u, v in layer_graph(cut.executed).edges)
+    edges = ((owner[u], owner[v]) for u, v in layer_graph(cut.graph).edges)
     graph.add_edges_from((u, v) for u, v in edges if u != v)
     return graph

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import RawModel
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Importer(ABC):
         return spec.endswith(self.suffixes)
 
     @abstractmethod
-    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads a file, as its producer wrote it; the passes do the rest.
 
         Raises:
@@ -106,7 +106,7 @@ class ModelCollection(ABC):
         """The names that ``load`` takes, in the order that a user should see them."""
 
     @abstractmethod
-    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Builds or reads the model of that name.
 
         Raises:

@@ -220,7 +220,7 @@ class _Unpickler(pickle.Unpickler):
 
 _CLASSES = {
     "dlbricks_core.importers.host": {"Imported"},
-    "dlbricks_core.ir.model": {"Layer", "Model", "Subgraph", "TensorValue"},
+    "dlbricks_core.ir.model": {"Layer", "CanonicalModel", "RawModel", "Subgraph", "TensorValue"},
     "dlbricks_core.ir.tensors": {"TensorSpec"},
     "numpy": {"dtype", "ndarray"},
     "numpy.core.multiarray": {"_reconstruct"},

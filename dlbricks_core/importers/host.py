@@ -8,7 +8,7 @@ from pathlib import Path
 from dlbricks_core.importers.base import ImportOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.options import LoadOptions
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import dimension_names, normalize
 from dlbricks_core.plugins import load_object
 
@@ -23,7 +23,7 @@ class Imported:
             places in its inputs (``data.2``); each also with the model in front.
     """
 
-    model: Model
+    model: CanonicalModel
     names: frozenset[str]
 
 
@@ -55,9 +55,9 @@ class ImportHost:
         raw = self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))
         return canonical(raw, options, spec), self._read.states()
 
-    def raw(self, target: str, source: str | Path, options: ImportOptions) -> Model:
+    def raw(self, target: str, source: str | Path, options: ImportOptions) -> RawModel:
         """A model as its importer or collection gives it; arguments as for :meth:`load`."""
-        model: Model = load_object(target)().load(source, options)
+        model: RawModel = load_object(target)().load(source, options)
         return model
 
 
@@ -67,7 +67,7 @@ def _import_options(own: LoadOptions) -> ImportOptions:
     )
 
 
-def canonical(raw: Model, options: LoadOptions, spec: str = "") -> Imported:
+def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
     """A model in canonical form, with the options that concern it.
 
     Args:

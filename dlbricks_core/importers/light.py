@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.importers.onnx import read_proto
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import RawModel, read_model
 
 _PREFIX = "light_"
 _FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -28,7 +28,7 @@ class LightModels(ModelCollection):
         """Names of the files, without the suffix."""
         return sorted(path.stem for path in _FOLDER.glob(f"{_PREFIX}*.onnx"))
 
-    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads the network of that name.
 
         Raises:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from dlbricks_core.errors import Border, ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import RawModel, read_model
 from dlbricks_core.ir.limits import MAX_FILE_BYTES
 from dlbricks_core.ir.wire import check_messages
 
@@ -23,7 +23,7 @@ class OnnxImporter(Importer):
     name = "onnx"
     suffixes = (".onnx", ".pb")
 
-    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads a file, as its producer wrote it.
 
         Raises:

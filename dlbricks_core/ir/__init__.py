@@ -1,7 +1,18 @@
-"""The ONNX-based intermediate representation."""
+"""The ONNX-based intermediate representation.
+
+An importer returns a :class:`RawModel`, as the producer wrote it. The passes turn it into a
+:class:`CanonicalModel`, which bricks, values, backends and analyses take.
+"""
 
 from dlbricks_core.ir.graph import layer_graph
-from dlbricks_core.ir.model import Attribute, Layer, Model, Subgraph, TensorValue
+from dlbricks_core.ir.model import (
+    Attribute,
+    CanonicalModel,
+    Layer,
+    RawModel,
+    Subgraph,
+    TensorValue,
+)
 from dlbricks_core.ir.network import Array, Network
 from dlbricks_core.ir.onnx_reader import read_model
 from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
@@ -12,10 +23,11 @@ __all__ = [
     "CANONICAL_OPSET",
     "Array",
     "Attribute",
+    "CanonicalModel",
     "Dim",
     "Layer",
-    "Model",
     "Network",
+    "RawModel",
     "Subgraph",
     "TensorSpec",
     "TensorValue",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import networkx as nx
 
-from dlbricks_core.ir.model import Model
+from dlbricks_core.ir.model import CanonicalModel
 
 
-def layer_graph(model: Model) -> nx.DiGraph:
+def layer_graph(model: CanonicalModel) -> nx.DiGraph:
     """Vertices are layer indices; an edge goes from a producer to each consumer."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(model.layers)))

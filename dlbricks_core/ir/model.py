@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -73,7 +73,9 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A directed acyclic graph of layers, without the values of its weights.
+    """What a :class:`RawModel` and a :class:`CanonicalModel` have in common.
+
+    A directed acyclic graph of layers, without the values of its weights.
 
     Attributes:
         name: What the user calls it.
@@ -82,14 +84,10 @@ class Model:
         outputs: Names of the tensors that the user gets.
         tensors: Specification of every tensor, weights included.
         weights: Names of the tensors that are part of the model (initializers).
-        constants: Values of those weights that are small and known. Shapes, axes
-            and the like are read from here; a large weight never has an entry. What a
-            backend makes of a model may compute shapes: their values are here, too.
+        constants: Values of those weights that are small and known: shapes, axes and the like.
+            A large weight never has an entry.
         opsets: Operator set version by domain.
         source: Where the model came from.
-        executed: Backend that runs these layers just as they stand; empty in canonical form.
-        reread: Whether the weights are as warm as when it runs twice in a row: the model that a
-            brick is cut from has just read them, or is so small that caches keep all of it.
     """
 
     name: str
@@ -101,8 +99,6 @@ class Model:
     constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
-    executed: str = ""
-    reread: bool = False
 
     @cached_property
     def producers(self) -> Mapping[str, int]:
@@ -118,14 +114,52 @@ class Model:
                 readers.setdefault(name, []).append(i)
         return {name: tuple(indices) for name, indices in readers.items()}
 
+    @cached_property
+    def output_names(self) -> frozenset[str]:
+        """The outputs as a set."""
+        return frozenset(self.outputs)
+
+    def activations(self, layer: Layer) -> tuple[str, ...]:
+        """The layer's inputs that are computed or fed, not weights; each once."""
+        return tuple(n for n in layer.reads if n not in self.weights)
+
+    def specs(self, names: Iterable[str]) -> tuple[TensorSpec | None, ...]:
+        """Specification of each named tensor; ``None`` for the empty name."""
+        return tuple(self.tensors[name] if name else None for name in names)
+
+
+@dataclass(frozen=True, eq=False)
+class RawModel(Model):
+    """A model as its producer wrote it; what importers return.
+
+    Layers follow any opset, dimensions may be dynamic, and tensors may lack a specification
+    (``TensorSpec("undefined", None)``). Only :mod:`dlbricks_core.passes` works on raw models:
+    :func:`dlbricks_core.passes.normalize` turns one into a :class:`CanonicalModel`.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalModel(Model):
+    """A model in canonical form (``docs/reference/ir.md``); what everything else works on.
+
+    Every tensor has an element type and a static shape, except the results of opaque layers.
+    Every layer of the domain ``ai.onnx`` follows ``CANONICAL_OPSET``, with all attributes written.
+
+    Attributes:
+        annotations: Marks that other rooms put on the model, by the name of the mark. The IR
+            carries them and gives them no meaning.
+    """
+
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
     @property
     def weight_bytes(self) -> int:
-        """What the weights take in memory."""
+        """Bytes of memory that the weights take."""
         return self._nbytes(self.weights)
 
     @property
     def live_bytes(self) -> int:
-        """The most that inputs and results take at a time, if none outlives its last reader."""
+        """Most bytes that inputs and results take at a time, if none outlives its last reader."""
         kept = {*self.inputs, *self.outputs}
         held = most = self._nbytes(kept)
         for index, layer in enumerate(self.layers):
@@ -143,15 +177,6 @@ class Model:
     def _nbytes(self, names: Iterable[str]) -> int:
         return sum(self.tensors[name].nbytes for name in names)
 
-    @cached_property
-    def output_names(self) -> frozenset[str]:
-        """The outputs as a set."""
-        return frozenset(self.outputs)
-
-    def activations(self, layer: Layer) -> tuple[str, ...]:
-        """The layer's inputs that are computed or fed, not weights; each once."""
-        return tuple(n for n in layer.reads if n not in self.weights)
-
-    def specs(self, names: Iterable[str]) -> tuple[TensorSpec | None, ...]:
-        """Specification of each named tensor; ``None`` for the empty name."""
-        return tuple(self.tensors[name] if name else None for name in names)
+    def as_raw(self) -> RawModel:
+        """The same layers and tensors as a raw model, to be normalized with other options."""
+        return RawModel(**{each.name: getattr(self, each.name) for each in fields(RawModel)})

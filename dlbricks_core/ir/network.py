@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.ir.model import Model
+from dlbricks_core.ir.model import CanonicalModel
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +23,6 @@ class Network:
         inputs: Value of every tensor in ``model.inputs``.
     """
 
-    model: Model
+    model: CanonicalModel
     weights: Mapping[str, Array]
     inputs: Mapping[str, Array]

@@ -1,4 +1,4 @@
-"""ONNX protobuf to a raw :class:`Model`, without reading weights.
+"""ONNX protobuf to a raw :class:`RawModel`, without reading weights.
 
 "Raw" means as the producer wrote it: any opset, dynamic dimensions allowed. The
 passes turn it into the canonical form that the engine works on.
@@ -27,7 +27,7 @@ from dlbricks_core.errors import INVALID_MODEL, Border, ModelError, shown
 from dlbricks_core.ir.attributes import has_subgraphs, read_attributes
 from dlbricks_core.ir.functions import check_layers, domain_of, inlined, opset_of, subgraphs
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
-from dlbricks_core.ir.model import Layer, Model
+from dlbricks_core.ir.model import Layer, RawModel
 from dlbricks_core.ir.names import make_readable
 from dlbricks_core.ir.tensor_data import array_of, check_tensor, is_external, read_external_data
 from dlbricks_core.ir.tensors import DTYPE_NAMES, Dim, TensorSpec
@@ -45,7 +45,7 @@ def read_model(
     source: str = "",
     base_dir: Path | None = None,
     zeros: bool = False,
-) -> Model:
+) -> RawModel:
     """Lowers an ONNX model into a raw IR model.
 
     Args:
@@ -67,7 +67,7 @@ def read_model(
         return _read(proto, name, source, zeros=zeros)
 
 
-def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> Model:
+def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel:
     opsets = {domain_of(opset.domain): opset.version for opset in proto.opset_import}
     for function in proto.functions:
         _check_opset({domain_of(o.domain): o.version for o in function.opset_import},
@@ -109,7 +109,7 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> Model:
     for out in outputs:
         if out not in made and out not in weight_names and out not in inputs:
             raise ModelError(f"nothing produces the output {shown(out)}", hint=INVALID_MODEL)
-    return Model(
+    return RawModel(
         name=name,
         layers=tuple(layers),
         inputs=inputs,

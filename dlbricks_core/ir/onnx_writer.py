@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from dlbricks_core.ir.attributes import write_attributes
-from dlbricks_core.ir.model import Layer, Model
+from dlbricks_core.ir.model import CanonicalModel, Layer
 from dlbricks_core.ir.opsets import CANONICAL_OPSET, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, TensorSpec
 
@@ -19,7 +19,7 @@ _MAX_PROTOBUF_BYTES = 1_900_000_000
 
 
 def to_onnx(
-    model: Model,
+    model: CanonicalModel,
     values: Mapping[str, np.ndarray[Any, Any]],
     elsewhere: Collection[str] = (),
 ) -> ModelProto:
@@ -75,7 +75,7 @@ def node_proto(layer: Layer) -> NodeProto:
     return node
 
 
-def _inner(model: Model) -> dict[str, TensorSpec]:
+def _inner(model: CanonicalModel) -> dict[str, TensorSpec]:
     """Tensors that are neither inputs, outputs nor weights."""
     known = {*model.inputs, *model.outputs, *model.weights}
     names = {out for layer in model.layers for out in layer.outputs if out and out not in known}

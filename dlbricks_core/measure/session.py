@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Kind, Measurement, Observation, Question
 from dlbricks_core.figures.protocols import Protocol
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.cores import FAR, Cores
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
 from dlbricks_core.measure.worker import BackendWorker, NetworkError
@@ -45,7 +45,7 @@ class Job:
     """
 
     key: Question
-    model: Model
+    model: CanonicalModel
     missing: int
 
     @property

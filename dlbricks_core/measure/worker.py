@@ -12,7 +12,7 @@ import numpy as np
 from dlbricks_core.backends import Backend, BackendSettings, Profile
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
-from dlbricks_core.ir import Array, Model
+from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
@@ -94,7 +94,7 @@ class BackendWorker:
         self._memory = self._room = settings.memory_bytes or memory_to_use()
         self._cache_bytes = largest_cache()
         self._private_cache_bytes = near_caches(settings.backend.threads) or 0
-        self._networks: dict[str, tuple[Model, str]] = {}
+        self._networks: dict[str, tuple[CanonicalModel, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
         self._ready = self._ended = self._asked = False
@@ -111,13 +111,13 @@ class BackendWorker:
         """What the networks may take, as far as is known: limits of others may leave less."""
         return self._room
 
-    def nbytes(self, model: Model) -> int:
+    def nbytes(self, model: CanonicalModel) -> int:
         """Bytes that a network takes by our count, with the copy that it is primed by."""
         copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)
         held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
 
-    def load(self, key: str, model: Model, kind: str = "") -> float:
+    def load(self, key: str, model: CanonicalModel, kind: str = "") -> float:
         """Loads a network and returns its latency when warm, in milliseconds.
 
         Args:
@@ -195,7 +195,7 @@ class BackendWorker:
         results: dict[str, Array] = self._call("outputs", key)
         return results
 
-    def infer(self, model: Model) -> dict[str, Array]:
+    def infer(self, model: CanonicalModel) -> dict[str, Array]:
         """What a network computes: loads it, runs it twice, and unloads it."""
         settings = self._settings
         # One limit for loading and the first run, as elsewhere, and one for the second.
@@ -211,7 +211,7 @@ class BackendWorker:
             self._in_worker.remove(key)
             self._call("unload", key)
 
-    def rewrite(self, model: Model) -> Model:
+    def rewrite(self, model: CanonicalModel) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model.
 
         Nothing is timed for that, so several benches may be asked at once.
@@ -219,10 +219,12 @@ class BackendWorker:
         settings, worker = self._settings, self._launched(asked=True)
         asked = self._target, model, settings.backend, settings.seed
         import_s = 0.0 if worker.started else _START_S
-        made: Model = self._answer(worker, "rewrite", *asked, timeout=settings.timeout_s + import_s)
+        made: CanonicalModel = self._answer(
+            worker, "rewrite", *asked, timeout=settings.timeout_s + import_s
+        )
         return made
 
-    def profile(self, model: Model, runs: int, latency_ms: float) -> Profile:
+    def profile(self, model: CanonicalModel, runs: int, latency_ms: float) -> Profile:
         """Where the time of a whole model goes, as the framework itself sees it.
 
         Args:
@@ -237,7 +239,7 @@ class BackendWorker:
         found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)
         return found
 
-    def unsupported(self, models: Mapping[str, Model]) -> dict[str, str]:
+    def unsupported(self, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
         """Which networks the backend has no counterpart for: key and reason."""
         reasons: dict[str, str] = {}
         items = list(models.items())
@@ -245,7 +247,7 @@ class BackendWorker:
             reasons |= self._checked(dict(items[start : start + _CHECK_BATCH]))
         return reasons
 
-    def _checked(self, models: dict[str, Model]) -> dict[str, str]:
+    def _checked(self, models: dict[str, CanonicalModel]) -> dict[str, str]:
         self._started()  # a framework that does not start is no model's fault
         try:
             found: dict[str, str] = self._call("check", self._target, models)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes.cleanup import tidy
 
 
-def fold_batch_normalization(model: Model) -> Model:
+def fold_batch_normalization(model: CanonicalModel) -> CanonicalModel:
     """Removes each BatchNormalization that a convolution or Gemm can take in.
 
     Only the structure changes: the values of the layer's weights are not known anyway.
@@ -44,7 +44,7 @@ def fold_batch_normalization(model: Model) -> Model:
     )
 
 
-def _absorber(model: Model, layer: Layer) -> int | None:
+def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
     """Index of the layer that can take in a BatchNormalization."""
     if layer.op != "BatchNormalization" or layer.domain or layer.opaque:
         return None

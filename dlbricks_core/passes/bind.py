@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.ir import Dim, Model, TensorSpec, numpy_dtype
+from dlbricks_core.ir import Dim, RawModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import expressions
 
 
 def bind(
-    model: Model,
+    model: RawModel,
     *,
     batch: int | None,
     dims: Mapping[str, int],
     shapes: Mapping[str, tuple[int, ...]],
     values: Mapping[str, float],
-) -> Model:
+) -> RawModel:
     """The model with a size for every dynamic dimension of its inputs.
 
     Args:
@@ -59,23 +59,23 @@ def bind(
     return _with_values(replace(model, tensors=tensors), values)
 
 
-def dimension_names(model: Model) -> set[str]:
+def dimension_names(model: RawModel) -> set[str]:
     """What sizes may be given to: inputs, places in them, symbols, and what these are made of."""
     return _names_of_sizes(model).union(_places(model), model.inputs)
 
 
-def _symbols(model: Model, tensors: Iterable[str]) -> set[str]:
+def _symbols(model: RawModel, tensors: Iterable[str]) -> set[str]:
     dims = (dim for name in tensors for dim in model.tensors[name].shape or ())
     return {dim for dim in dims if isinstance(dim, str)}
 
 
-def _names_of_sizes(model: Model) -> set[str]:
+def _names_of_sizes(model: RawModel) -> set[str]:
     """Symbols, and what those are made of that are expressions."""
     symbols = _symbols(model, model.tensors)
     return symbols.union(*map(expressions.parts, symbols))
 
 
-def _places(model: Model) -> dict[str, tuple[str, int]]:
+def _places(model: RawModel) -> dict[str, tuple[str, int]]:
     """Input and axis by what they are called together."""
     return {
         f"{name}.{axis}": (name, axis)
@@ -96,7 +96,7 @@ class _Sizes:
         said: By symbol, what gave it its size.
     """
 
-    model: Model
+    model: RawModel
     symbols: dict[str, int] = field(default_factory=dict)
     places: dict[tuple[str, int], int] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class _Sizes:
                 self.places.setdefault((name, 0), batch)
 
 
-def _with_values(model: Model, values: Mapping[str, float]) -> Model:
+def _with_values(model: RawModel, values: Mapping[str, float]) -> RawModel:
     constants = dict(model.constants)
     for name, number in values.items():
         if name not in model.inputs:
@@ -213,7 +213,7 @@ def _with_values(model: Model, values: Mapping[str, float]) -> Model:
     )
 
 
-def _choices(model: Model) -> str:
+def _choices(model: RawModel) -> str:
     names = list(dict.fromkeys(name for _, name in _dynamic(model.inputs, model.tensors)))
     return f"Its dynamic dimensions are: {', '.join(names)}." if names else "It has none."
 
@@ -239,7 +239,7 @@ def _substitute(spec: TensorSpec, symbols: Mapping[str, int]) -> TensorSpec:
     return TensorSpec(spec.dtype, shape)
 
 
-def _check(model: Model, inputs: Mapping[str, TensorSpec], known: Mapping[str, int]) -> None:
+def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str, int]) -> None:
     # An input without a type is a sequence or an optional: its readers become opaque.
     without_rank = [name for name, spec in inputs.items()
                     if spec.shape is None and spec.dtype != "undefined"]  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx import GraphProto, ModelProto, helper
 
 from dlbricks_core.errors import INVALID_MODEL, ModelError
-from dlbricks_core.ir import Attribute, Layer, Model, Subgraph, TensorSpec, read_model
+from dlbricks_core.ir import Attribute, Layer, RawModel, Subgraph, TensorSpec, read_model
 from dlbricks_core.passes.draft import Array
 
 
@@ -17,7 +17,7 @@ def chosen_branch(
     values: Mapping[str, Array],
     tensors: Mapping[str, TensorSpec],
     opsets: Mapping[str, int],
-) -> Model | None:
+) -> RawModel | None:
     """The branch that always runs, with names that fit the enclosing model.
 
     Its layers read tensors of the enclosing model and produce the layer's outputs.
@@ -47,7 +47,7 @@ def chosen_branch(
     return _renamed(branch, layer, set(outside))
 
 
-def _renamed(branch: Model, layer: Layer, outside: set[str]) -> Model:
+def _renamed(branch: RawModel, layer: Layer, outside: set[str]) -> RawModel:
     prefix = next(name for name in layer.outputs if name)
     names = {name: name if name in outside or not name else f"{prefix}/{name}"
              for name in ("", *branch.tensors)}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.passes.schemas import optional_outputs
 
 
@@ -22,7 +22,7 @@ def live_layers(layers: Sequence[Layer], outputs: Iterable[str]) -> list[Layer]:
     return live
 
 
-def tidy(model: Model) -> Model:
+def tidy(model: CanonicalModel) -> CanonicalModel:
     """Drops layers, optional outputs, weights and specifications that nobody reads."""
     read = set(model.outputs)
     layers = []
@@ -59,7 +59,7 @@ def _trimmed(layer: Layer, read: set[str]) -> Layer:
     return replace(layer, outputs=tuple(outputs))
 
 
-def rename(model: Model, names: Mapping[str, str]) -> Model:
+def rename(model: CanonicalModel, names: Mapping[str, str]) -> CanonicalModel:
     """The model with other names for some tensors that layers compute."""
     if not names:
         return model

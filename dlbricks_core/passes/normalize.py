@@ -7,7 +7,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dlbricks_core.errors import Border, ModelError, shown
-from dlbricks_core.ir import CANONICAL_OPSET, Layer, Model, TensorSpec, dtype_name
+from dlbricks_core.ir import (
+    CANONICAL_OPSET,
+    CanonicalModel,
+    Layer,
+    RawModel,
+    TensorSpec,
+    dtype_name,
+)
 from dlbricks_core.ir.attributes import has_subgraphs, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
@@ -35,14 +42,14 @@ _PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 
 
 def normalize(
-    model: Model,
+    model: RawModel,
     *,
     batch: int | None = None,
     dims: Mapping[str, int] = _NO_DIMS,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
     values: Mapping[str, float] = _NO_VALUES,
     fold_batchnorm: bool = False,
-) -> Model:
+) -> CanonicalModel:
     """Brings a raw model into the canonical form that ``docs/reference/ir.md`` defines.
 
     Names of inputs, outputs and of every tensor that remains are kept.
@@ -72,25 +79,25 @@ def normalize(
         return fold_batch_normalization(normal) if fold_batchnorm else normal
 
 
-def _check_inputs(model: Model) -> None:
+def _check_inputs(model: RawModel) -> None:
     for name in model.inputs:
         with Border("input", name):
             check_shape(model.tensors[name].shape or ())
 
 
-def _swept(model: Model) -> Model:
+def _swept(model: RawModel) -> CanonicalModel:
     sweep = _Sweep(model)
     for layer in live_layers(model.layers, model.outputs):
         sweep.take(layer)
     normal = tidy(sweep.finish())
     # Names that only the inlined subgraphs captured are free now.
-    return _swept(normal) if sweep.inlined and sweep.kept_for_captures else normal
+    return _swept(normal.as_raw()) if sweep.inlined and sweep.kept_for_captures else normal
 
 
 class _Sweep:
     """What is known about the part of the model that has been passed."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: RawModel) -> None:
         self.model = model
         #: What the producer says about tensors, where inference has no answer.
         self.declared: dict[str, TensorSpec] = dict(model.tensors)
@@ -112,17 +119,20 @@ class _Sweep:
         self.inlined = False
         self.kept_for_captures = False
 
-    def finish(self) -> Model:
+    def finish(self) -> CanonicalModel:
         """The swept model."""
         for name in self.model.outputs:
             self._spec(name)
-        normal = replace(
-            self.model,
+        normal = CanonicalModel(
+            name=self.model.name,
             layers=tuple(self.layers),
+            inputs=self.model.inputs,
+            outputs=self.model.outputs,
             tensors=self.tensors,
             weights=frozenset(self.weights),
             constants=self.values,
             opsets={**self.model.opsets, "": CANONICAL_OPSET},
+            source=self.model.source,
         )
         return rename(normal, self.renamed)
 

@@ -18,7 +18,7 @@ from dlbricks_core.analysis import (
 )
 from dlbricks_core.analysis.outline import OUTSIDE, Pair
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report.tables import ms, quantity
 
 
@@ -37,7 +37,7 @@ class Picture:
     origin: str = ""
 
     @property
-    def model(self) -> Model:
+    def model(self) -> CanonicalModel:
         """The model."""
         return self.cut.model
 

@@ -12,7 +12,7 @@ import pytest
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
 from dlbricks_core.bricks import split
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.testing import cases
 from dlbricks_core.testing.description import DescriptionConformance
@@ -99,7 +99,7 @@ class BackendConformance(DescriptionConformance):
             metafunc.parametrize("choice", choices or [""])
 
     @classmethod
-    def declared(cls, name: str, model: Model) -> str:
+    def declared(cls, name: str, model: CanonicalModel) -> str:
         """Why a case is declared unsupported; empty if it is not."""
         reasons = [cls.unsupported_cases.get(name)]
         reasons += [cls.unsupported_operators.get(layer.op) for layer in model.layers]

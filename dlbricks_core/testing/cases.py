@@ -18,8 +18,8 @@ from onnx.reference import ReferenceEvaluator
 from dlbricks_core.bricks import extract
 from dlbricks_core.ir import (
     Array,
+    CanonicalModel,
     Layer,
-    Model,
     Network,
     TensorSpec,
     numpy_dtype,
@@ -339,14 +339,14 @@ def evaluate(given: Network) -> dict[str, Array]:
     return dict(zip(given.model.outputs, map(np.asarray, results), strict=True))
 
 
-def odd_model(*operators: str) -> Model:
+def odd_model(*operators: str) -> CanonicalModel:
     """A chain of elementwise layers; the operators need not exist."""
     spec = TensorSpec("float32", (2, 3))
     names = [f"t{i}" for i in range(len(operators) + 1)]
     layers = [
         Layer(op, (names[i],), (names[i + 1],), name=f"{op}_{i}") for i, op in enumerate(operators)
     ]
-    return Model(
+    return CanonicalModel(
         name="odd",
         layers=tuple(layers),
         inputs=(names[0],),
@@ -360,7 +360,7 @@ _TOLERANCES = {"float64": 1e-6, "complex128": 1e-6}
 
 
 def brick(
-    graph: Model, indices: Sequence[int], values: Mapping[str, Array]
+    graph: CanonicalModel, indices: Sequence[int], values: Mapping[str, Array]
 ) -> tuple[Network, dict[str, str]]:
     """Layers of a graph as a network of their own, on the graph's values.
 

@@ -9,7 +9,7 @@ import pytest
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import RawModel
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.suite import Suite, fresh
 from dlbricks_core.worker import WorkerProcess
@@ -54,9 +54,9 @@ class CollectionConformance(Suite):
         with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
             yield process
 
-    def build(self, worker: WorkerProcess, name: str) -> Model:
+    def build(self, worker: WorkerProcess, name: str) -> RawModel:
         """Loads a model in the worker."""
-        model: Model = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
+        model: RawModel = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
         return model
 
     def test_names_need_no_framework(self) -> None:

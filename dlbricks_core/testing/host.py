@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import load_object
 
 _NOISE = 113
@@ -48,7 +48,7 @@ class ConformanceHost:
         # What is there by now stays: collections need not go through all of it again.
         gc.freeze()
 
-    def check(self, model: Model) -> dict[int, str]:
+    def check(self, model: CanonicalModel) -> dict[int, str]:
         """What the backend says that it cannot run."""
         return dict(self._backend.check(model))
 
@@ -126,7 +126,9 @@ class ConformanceHost:
                 value[...] = np.full((), _NOISE, np.uint8).astype(value.dtype)
         return copies
 
-    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """Graph that the backend executes in place of a model."""
         return self._backend.rewrite(model, settings, seed)
 

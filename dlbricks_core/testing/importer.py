@@ -12,7 +12,7 @@ import pytest
 from dlbricks_core.bricks import signature
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.suite import Suite, fresh
@@ -69,9 +69,9 @@ class ImporterConformance(Suite):
         """The sample file."""
         return self.sample(tmp_path)
 
-    def read(self, worker: WorkerProcess, path: Path) -> Model:
+    def read(self, worker: WorkerProcess, path: Path) -> RawModel:
         """Reads a file in the worker."""
-        model: Model = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
+        model: RawModel = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
         return model
 
     def assert_refused(self, worker: WorkerProcess, path: Path) -> None:
@@ -151,5 +151,5 @@ class ImporterConformance(Suite):
         self.assert_refused(worker, path)
 
 
-def _signatures(model: Model) -> list[Any]:
+def _signatures(model: CanonicalModel) -> list[Any]:
     return [signature(model, (index,)) for index in range(len(model.layers))]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.testing.host import Observation
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
@@ -50,7 +50,7 @@ class Laboratory:
         found: Observation = self.call("observe", network, other)
         return found
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """What the backend says that it cannot run."""
         reasons: Mapping[int, str] = self.call("check", model)
         return reasons

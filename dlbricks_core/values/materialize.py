@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Array, Layer, Model, Network, TensorSpec, numpy_dtype
+from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec, numpy_dtype
 from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_core.values.power import activation_powers
@@ -156,7 +156,7 @@ _ZERO_POINTS = {
 }  # fmt: skip
 
 
-def materialize(model: Model, seed: int = 0, without: Collection[str] = ()) -> Network:
+def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] = ()) -> Network:
     """Gives a model values to run on; the same arguments give the same values.
 
     Args:
@@ -181,7 +181,7 @@ def materialize(model: Model, seed: int = 0, without: Collection[str] = ()) -> N
 class _Drawer:
     """Draws the values of one model's tensors, each from a generator of its own."""
 
-    def __init__(self, model: Model, seed: int) -> None:
+    def __init__(self, model: CanonicalModel, seed: int) -> None:
         self._model = model
         self._seed = seed
         self._powers = activation_powers(model)

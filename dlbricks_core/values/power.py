@@ -7,42 +7,42 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 
-_Rule = Callable[[Layer, Sequence[float], Model], float]
+_Rule = Callable[[Layer, Sequence[float], CanonicalModel], float]
 
 
-def _unit(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _unit(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return 1.0
 
 
-def _half(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _half(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return powers[0] / 2
 
 
-def _sum(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _sum(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return sum(powers)
 
 
-def _product(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _product(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return math.prod(powers)
 
 
-def _quotient(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _quotient(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return powers[0] / powers[1]
 
 
-def _square_root(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _square_root(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return math.sqrt(powers[0])
 
 
-def _matmul(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _matmul(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     if layer.inputs[1] in model.weights:
         return 1.0
     return powers[0] * powers[1] * model.tensors[layer.inputs[0]].sizes[-1]
 
 
-def _softmax(layer: Layer, powers: Sequence[float], model: Model) -> float:
+def _softmax(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     axis = layer.attributes.get("axis", -1)
     assert isinstance(axis, int)
     return 3 / max(model.tensors[layer.inputs[0]].sizes[axis], 1) ** 2
@@ -67,7 +67,7 @@ _RULES: Mapping[str, _Rule] = {
 }  # fmt: skip
 
 
-def activation_powers(model: Model) -> dict[str, float]:
+def activation_powers(model: CanonicalModel) -> dict[str, float]:
     """Rough mean square of every tensor when inputs and weights are near unit scale.
 
     Materialization draws weights so that the results of weighted sums have power 1

@@ -10,7 +10,7 @@ from dlbricks_core.compose import Composer
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Calibration, CalibrationModel
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -61,7 +61,7 @@ class Fitting:
 
 
 def calibrate(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     options: MeasureOptions,
     store: ResultStore,

@@ -14,7 +14,7 @@ from dlbricks_core.compose import Estimate, Sequential
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.ranking import Cost, Ranking
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
@@ -157,7 +157,7 @@ class Comparison:
 
 
 def compare(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     options: Sequence[MeasureOptions],
     store: ResultStore,

@@ -12,7 +12,7 @@ from time import perf_counter
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.worker import memory_to_use
@@ -22,7 +22,7 @@ from dlbricks_core.workflows.observer import Observer
 
 
 def cut_models(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     context: Context,
     options: MeasureOptions,
@@ -84,13 +84,13 @@ class Answers:
         seconds: That it took to ask.
     """
 
-    executed: dict[int, Model] = field(default_factory=dict)
+    executed: dict[int, CanonicalModel] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
 def ask(
-    models: Sequence[Model], context: Context, options: MeasureOptions, observer: Observer
+    models: Sequence[CanonicalModel], context: Context, options: MeasureOptions, observer: Observer
 ) -> Answers:
     """What the backend makes of models; nothing if it executes them as they are.
 
@@ -128,7 +128,7 @@ def _at_once(context: Context) -> int:
     return max(1, physical_cores_available() // threads)
 
 
-def _held_at_once(models: Sequence[Model]) -> int:
+def _held_at_once(models: Sequence[CanonicalModel]) -> int:
     """How many of the models the memory is enough for, by the largest of them."""
     largest = max((model.weight_bytes + model.live_bytes for model in models), default=0)
     return memory_to_use() // (largest + START_BYTES)
@@ -147,7 +147,9 @@ def _benches(
     return idle
 
 
-def _answer(model: Model, idle: SimpleQueue[BackendWorker]) -> Model | DLBricksError:
+def _answer(
+    model: CanonicalModel, idle: SimpleQueue[BackendWorker]
+) -> CanonicalModel | DLBricksError:
     bench = idle.get()
     try:
         return bench.rewrite(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
@@ -19,7 +19,7 @@ from dlbricks_core.workflows.timing_order import run_targets
 
 
 def estimate(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions | None,
     options: MeasureOptions,
     store: ResultStore,
@@ -57,7 +57,7 @@ def _missing(result: RunResult) -> int:
 
 
 def _estimate(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     context: Context,
     options: MeasureOptions,

@@ -12,7 +12,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.facts import Calibration, Measurement
 from dlbricks_core.figures.figure import relative_half_width, rounds_of, undisturbed
 from dlbricks_core.figures.precision import PRECISION
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -25,7 +25,7 @@ from dlbricks_core.workflows.timing_order import run_targets
 
 
 def evaluate(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     options: MeasureOptions,
     store: ResultStore,

@@ -15,7 +15,7 @@ from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.ranking import Cost
-from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
@@ -108,8 +108,8 @@ class Explanation:
         scale = None
         if profile is not None and model.measured is not None and profile.sum_ms > 0:
             scale = max(model.measured.value - _call_ms(result), 0.0) / profile.sum_ms
-        times, outside = _assigned(model.cut.executed, profile)
-        fused = _fused(model.cut.executed, times, outside) if times else {}
+        times, outside = _assigned(model.cut.graph, profile)
+        fused = _fused(model.cut.graph, times, outside) if times else {}
         latencies = {each.brick.signature: each.latency for each in result.bricks}
         groups = [
             _group(model, positions, latencies, times if profile else None, fused, scale)
@@ -173,7 +173,7 @@ class Explanation:
 
 
 def explain(
-    model: Model,
+    model: CanonicalModel,
     cut_options: CutOptions,
     options: MeasureOptions,
     store: ResultStore,
@@ -215,7 +215,7 @@ def _call_ms(result: RunResult) -> float:
 
 
 def _assigned(
-    executed: Model, profile: Profile | None
+    executed: CanonicalModel, profile: Profile | None
 ) -> tuple[dict[int, float], list[ProfiledLayer]]:
     """Time of each layer by its index, and layers of the profile that are none of them.
 
@@ -235,7 +235,7 @@ def _assigned(
 
 
 def _fused(
-    executed: Model, times: Mapping[int, float], outside: Sequence[ProfiledLayer]
+    executed: CanonicalModel, times: Mapping[int, float], outside: Sequence[ProfiledLayer]
 ) -> dict[int, int]:
     """Layers that the profile has as part of another: index, and index of the other.
 
@@ -273,7 +273,7 @@ def _group(
     scale: float | None,
 ) -> Group:
     cut = model.cut
-    executed, signatures = cut.executed, tuple(cut.occurrences[p].signature for p in positions)
+    executed, signatures = cut.graph, tuple(cut.occurrences[p].signature for p in positions)
     layers = sorted(layer for p in positions for layer in cut.occurrences[p].layers)
     known = [times[i] for i in layers if i in times] if times else []
     lacking = [i for i in layers if times is not None and i not in times and i not in fused]

@@ -13,7 +13,7 @@ from typing import Any
 from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Layer, Model, save_onnx, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, save_onnx, to_onnx
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerError, WorkerProcess
 from dlbricks_core.workflows.composing import CutOptions
@@ -53,7 +53,7 @@ class Folder:
 
 
 def generate(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     folder: Path,
     seed: int,
@@ -216,7 +216,7 @@ def _naming(path: Path, error: DLBricksError) -> DLBricksError:
 
 def _unread(entry: Entry, reason: str) -> Brick:
     layer = Layer(entry.file, (), (), opaque=reason)
-    return Brick(entry.signature, Model(entry.signature, (layer,), (), (), {}))
+    return Brick(entry.signature, CanonicalModel(entry.signature, (layer,), (), (), {}))
 
 
 def _file_name(brick: Brick) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dlbricks_core.figures.ranking import Cost
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.context import Context, MeasureOptions
@@ -27,7 +27,7 @@ class LayerLatencies:
 
 
 def layer_latencies(
-    model: Model, options: MeasureOptions, store: ResultStore, system: str | None = None
+    model: CanonicalModel, options: MeasureOptions, store: ResultStore, system: str | None = None
 ) -> LayerLatencies:
     """Looks up every layer of a model; runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")

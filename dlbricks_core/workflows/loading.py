@@ -13,7 +13,7 @@ from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
 from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover, find
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
@@ -45,7 +45,7 @@ class LoadedModels:
         failures: Why the others are missing.
     """
 
-    models: list[Model]
+    models: list[CanonicalModel]
     failures: list[Failure]
 
 
@@ -70,7 +70,7 @@ class ModelLoader:
         self._unused = {*self._options.dims, *self._options.shapes, *self._options.values}
         self.reused = 0
 
-    def load(self, sources: Iterable[str | Model]) -> list[Model]:
+    def load(self, sources: Iterable[str | RawModel]) -> list[CanonicalModel]:
         """Loads every MODEL argument.
 
         Args:
@@ -89,7 +89,7 @@ class ModelLoader:
         self.check_options()
         return _with_unique_names(models)
 
-    def load_one(self, source: str | Model) -> Model:
+    def load_one(self, source: str | RawModel) -> CanonicalModel:
         """Loads one model.
 
         Args:
@@ -255,7 +255,7 @@ def load_models(
 
 def load_model(
     spec: str, options: LoadOptions, observer: Observer, settings: ImportSettings | None = None
-) -> Model:
+) -> CanonicalModel:
     """Loads the one model that a MODEL argument names.
 
     Raises:
@@ -332,7 +332,7 @@ def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:
     return importer.handles(spec), tuple(importer.suffixes)
 
 
-def _with_unique_names(models: list[Model]) -> list[Model]:
+def _with_unique_names(models: list[CanonicalModel]) -> list[CanonicalModel]:
     """Two models of one name go by where they came from."""
     names = [model.name for model in models]
     return [

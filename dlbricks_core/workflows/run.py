@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.facts import Calibration
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
@@ -19,7 +19,7 @@ from dlbricks_core.workflows.timing_order import run_targets
 
 
 def run(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     options: MeasureOptions,
     store: ResultStore,

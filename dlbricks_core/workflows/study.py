@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dlbricks_core.analysis import Analysis, analyze
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
@@ -66,7 +66,7 @@ class Study:
 
 
 def study(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     granularities: Sequence[int],
     options: MeasureOptions,
     store: ResultStore,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows.agreement import (
@@ -98,7 +98,7 @@ class Verdict:
 
 
 def verify(
-    models: Sequence[Model],
+    models: Sequence[CanonicalModel],
     backends: Sequence[MeasureOptions],
     options: VerifyOptions | None = None,
     observer: Observer | None = None,
@@ -141,7 +141,7 @@ def verify(
     ]
 
 
-def _with_probes(model: Model) -> Model:
+def _with_probes(model: CanonicalModel) -> CanonicalModel:
     """The model with what its last, saturating layers read as outputs of its own."""
     last = [model.layers[model.producers[o]] for o in model.outputs if o in model.producers]
     probes = [

@@ -128,7 +128,7 @@ def test_what_a_backend_made_or_nobody_can_look_into_has_none(convolution):
     first, last = brick.model.layers
     opaque = (first, replace(last, opaque="a subgraph"))
     for model in (
-        replace(brick.model, executed="onnxruntime"),
+        replace(brick.model, annotations={"native_to": "onnxruntime"}),
         replace(brick.model, layers=opaque),
     ):
         assert tiles(replace(brick, model=model)) == ()

@@ -5,7 +5,7 @@ import pytest
 
 from dlbricks_core.analysis import Work, analyze, layer_bytes, layer_flops
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 
 
@@ -16,7 +16,7 @@ def single(op, inputs, outputs, domain="", opaque="", **attributes):
     shapes = dict(zip((*names, *results), (*inputs, *outputs), strict=True))
     tensors = {n: TensorSpec("float32", s) for n, s in shapes.items() if n}
     layer = Layer(op, names, results, attributes, domain=domain, opaque=opaque)
-    return Model("one", (layer,), names, results, tensors)
+    return CanonicalModel("one", (layer,), names, results, tensors)
 
 
 def flops(*arguments, **attributes):
@@ -70,8 +70,8 @@ def test_bytes_by_hand():
     assert moved("Conv", [IMAGE, (8, 8, 3, 3), (8,)], [IMAGE]) == 4 * (800 + 576 + 8 + 800)
     assert moved("Reshape", [IMAGE, (2,)], [(8, 100)]) == 0
     assert moved("Gather", [(1000, 64), (3,)], [(3, 64)]) == 4 * (3 + 2 * 192)
-    same = Model("m", (Layer("Mul", ("x", "x"), ("y",)),), ("x",), ("y",),
-                 dict.fromkeys("xy", TensorSpec("float32", (10,))))  # fmt: skip
+    same = CanonicalModel("m", (Layer("Mul", ("x", "x"), ("y",)),), ("x",), ("y",),
+                          dict.fromkeys("xy", TensorSpec("float32", (10,))))  # fmt: skip
     assert layer_bytes(same, same.layers[0]) == 80
 
 
@@ -120,7 +120,7 @@ def test_operations_of_layers_that_occur_again_count_once():
             Layer(op, (before,), (after,))
             for op, before, after in zip(operators, names, names[1:], strict=False)
         )
-        return Model(
+        return CanonicalModel(
             name,
             layers,
             ("x",),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dlbricks_core.backends import LayerView, halves, naming
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 def view(op, shapes, outputs=((),), constants=(), dtypes=None, domain="", **attributes):
@@ -34,7 +34,9 @@ def view(op, shapes, outputs=((),), constants=(), dtypes=None, domain="", **attr
     }
     layer = Layer(op, tuple(inputs), tuple(results), attributes, domain)
     weights = frozenset(inputs[1:]) - {""}
-    model = Model("m", (layer,), ("x0",), tuple(filter(None, results)), tensors, weights, values)
+    model = CanonicalModel(
+        "m", (layer,), ("x0",), tuple(filter(None, results)), tensors, weights, values
+    )
     return LayerView(model, layer)
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet, extract
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 
 
@@ -15,7 +15,7 @@ def parts():
         Layer("Relu", ("b",), ("y",)),
     )
     tensors = {"x": TensorSpec("float32", (1, 16)), **dict.fromkeys("abcdy", part)}
-    return Model("parts", layers, ("x",), ("c", "y"), tensors)
+    return CanonicalModel("parts", layers, ("x",), ("c", "y"), tensors)
 
 
 def test_parts_that_nobody_reads_are_no_results(parts):
@@ -34,7 +34,7 @@ def test_a_whole_model_hands_on_what_the_model_does(parts):
 
 
 def test_what_a_dead_layer_computes_is_a_result(parts):
-    alone = Model("dead", parts.layers[:1], ("x",), (), parts.tensors)
+    alone = CanonicalModel("dead", parts.layers[:1], ("x",), (), parts.tensors)
     assert len(extract(alone, (0,), "split").outputs) == 4
 
 
@@ -45,7 +45,7 @@ def test_a_whole_model_keeps_its_indices_and_is_another_with_others():
         tensors = {"x": whole, "index": TensorSpec("int64", ()), "y": row}
         constants = {"index": np.array(index)}
         weights = frozenset(constants)
-        return Model("picked", (layer,), ("x",), ("y",), tensors, weights, constants)
+        return CanonicalModel("picked", (layer,), ("x",), ("y",), tensors, weights, constants)
 
     models = [picked(0), picked(2), picked(2)]
     first, second, third = BrickSet.of(models, 128, "segments", {}).models

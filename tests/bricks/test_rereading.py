@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dlbricks_core.backends.host import TimerHost
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.rereading import HELD_BYTES, rereads, stays
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.bricks import BrickSet, weights_are_reread
+from dlbricks_core.bricks.rereading import HELD_BYTES, fits_in_core_cache, rereads
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 SIZE = 1_000  # a weight takes 4 MB
 
@@ -21,7 +21,7 @@ def steps(*weights, size=SIZE):
     )
     tensors = dict.fromkeys(names, TensorSpec("float32", (1, size)))
     tensors |= dict.fromkeys(weights, TensorSpec("float32", (size, size)))
-    return Model("steps", layers, ("x",), (names[-1],), tensors, frozenset(weights))
+    return CanonicalModel("steps", layers, ("x",), (names[-1],), tensors, frozenset(weights))
 
 
 def each(model):
@@ -64,7 +64,7 @@ def test_warm_and_cold_are_two_bricks_where_that_is_asked_for():
     bricks = BrickSet.of([model], rereading=True)
     assert list(bricks.models[0].counts.values()) == [2, 2]
     cold, warm = bricks.bricks.values()
-    assert (cold.model.reread, warm.model.reread) == (False, True)
+    assert (weights_are_reread(cold.model), weights_are_reread(warm.model)) == (False, True)
     assert cold.signature == cut.occurrences[0].signature
 
 
@@ -72,20 +72,22 @@ def test_a_small_model_never_leaves_the_caches():
     fits, exceeds = steps("a", "b", size=350), steps("a", "b", size=370)
     assert fits.weight_bytes < HELD_BYTES < exceeds.weight_bytes
     for model, held in ((fits, True), (exceeds, False)):
-        assert stays(model) == held
+        assert fits_in_core_cache(model) == held
         bricks = BrickSet.of([model], rereading=True)
-        assert {brick.model.reread for brick in bricks.bricks.values()} == {held}
-        assert bricks.models[0].whole.model.reread == held
+        assert {weights_are_reread(brick.model) for brick in bricks.bricks.values()} == {held}
+        assert weights_are_reread(bricks.models[0].whole.model) == held
     # What a small model keeps warm is another brick than the same of a large one.
     larger = steps("a", "b", "c", "d", "e", "f", size=350)
     both = BrickSet.of([fits, larger], rereading=True)
-    assert [brick.model.reread for brick in both.bricks.values()] == [True, False]
+    assert [weights_are_reread(brick.model) for brick in both.bricks.values()] == [True, False]
 
 
 def test_the_whole_small_model_is_told_from_a_brick_of_it():
     model = steps("a", size=100)
     cut = BrickSet.of([model]).models[0]
-    assert not stays(replace(model, tensors={**model.tensors, "t0": TensorSpec("float32", None)}))
+    assert not fits_in_core_cache(
+        replace(model, tensors={**model.tensors, "t0": TensorSpec("float32", None)})
+    )
     assert cut.whole.signature != cut.occurrences[0].signature
 
 

@@ -6,7 +6,7 @@ from dlbricks_core.bricks import BrickSet, split
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.bricks.segments import segments
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 
 MAP = TensorSpec("float32", (1, 64, 112, 112))
@@ -34,7 +34,7 @@ def residual_units(count, opaque=()):
     for _ in range(count):
         inner = add("Relu", add("Conv", x, weight=True))
         x = add("Relu", add("Add", add("Conv", inner, weight=True), x))
-    return Model("units", tuple(layers), ("x",), (x,), tensors, frozenset(weights))
+    return CanonicalModel("units", tuple(layers), ("x",), (x,), tensors, frozenset(weights))
 
 
 def test_residual_units_are_segments_and_repeat_as_a_whole():
@@ -65,7 +65,9 @@ def chain_of_convolutions(count, others):
             read = (f"t{len(layers)}", f"w{i}")[: 2 if op == "Conv" else 1]
             layers.append(Layer(op, read, (f"t{len(layers) + 1}",)))
             tensors[f"t{len(layers)}"] = SMALL
-    return Model("chain", tuple(layers), ("t0",), (f"t{len(layers)}",), tensors, frozenset(weights))
+    return CanonicalModel(
+        "chain", tuple(layers), ("t0",), (f"t{len(layers)}",), tensors, frozenset(weights)
+    )
 
 
 def test_short_segments_are_joined_later():
@@ -88,7 +90,9 @@ def test_long_skips_do_not_hold_a_model_together():
     model = residual_units(8)
     *layers, last = model.layers
     skipped = Layer("Add", (layers[1].outputs[0], last.inputs[0]), last.outputs)
-    model = Model("skip", (*layers, skipped), ("x",), model.outputs, model.tensors, model.weights)
+    model = CanonicalModel(
+        "skip", (*layers, skipped), ("x",), model.outputs, model.tensors, model.weights
+    )
     found = split(model, 12, "segments")
     assert len(found) > 4
     assert len(outer_inputs(model, found[-1])) == 2
@@ -113,7 +117,9 @@ def test_random_graphs_are_covered_exactly_once(data, granularity):
         inputs = data.draw(st.lists(st.sampled_from(names[-4:]), min_size=1, max_size=3))
         layers.append(Layer("Sum", tuple(inputs), (f"t{i}",)))
         names.append(f"t{i}")
-    model = Model("random", tuple(layers), ("in",), (names[-1],), dict.fromkeys(names, spec))
+    model = CanonicalModel(
+        "random", tuple(layers), ("in",), (names[-1],), dict.fromkeys(names, spec)
+    )
     found = split(model, granularity, "segments")
     assert [i for each in found for i in each] == list(range(len(layers)))
     assert all(len(each) <= granularity for each in found)

@@ -9,7 +9,7 @@ from dlbricks_core.bricks.boundary import outer_inputs
 from dlbricks_core.bricks.split import STRATEGIES
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec, layer_graph
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, layer_graph
 from dlbricks_core.passes import normalize
 
 SPEC = TensorSpec("float32", (2, 3))
@@ -29,7 +29,7 @@ def random_models(draw):
         op = {1: "Relu", 2: "Add"}.get(len(inputs), "Sum")
         layers.append(Layer(op, tuple(inputs), (f"t{i}",)))
         tensors[f"t{i}"] = SPEC
-    return Model("random", tuple(layers), ("in",), (f"t{count - 1}",), tensors)
+    return CanonicalModel("random", tuple(layers), ("in",), (f"t{count - 1}",), tensors)
 
 
 def check_cut(model, sequences, granularity):
@@ -91,7 +91,9 @@ def test_opaque_layers_stand_alone(builder):
     b.relu(b.relu(b.input))
     model = b.model()
     opaque = Layer("Loop", model.layers[0].inputs, model.layers[0].outputs, opaque="subgraph")
-    broken = Model("m", (opaque, model.layers[1]), model.inputs, model.outputs, model.tensors)
+    broken = CanonicalModel(
+        "m", (opaque, model.layers[1]), model.inputs, model.outputs, model.tensors
+    )
     assert split(broken, 2) == ((0,), (1,))
 
 

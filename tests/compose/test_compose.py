@@ -9,7 +9,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential, brick_graph
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 PROTOCOL = PROTOCOLS["interleaved"]
 OPERATORS = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp")
@@ -25,7 +25,7 @@ def dag(edges, count):
     tensors = {"in": SPEC} | {f"t{i}": SPEC for i in range(count)}
     used = {a for a, _ in edges}
     outputs = tuple(f"t{i}" for i in range(count) if i not in used)
-    return Model("dag", tuple(layers), ("in",), outputs, tensors)
+    return CanonicalModel("dag", tuple(layers), ("in",), outputs, tensors)
 
 
 def exact(ms, overhead=0.0):

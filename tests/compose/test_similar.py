@@ -13,7 +13,7 @@ from dlbricks_core.compose import Segmented, Similar
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 PROTOCOL = PROTOCOLS["interleaved"]
 
@@ -27,7 +27,7 @@ def conv(inputs, outputs, size=14, kernel=3, dtype="float32", groups=1, op="Conv
     }
     shape = {"kernel_shape": (kernel, kernel), "strides": (1, 1), "dilations": (1, 1)}
     layer = Layer(op, ("x", "w"), ("y",), {**shape, "group": groups}, domain)
-    return Model("conv", (layer,), ("x",), ("y",), tensors, weights=frozenset({"w"}))
+    return CanonicalModel("conv", (layer,), ("x",), ("y",), tensors, weights=frozenset({"w"}))
 
 
 def bricks(**models):
@@ -170,7 +170,7 @@ def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
     tensors = {"x": small.tensors["x"], "w": small.tensors["w"], "v": large.tensors["w"],
                "y": small.tensors["y"], "z": large.tensors["y"]}  # fmt: skip
     layers = (small.layers[0], replace(large.layers[0], inputs=("y", "v"), outputs=("z",)))
-    model = Model("two", layers, ("x",), ("z",), tensors, weights=frozenset({"w", "v"}))
+    model = CanonicalModel("two", layers, ("x",), ("z",), tensors, weights=frozenset({"w", "v"}))
     brickset = BrickSet.of([model])
     first, second = brickset.bricks
     ratio = Volume.of(brickset.bricks[second].model).expected(0.7) / Volume.of(

@@ -41,7 +41,7 @@ from dlbricks_core.analysis import Costs, analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes import normalize
 from dlbricks_core.report import analysis_data, inspect_data, print_analysis, print_inspection
 from dlbricks_core.report.graph import graph_data, graph_svg
@@ -186,7 +186,7 @@ def places(message: Message) -> list[tuple[Message, Any]]:
     return found
 
 
-def load(path: Path) -> Model:
+def load(path: Path) -> CanonicalModel:
     """The file as a model in canonical form, with two for every open size."""
     raw = OnnxImporter().load(path)
     try:

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 SIZES = {"x": 1, "a": 2, "b": 4, "c": 8, "y": 16, "z": 32, "w": 1024}
 
 
 def model(*layers, outputs):
     tensors = {name: TensorSpec("int8", (size,)) for name, size in SIZES.items()}
-    return Model("m", layers, ("x",), outputs, tensors, frozenset("w"))
+    return CanonicalModel("m", layers, ("x",), outputs, tensors, frozenset("w"))
 
 
 def test_live_bytes_of_a_chain_are_those_of_two_neighbours_and_the_edges():
@@ -50,7 +50,7 @@ def test_live_bytes_are_the_most_of_any_moment(layers):
     names = ["x", *(f"t{i}" for i in range(len(layers)))]
     reads = [names[number % (i + 1)] for i, (number, _) in enumerate(layers)]
     sizes = dict(zip(names, [4, *(size for _, size in layers)], strict=True))
-    made = Model(
+    made = CanonicalModel(
         "m",
         tuple(Layer("Relu", (r,), (n,)) for r, n in zip(reads, names[1:], strict=True)),
         ("x",),

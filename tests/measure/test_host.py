@@ -3,7 +3,7 @@
 import pytest
 
 from dlbricks_core.backends.host import TimerHost, is_copied
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 class Recorder:
@@ -58,7 +58,10 @@ def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
 def test_weights_of_which_no_cache_keeps_anything_need_no_copy(cache, copied):
     layer = Layer("MatMul", ("x", "w"), ("y",))
     tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
-    assert is_copied(Model("m", (layer,), ("x",), ("y",), tensors, frozenset("w")), cache) == copied
+    assert (
+        is_copied(CanonicalModel("m", (layer,), ("x",), ("y",), tensors, frozenset("w")), cache)
+        == copied
+    )
 
 
 def test_in_a_loop_of_its_own_nothing_comes_before(host):

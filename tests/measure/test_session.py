@@ -12,7 +12,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.machine.cores import FAR
 from dlbricks_core.measure.schedule import PASSES, UntilPrecise
 from dlbricks_core.measure.session import Effort, Job, Session
@@ -23,7 +23,7 @@ SPEC = TensorSpec("float32", (3,))
 
 
 def one(op, domain=""):
-    return Model("one", (Layer(op, ("x0",), ("t0",), domain=domain),), ("x0",), ("t0",),
+    return CanonicalModel("one", (Layer(op, ("x0",), ("t0",), domain=domain),), ("x0",), ("t0",),
                  {"x0": SPEC, "t0": SPEC})  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store
         jobs = [
             Job(
                 Question(Subject(op, "brick"), Setup("faulty", "1.0", "{}", 1, "p"), "here"),
-                Model("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
+                CanonicalModel("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
                       {"x0": spec, "t0": spec}),
                 1,
             )
@@ -256,7 +256,7 @@ def test_the_copy_that_a_network_is_primed_by_counts_too(
     made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     layer = Layer("MatMul", ("x", "w"), ("y",))
     tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
-    model = Model("product", (layer,), ("x",), ("y",), tensors, frozenset("w"))
+    model = CanonicalModel("product", (layer,), ("x",), ("y",), tensors, frozenset("w"))
     assert model.weight_bytes == 64
     assert made.nbytes(model) == 2 * 64 + (1 + copies) * 2 * 64
     monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(primed=primed, weights_held=1))

@@ -5,7 +5,7 @@ import pytest
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.facts import Question, Setup, Subject
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.session import Job, Session
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
@@ -29,7 +29,7 @@ def bench(faulty):
 def job(op, backend, domain="", size=3, runs=2):
     spec = TensorSpec("float32", (size,))
     layer = Layer(op, ("x",), ("t",), domain=domain)
-    model = Model("one", (layer,), ("x",), ("t",), {"x": spec, "t": spec})
+    model = CanonicalModel("one", (layer,), ("x",), ("t",), {"x": spec, "t": spec})
     return Job(
         Question(Subject(op, "brick"), Setup(backend, "1", "{}", 1, "p"), "here"), model, runs
     )

@@ -11,13 +11,13 @@ import pytest
 from onnx import ModelProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.ir import Model, numpy_dtype, read_model, to_onnx
+from dlbricks_core.ir import CanonicalModel, numpy_dtype, read_model, to_onnx
 from dlbricks_core.passes import normalize
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
-def weight_values(proto: ModelProto, normal: Model, inputs: Arrays) -> dict[str, Any]:
+def weight_values(proto: ModelProto, normal: CanonicalModel, inputs: Arrays) -> dict[str, Any]:
     """Weights of the canonical model: known, the original's, or computed by the original."""
     values: dict[str, Any] = dict(normal.constants)
     given = {t.name: onnx.numpy_helper.to_array(t) for t in proto.graph.initializer}
@@ -34,7 +34,9 @@ def weight_values(proto: ModelProto, normal: Model, inputs: Arrays) -> dict[str,
     return values
 
 
-def run_normal(proto: ModelProto, normal: Model, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
+def run_normal(
+    proto: ModelProto, normal: CanonicalModel, inputs: Arrays
+) -> list[np.ndarray[Any, Any]]:
     """Outputs of the canonical model, with the types and shapes it promises."""
     written = to_onnx(normal, weight_values(proto, normal, inputs))
     onnx.checker.check_model(written)
@@ -67,7 +69,7 @@ def same(
 
 def normalize_and_compare(
     proto: ModelProto, inputs: Arrays, expected: Sequence[Any] | None = None, **options: Any
-) -> Model:
+) -> CanonicalModel:
     """The canonical model, having compared its results with the original's."""
     normal = normalize(read_model(proto, name="model"), **options)
     assert not [layer.opaque for layer in normal.layers if layer.opaque]
@@ -75,7 +77,7 @@ def normalize_and_compare(
     if expected is None:
         expected = ReferenceEvaluator(proto).run(None, dict(inputs))
     same(run_normal(proto, normal, inputs), expected)
-    again = normalize(normal)
+    again = normalize(normal.as_raw())
     assert again.layers == normal.layers
     assert again.tensors == normal.tensors
     assert again.weights == normal.weights
@@ -83,7 +85,7 @@ def normalize_and_compare(
 
 
 @pytest.fixture(scope="session")
-def compared() -> Callable[..., Model]:
+def compared() -> Callable[..., CanonicalModel]:
     return normalize_and_compare
 
 
@@ -106,7 +108,7 @@ def outcome() -> Callable[..., str]:
         for name, spec in normal.tensors.items():
             if not spec.is_static:
                 return f"{name!r} is not static"
-        again = normalize(normal)
+        again = normalize(normal.as_raw())
         assert again.layers == normal.layers
         assert again.tensors == normal.tensors
         same(run_normal(proto, normal, inputs), expected, max(rtol, 1e-5), max(atol, 1e-6))

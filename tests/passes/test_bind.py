@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.ir import Model, TensorSpec, read_model
+from dlbricks_core.ir import CanonicalModel, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 
 TEXT = """
@@ -17,7 +17,7 @@ g (float[N,3,?,W] data, float[N,3,8,W] mask, float[?,4] other)
 """
 
 
-def model() -> Model:
+def model() -> CanonicalModel:
     return read_model(onnx.parser.parse_model(TEXT), name="net")
 
 
@@ -100,7 +100,7 @@ def test_batch_that_does_not_fit_names_the_layer() -> None:
     assert "'y'" in caught.value.message
 
 
-def without_rank(element: int = onnx.TensorProto.FLOAT) -> Model:
+def without_rank(element: int = onnx.TensorProto.FLOAT) -> CanonicalModel:
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
     g (float[N] x, float[N, 4] other) => (float[N] y, float[N, 4] z)
     { y = Relu(x)  z = Tanh(other) }""")
@@ -138,7 +138,7 @@ def test_a_shape_of_another_rank_is_refused() -> None:
         normalize(model(), shapes={"data": (2, 3)})
 
 
-def cached(mask: str = "past + seq") -> Model:
+def cached(mask: str = "past + seq") -> CanonicalModel:
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
     g (float[N,past,4] cache, float[N,seq,4] new, float[N,M] mask)
         => (float[N,all,4] y, float[N,M] z)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Layer, Model, TensorSpec, read_model
+from dlbricks_core.ir import CanonicalModel, Layer, RawModel, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.common_shapes import RULES, common_shape
 from dlbricks_core.passes.shapes import infer
@@ -28,7 +28,7 @@ def canonical(
     outputs: int = 1,
     dtype: int = TensorProto.FLOAT,
     **attributes: Any,
-) -> Model:
+) -> CanonicalModel:
     """The canonical form of one layer that reads x and weights."""
     held = {f"w{i}": np.asarray(value) for i, value in enumerate(weights) if value is not None}
     names = ["x", *(f"w{i}" if value is not None else "" for i, value in enumerate(weights))]
@@ -44,7 +44,7 @@ def canonical(
     return normalize(read_model(proto, name="m"))
 
 
-def form(model: Model) -> list[Any]:
+def form(model: CanonicalModel) -> list[Any]:
     """Everything about a model's layers but names; parameters by value."""
     return [
         (
@@ -71,7 +71,7 @@ def i64(*values: int) -> np.ndarray[Any, Any]:
 W = np.zeros((4, 3, 3, 3), np.float32)
 S = (2, 3, 8, 8)
 
-SPELLINGS: dict[str, list[Model]] = {
+SPELLINGS: dict[str, list[CanonicalModel]] = {
     "conv defaults": [
         canonical("Conv", S, W),
         canonical("Conv", S, W, kernel_shape=[3, 3], strides=[1, 1], group=1, pads=[0] * 4,
@@ -227,7 +227,7 @@ def test_spellings_come_to_the_same_form(name: str) -> None:
     ],
     ids=["strides", "pads", "batch", "bias"],
 )
-def test_other_layers_keep_another_form(different: Model) -> None:
+def test_other_layers_keep_another_form(different: CanonicalModel) -> None:
     assert form(different) != form(SPELLINGS["conv defaults"][0])
 
 
@@ -255,7 +255,7 @@ def test_any_slice_means_the_same(shape: tuple[int, ...], data: st.DataObject) -
         stop = None if step < 0 and end < -shape[axis] else end
         found = found[(slice(None),) * axis + (slice(start, stop, step),)]
     np.testing.assert_array_equal(found, expected)
-    assert normalize(model).layers == model.layers
+    assert normalize(model.as_raw()).layers == model.layers
 
 
 @settings(max_examples=150, deadline=None)
@@ -371,3 +371,11 @@ def test_a_concat_of_nothing_reads_one_tensor_without_elements():
         }"""
     model = normalize(read_model(onnx.parser.parse_model(text), name="m"))
     assert [len(layer.inputs) for layer in model.layers if layer.op == "Concat"] == [1]
+
+
+def test_a_canonical_model_is_normal_as_a_raw_one() -> None:
+    model = canonical("Relu", S)
+    raw = model.as_raw()
+    again = normalize(raw)
+    assert (type(raw), type(again)) == (RawModel, CanonicalModel)
+    assert again.layers == model.layers

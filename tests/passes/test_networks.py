@@ -14,7 +14,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -31,7 +31,7 @@ LAYERS = {
 }
 
 
-def light(name: str) -> Model:
+def light(name: str) -> CanonicalModel:
     return read_model(onnx.load(DATA / "light" / f"{name}.onnx"), name=name)
 
 
@@ -46,7 +46,7 @@ def test_light_network_is_canonical(name: str) -> None:
     ops = Counter(layer.op for layer in normal.layers)
     assert not ops.keys() & {"Dropout", "Identity", "ConstantOfShape", "Constant"}
     assert ops["BatchNormalization"] == sum(x.op == "BatchNormalization" for x in raw.layers)
-    again = normalize(normal)
+    again = normalize(normal.as_raw())
     assert again.layers == normal.layers
     assert again.tensors == normal.tensors
     assert again.weights == normal.weights
@@ -74,7 +74,7 @@ def test_fold_batchnorm_leaves_convolutions_with_bias() -> None:
                 normal.tensors[layer.inputs[2]].sizes == normal.tensors[layer.inputs[1]].sizes[:1]
             )
             assert layer.inputs[2] in normal.weights
-    assert normalize(normal).layers == normal.layers
+    assert normalize(normal.as_raw()).layers == normal.layers
 
 
 def test_fold_batchnorm_spares_what_others_read() -> None:
@@ -97,7 +97,7 @@ def test_fold_batchnorm_spares_what_others_read() -> None:
     + sorted((DATA / "pytorch-operator").glob("*/model.onnx")),
     ids=lambda path: path.parent.name,
 )
-def test_shipped_model_gives_the_same(path: Path, compared: Callable[..., Model]) -> None:
+def test_shipped_model_gives_the_same(path: Path, compared: Callable[..., CanonicalModel]) -> None:
     proto = onnx.load(path)
     if {opset.domain: opset.version for opset in proto.opset_import}.get("", 0) < 7:
         proto = onnx.version_converter.convert_version(proto, 7)
@@ -158,7 +158,9 @@ def attention() -> ModelProto:
 
 
 @pytest.mark.parametrize(("batch", "seq"), [(1, 7), (3, 2)])
-def test_shape_arithmetic_folds_away(batch: int, seq: int, compared: Callable[..., Model]) -> None:
+def test_shape_arithmetic_folds_away(
+    batch: int, seq: int, compared: Callable[..., CanonicalModel]
+) -> None:
     x = np.random.default_rng(2).standard_normal((batch, seq, 16)).astype(np.float32)
     normal = compared(attention(), {"x": x}, batch=batch, dims={"seq": seq})
     assert [layer.op for layer in normal.layers] == [
@@ -191,7 +193,7 @@ def test_large_external_weights_are_not_read(tmp_path: Path) -> None:
     assert not normal.constants
 
 
-def test_quantized_weights_stay(compared: Callable[..., Model]) -> None:
+def test_quantized_weights_stay(compared: Callable[..., CanonicalModel]) -> None:
     proto = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 19]>
         g (float[2,4] x) => (float[2,4] y)

@@ -9,17 +9,17 @@ import onnx
 import pytest
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.example" : 1]>\n'
 
 
-def normal(text: str) -> Model:
+def normal(text: str) -> CanonicalModel:
     return normalize(read_model(onnx.parser.parse_model(HEAD + text), name="m"))
 
 
-def reasons(model: Model) -> dict[str, str]:
+def reasons(model: CanonicalModel) -> dict[str, str]:
     return {layer.op: layer.opaque for layer in model.layers if layer.opaque}
 
 
@@ -95,7 +95,7 @@ g (float[1,4] x{more}) => (float[r] z)
 
 @pytest.mark.parametrize(("condition", "ops"), [("1", ["Squeeze", "Relu"]), ("0", ["Relu"])])
 def test_if_with_a_known_condition_is_inlined(
-    condition: str, ops: list[str], compared: Callable[..., Model]
+    condition: str, ops: list[str], compared: Callable[..., CanonicalModel]
 ) -> None:
     text = BRANCHES.format(
         more="", weights=f"<bool condition = {{{condition}}}>", condition="condition"
@@ -133,7 +133,7 @@ g (float[1,4] x) => (float[4] z)
     [("1", ["Neg", "Abs", "Squeeze", "Exp", "Relu"]), ("0", ["Neg", "Squeeze", "Exp", "Relu"])],
 )
 def test_if_inside_of_a_branch_reads_what_the_branch_computed(
-    inner: str, ops: list[str], compared: Callable[..., Model]
+    inner: str, ops: list[str], compared: Callable[..., CanonicalModel]
 ) -> None:
     proto = onnx.parser.parse_model(HEAD + NESTED.format(inner=inner))
     model = compared(proto, {"x": np.array([[1, -2, 3, -4]], np.float32)})

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
@@ -19,11 +19,11 @@ def proto_of(text: str, opset: int = 18) -> onnx.ModelProto:
     return onnx.parser.parse_model(HEADER.format(opset=opset) + text)
 
 
-def lowered(text: str, opset: int = 18) -> Model:
+def lowered(text: str, opset: int = 18) -> CanonicalModel:
     return normalize(read_model(proto_of(text, opset), name="m"))
 
 
-def operators(model: Model) -> list[str]:
+def operators(model: CanonicalModel) -> list[str]:
     return [layer.op for layer in model.layers]
 
 
@@ -42,7 +42,7 @@ CHUNK = """g (float[3,{size}] x) => (y)
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("opset", [11, 13, 18])
 def test_chunks_are_a_split(
-    compared: Callable[..., Model], size, kind, split, i, j, widths, axis, opset
+    compared: Callable[..., CanonicalModel], size, kind, split, i, j, widths, axis, opset
 ) -> None:
     text = CHUNK.format(size=size, kind=kind, split=split, i=i, j=j, axis=axis)
     x = np.arange(24, dtype=np.float32).reshape(3, 8) / 24
@@ -51,13 +51,13 @@ def test_chunks_are_a_split(
     assert model.constants[model.layers[0].inputs[1]].tolist() == widths
 
 
-def test_parts_may_be_empty(compared: Callable[..., Model]) -> None:
+def test_parts_may_be_empty(compared: Callable[..., CanonicalModel]) -> None:
     text = CHUNK.format(size=8, kind="[3]", split="{0, 5, 3}", i=0, j=2, axis=1)
     model = compared(proto_of(text), {"x": np.ones((3, 8), np.float32)})
     assert operators(model) == ["Split", "Tanh", "Concat"]
 
 
-def test_parts_may_lose_their_axis(compared: Callable[..., Model]) -> None:
+def test_parts_may_lose_their_axis(compared: Callable[..., CanonicalModel]) -> None:
     text = """g (float[3,2,4] x) => (y) <int64 i = {-1}, int64 j = {0}>
     { q = SplitToSequence<axis=-2, keepdims=0>(x)  a = SequenceAt(q, i)  b = SequenceAt(q, j)
       y = Add(a, b) }"""
@@ -66,7 +66,7 @@ def test_parts_may_lose_their_axis(compared: Callable[..., Model]) -> None:
     assert model.tensors["y"].sizes == (3, 4)
 
 
-def test_what_is_built_up_is_joined(compared: Callable[..., Model]) -> None:
+def test_what_is_built_up_is_joined(compared: Callable[..., CanonicalModel]) -> None:
     text = """g (float[2,3] x) => (y, z, n, same) <int64 front = {0}, int64 last = {-1}>
     { e = SequenceEmpty<dtype=1>()  r = Relu(x)  t = Tanh(x)  s0 = SequenceInsert(e, r)
       s1 = SequenceInsert(s0, t, front)  s2 = SequenceInsert(s1, x, last)  s3 = Identity(s2)

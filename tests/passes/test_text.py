@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.ir import Model, read_model, to_onnx
+from dlbricks_core.ir import CanonicalModel, read_model, to_onnx
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -16,7 +16,7 @@ from dlbricks_core.values import materialize
 TEXT = "works on text, which is not timed"
 
 
-def normal(nodes, outputs, inputs=(), constants=None, opset=20, **options) -> Model:
+def normal(nodes, outputs, inputs=(), constants=None, opset=20, **options) -> CanonicalModel:
     values = [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()]
     graph = helper.make_graph(
         nodes,

@@ -14,7 +14,7 @@ from onnx import ModelProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 
 RANDOM = np.random.default_rng(0)
@@ -171,7 +171,7 @@ for axis in (0, 1, 2, 3):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_old_layer_gives_the_same(name: str, compared: Callable[..., Model]) -> None:
+def test_old_layer_gives_the_same(name: str, compared: Callable[..., CanonicalModel]) -> None:
     op, opset, inputs, weights, outputs, attributes, expected = CASES[name]
     proto, fed = one_layer(op, opset, inputs, weights, outputs, attributes)
     if expected == "gemm":

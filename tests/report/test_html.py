@@ -95,7 +95,7 @@ def test_an_explanations_page(models, tmp_path, read_page):
         store=tmp_path / "s.db",
     ).result  # fmt: skip
     (cut,) = run.brickset.models
-    layers = [ProfiledLayer("<a>", "Some", each.outputs, 1.0) for each in cut.executed.layers]
+    layers = [ProfiledLayer("<a>", "Some", each.outputs, 1.0) for each in cut.graph.layers]
     stranger = ProfiledLayer("<stranger>", "Reorder", ("<elsewhere>",), 0.5)
     told = Explanation.of(run, Profiling(Profile([*layers, stranger], 2.0)))
     page = read_page(explanation_page(told))

@@ -19,6 +19,7 @@ SOURCE = """
 from dataclasses import replace
 import numpy as np
 from dlbricks_core.backends import Profile, ProfiledLayer, Traits
+from dlbricks_core.bricks import native
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_reference.backend import ReferenceBackend
 from dlbricks_reference.timer import ReferenceTimer
@@ -31,7 +32,7 @@ class SoundTimer(ReferenceTimer):
 class Sound(ReferenceBackend):
     traits = Traits(rewrites=True)
     def rewrite(self, model, settings, seed):
-        return replace(model, executed="reference")
+        return native(model.as_raw(), "reference", model.constants)
     Timer = SoundTimer
     def timer(self, settings):
         return self.Timer()

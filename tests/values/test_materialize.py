@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 from dlbricks_core.bricks import BrickSet, extract
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -25,7 +25,7 @@ def ordinary(array):
 def single(op, inputs, outputs, attributes=None, weights=(), constants=None):
     layer = Layer(op, tuple(inputs), tuple(outputs), attributes or {})
     fed = tuple(n for n in inputs if n not in weights)
-    return Model(
+    return CanonicalModel(
         "one", (layer,), fed, tuple(outputs), {**inputs, **outputs}, frozenset(weights),
         constants or {},
     )  # fmt: skip
@@ -152,8 +152,8 @@ def test_activations_of_real_networks_stay_in_a_normal_range(name):
     seen = tuple(o for layer in whole.layers for o in layer.outputs if o)
     network = materialize(whole, 0)
     proto = to_onnx(
-        Model(whole.name, whole.layers, whole.inputs, seen, whole.tensors, whole.weights,
-              whole.constants, whole.opsets),
+        CanonicalModel(whole.name, whole.layers, whole.inputs, seen, whole.tensors, whole.weights,
+                       whole.constants, whole.opsets),
         network.weights,
     )  # fmt: skip
     results = ort.InferenceSession(proto.SerializeToString()).run(None, dict(network.inputs))
@@ -225,8 +225,8 @@ def test_an_index_is_found_through_the_layers_that_carry_it(builder):
     )
     tensors = {"ids": i64(20), "axes": i64(1), "wide": i64(1, 20), "table": f(3, 4),
                "cast": TensorSpec("int32", (1, 20)), "y": f(1, 20, 4)}  # fmt: skip
-    model = Model("m", layers, ("ids",), ("y",), tensors, frozenset({"axes", "table"}),
-                  {"axes": np.array([0])})  # fmt: skip
+    model = CanonicalModel("m", layers, ("ids",), ("y",), tensors, frozenset({"axes", "table"}),
+                           {"axes": np.array([0])})  # fmt: skip
     assert set(materialize(model).inputs["ids"].tolist()) == {0, 1, 2}
 
 
@@ -251,8 +251,13 @@ def test_every_type_has_values(dtype):
 
 
 def test_opaque_layers_are_refused():
-    opaque = Model("m", (Layer("Loop", ("x",), ("y",), opaque="subgraph", name="loop1"),), ("x",),
-                   ("y",), {"x": f(1), "y": f(1)})  # fmt: skip
+    opaque = CanonicalModel(
+        "m",
+        (Layer("Loop", ("x",), ("y",), opaque="subgraph", name="loop1"),),
+        ("x",),
+        ("y",),
+        {"x": f(1), "y": f(1)},
+    )
     with pytest.raises(ModelError, match=r"loop1.*subgraph"):
         materialize(opaque)
 
@@ -260,10 +265,12 @@ def test_opaque_layers_are_refused():
 def test_what_a_sum_hands_to_a_root_is_positive():
     layers = (Layer("ReduceSum", ("x",), ("s",)), Layer("Sqrt", ("s",), ("y",)))
     specs = {"x": f(1, 8, 4, 4), "s": f(1, 1, 1, 1), "y": f(1, 1, 1, 1)}
-    model = Model("norm", layers, ("x",), ("y",), specs)
+    model = CanonicalModel("norm", layers, ("x",), ("y",), specs)
     assert (materialize(model).inputs["x"] > 0).all()
     squeezed = Layer("Sigmoid", ("x",), ("s",))
-    negative = Model("m", (squeezed, layers[1]), ("x",), ("y",), {**specs, "s": f(1, 8, 4, 4)})
+    negative = CanonicalModel(
+        "m", (squeezed, layers[1]), ("x",), ("y",), {**specs, "s": f(1, 8, 4, 4)}
+    )
     assert (materialize(negative).inputs["x"] < 0).any()
 
 

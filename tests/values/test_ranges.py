@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.ir import Layer, Model, TensorSpec, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
 from dlbricks_core.values.ranges.domains import demands
 from dlbricks_core.values.ranges.interval import Range
 from dlbricks_core.values.ranges.propagation import Propagation
@@ -50,7 +50,7 @@ class Graph:
 
     def model(self):
         read = {name for layer in self.layers for name in layer.inputs}
-        return Model(
+        return CanonicalModel(
             "graph", tuple(self.layers), tuple(self.inputs),
             tuple(layer.outputs[0] for layer in self.layers if layer.outputs[0] not in read),
             self.tensors, frozenset(self.weights), self.constants, {"": 21},
@@ -60,8 +60,8 @@ class Graph:
 def computed(model, values):
     """Every tensor, by the reference evaluator."""
     names = [name for layer in model.layers for name in layer.outputs]
-    whole = Model(model.name, model.layers, model.inputs, tuple(names), model.tensors,
-                  model.weights, model.constants, model.opsets)  # fmt: skip
+    whole = CanonicalModel(model.name, model.layers, model.inputs, tuple(names), model.tensors,
+                           model.weights, model.constants, model.opsets)  # fmt: skip
     weights = {**values, **model.constants}
     evaluator = ReferenceEvaluator(to_onnx(whole, {n: weights[n] for n in model.weights}))
     with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import extract
-from dlbricks_core.ir import Layer, Model, TensorSpec, read_model, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -232,7 +232,7 @@ def test_tables_without_rows_and_inputs_without_elements_are_no_failure():
     table, rows = TensorSpec("float32", (4, 2)), TensorSpec("float32", (0, 3, 2))
     layers = (Layer("Add", ("x", "z"), ("i",)), Layer("Gather", ("w", "i"), ("y",), {"axis": 0}))
     tensors = {"x": spec, "z": TensorSpec("int64", (1, 3)), "i": spec, "w": table, "y": rows}
-    model = Model("empty", layers, ("x", "z"), ("y",), tensors, frozenset({"w"}))
+    model = CanonicalModel("empty", layers, ("x", "z"), ("y",), tensors, frozenset({"w"}))
     assert computed(materialize(model))["y"].shape == (0, 3, 2)
 
 
@@ -240,7 +240,7 @@ def chain(*operators):
     names = [f"t{i}" for i in range(len(operators) + 1)]
     layers = [Layer(op, (names[i],), (names[i + 1],)) for i, op in enumerate(operators)]
     spec = TensorSpec("float32", (2, 8))
-    return Model("chain", tuple(layers), names[:1], names[-1:], dict.fromkeys(names, spec))
+    return CanonicalModel("chain", tuple(layers), names[:1], names[-1:], dict.fromkeys(names, spec))
 
 
 @pytest.mark.parametrize("operators", [("Tanh", "Neg"), ("Sqrt", "Exp")])

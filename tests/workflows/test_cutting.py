@@ -7,7 +7,7 @@ import pytest
 
 from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.workflows import Context, CutOptions, MeasureOptions, Observer, cutting
@@ -26,7 +26,7 @@ def test_only_our_own_composers_tell_warm_weights_from_cold(faulty, composer, br
     layers = tuple(Layer("MatMul", (before, "w"), (after,)) for before, after in pairwise(names))
     tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
     tensors["w"] = TensorSpec("float32", (1000, 1000))
-    model = Model("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
+    model = CanonicalModel("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
     where = context(faulty)
     chosen = CutOptions.chosen(None, None, composer)
     found, _ = cut_models([model], chosen, where, MeasureOptions("faulty"), Observer(), Answers())

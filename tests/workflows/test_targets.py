@@ -3,7 +3,7 @@
 import pytest
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 
@@ -11,7 +11,7 @@ def network(name, *ops):
     names = [f"t{i}" for i in range(len(ops) + 1)]
     layers = [Layer(op, (names[i],), (names[i + 1],)) for i, op in enumerate(ops)]
     specs = dict.fromkeys(names, TensorSpec("float32", (3,)))
-    return Model(name, tuple(layers), (names[0],), (names[-1],), specs)
+    return CanonicalModel(name, tuple(layers), (names[0],), (names[-1],), specs)
 
 
 def timed(*models, ways=((1, "chain"),), end_to_end=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.ir import Array, Layer, Model
+from dlbricks_core.ir import Array, CanonicalModel, Layer
 from dlbricks_core.ir.parameters import INDEX_INPUTS
 from dlbricks_core.values.ranges.arithmetic import NEGATIVE, POSITIVE
 from dlbricks_core.values.ranges.interval import TINY, Range
@@ -86,7 +86,7 @@ class Demand:
         return possible[-1 if held.negative.all() else 0]
 
 
-def demands(model: Model, known: Mapping[str, Array]) -> Iterator[Demand]:
+def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Demand]:
     """All that the layers of a model demand.
 
     Args:
@@ -103,7 +103,7 @@ def demands(model: Model, known: Mapping[str, Array]) -> Iterator[Demand]:
                 yield Demand(index, name, (Domain(valid, valid),), index=True)
 
 
-def index_range(model: Model, layer: Layer, position: int) -> Range:
+def index_range(model: CanonicalModel, layer: Layer, position: int) -> Range:
     """The valid values of an input of indices, lengths or shifts."""
     bound = INDEX_INPUTS[layer.qualified_op][position]
     above = bound(layer, model.specs(layer.inputs), model.specs(layer.outputs))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from dlbricks_core.ir import Array, Model
+from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.values.ranges.domains import Demand, demands
 from dlbricks_core.values.ranges.interval import (
     EVERYTHING,
@@ -40,7 +40,7 @@ _NO_RULE = Rule(lambda step: [EVERYTHING] * len(step.outputs))
 
 
 def valid_ranges(
-    model: Model, defaults: Callable[[str], Range], known: Mapping[str, Array]
+    model: CanonicalModel, defaults: Callable[[str], Range], known: Mapping[str, Array]
 ) -> dict[str, Range]:
     """Ranges from which all that a model reads is valid where it is used.
 
@@ -65,7 +65,7 @@ class Propagation:
 
     def __init__(
         self,
-        model: Model,
+        model: CanonicalModel,
         defaults: Callable[[str], Range],
         known: Mapping[str, Array],
         wanted: Collection[Demand],
@@ -226,7 +226,7 @@ class Propagation:
             )
 
 
-def _leading_to(wanted: Collection[Demand], model: Model) -> list[int]:
+def _leading_to(wanted: Collection[Demand], model: CanonicalModel) -> list[int]:
     """Indices of the layers that demand something, and of those that this depends on."""
     demanding = {demand.layer for demand in wanted}
     needed: set[str] = set()

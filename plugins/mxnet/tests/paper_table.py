@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 
 TABLES = Path(__file__).parents[4] / "shared" / "table1"
 
@@ -370,12 +370,12 @@ class Seen(NamedTuple):
         return self.layer.attributes[name]
 
 
-def model_forms(model: Model) -> list[Form]:
+def model_forms(model: CanonicalModel) -> list[Form]:
     """A canonical model's layers in the form of the table."""
     return counted(_layer_form(model, layer) for layer in model.layers)
 
 
-def _layer_form(model: Model, layer: Layer) -> Form:
+def _layer_form(model: CanonicalModel, layer: Layer) -> Form:
     def shape(name: str) -> Shape:
         return tuple(model.tensors[name].sizes)[1:]
 
@@ -396,7 +396,7 @@ def _layer_form(model: Model, layer: Layer) -> Form:
 _WEIGHT = "weight"
 
 
-def _constant(model: Model, name: str) -> Any:
+def _constant(model: CanonicalModel, name: str) -> Any:
     """A number or list of numbers that the table tells; what is trained is only a weight."""
     value = model.constants.get(name)
     if value is None or (value.dtype.kind == "f" and value.size != 1):

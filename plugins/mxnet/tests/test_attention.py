@@ -7,7 +7,7 @@ from dlbricks_mxnet.lowering import lower
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Layer, Model, Network, TensorSpec, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, Network, TensorSpec, to_onnx
 from dlbricks_core.values import materialize
 
 
@@ -18,8 +18,8 @@ def attention(weights):
     attributes = {"is_causal": 0, "scale": 0.25, "softcap": 0.0, "qk_matmul_output_mode": 0}
     layer = Layer("Attention", ("q", "k", "v", "m"), ("y",), attributes)
     inputs = tuple(name for name in "qkvm" if name not in weights)
-    return Model("attention", (layer,), inputs, ("y",), tensors, frozenset(weights),
-                 opsets={"": 23})  # fmt: skip
+    return CanonicalModel("attention", (layer,), inputs, ("y",), tensors, frozenset(weights),
+                          opsets={"": 23})  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from dlbricks_mxnet.zoo import GluonZoo, image_size
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 
 mx = import_mxnet()
@@ -39,7 +39,7 @@ def spec(dtype, *shape):
 def network(layers, inputs, outputs, tensors, weights=()):
     """A network in canonical form with random values."""
     rng = np.random.default_rng(3)
-    model = Model(
+    model = CanonicalModel(
         name="net",
         layers=tuple(layers),
         inputs=tuple(inputs),

@@ -8,7 +8,7 @@ from dlbricks_mxnet.backend import MxnetBackend
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 MxnetBackend().timer(BackendSettings(1))  # imports MXNet with its environment
 from dlbricks_mxnet.blocks import laid_out, layout_of_result, made_by, mx  # noqa: E402
@@ -24,7 +24,7 @@ def convolution(op, weight, *, group=1, channels=64):
         "y": TensorSpec("float32", (1, 64, 8, 8)),
     }
     layer = Layer(op, ("x", "w"), ("y",), {"group": group})
-    return Model("one", (layer,), ("x",), ("y",), tensors, frozenset("w"))
+    return CanonicalModel("one", (layer,), ("x",), ("y",), tensors, frozenset("w"))
 
 
 def needs_every_layout():

@@ -22,7 +22,7 @@ from dlbricks_mxnet.layouts import (
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, signature
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -38,14 +38,14 @@ def chain(*operators):
         Layer(op, (before, "w") if op == "Conv" else (before,), (after,))
         for op, before, after in zip(operators, names, names[1:], strict=False)
     )
-    return Model("chain", layers, ("x",), (names[-1],), tensors, frozenset({"w"}))
+    return CanonicalModel("chain", layers, ("x",), (names[-1],), tensors, frozenset({"w"}))
 
 
 def test_nobody_has_to_want_the_first_result():
     state, weight = TensorSpec("float32", (1, 2, 3)), TensorSpec("float32", (1, 12, 3))
     layer = Layer("LSTM", ("x", "w", "w"), ("", "h"), {"hidden_size": 3})
     tensors = {"x": TensorSpec("float32", (4, 2, 3)), "w": weight, "h": state}
-    model = Model("last", (layer,), ("x",), ("h",), tensors, frozenset("w"))
+    model = CanonicalModel("last", (layer,), ("x",), ("h",), tensors, frozenset("w"))
     assert MxnetBackend().rewrite(model, SETTINGS, 0).layers == model.layers
 
 
@@ -158,7 +158,7 @@ def joined(operator, *, last_reader=()):
     tensors = dict.fromkeys(["x", *names, "y", "z", "aa", "bb"], MAP)
     tensors["w"] = TensorSpec("float32", (16, 16, 1, 1))
     outputs = ("z", *(name * 2 for name in last_reader))
-    return Model("joined", tuple(layers), ("x",), outputs, tensors, frozenset("w"))
+    return CanonicalModel("joined", tuple(layers), ("x",), outputs, tensors, frozenset("w"))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_sum_does_not_take_the_place_of_what_is_not_its_own(kept):
     tensors = dict.fromkeys(["x", "a", "b", "y"], MAP) | {
         "w": TensorSpec("float32", (16, 16, 1, 1))
     }
-    model = Model(
+    model = CanonicalModel(
         "sum",
         (*before, convolution, add),
         ("x", "a") if kept == "input" else ("x",),

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec, dtype_name
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, dtype_name
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def _network(op, inputs, attributes, expected, weights):
     held = {f"i{k}" for k in weights} & set(values)
     names = tuple("" if x is None else f"i{k}" for k, x in enumerate(inputs))
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in attributes.items()}
-    model = Model(
+    model = CanonicalModel(
         name=op,
         layers=(Layer(op, names, outputs, plain),),
         inputs=tuple(name for name in values if name not in held),
@@ -352,7 +352,7 @@ def test_batch_normalization_by_computed_statistics_and_by_shared_weights():
     spec = {"x": TensorSpec("float32", x.shape), "w": TensorSpec("float32", (3,)),
             "y": TensorSpec("float32", x.shape)}  # fmt: skip
     layer = Layer("BatchNormalization", ("x", "w", "w", "w", "w"), ("y",), {"epsilon": 1e-3})
-    model = Model("shared", (layer,), ("x",), ("y",), spec, frozenset({"w"}))
+    model = CanonicalModel("shared", (layer,), ("x",), ("y",), spec, frozenset({"w"}))
     network = Network(model, {"w": c}, {"x": x})
     shape = c.reshape(1, 3, 1, 1)
     expected = (x - shape) / np.sqrt(shape + 1e-3) * shape + shape
@@ -363,8 +363,8 @@ def test_batch_normalization_by_computed_statistics_and_by_shared_weights():
 def test_outputs_may_be_inputs_weights_or_each_other():
     spec = TensorSpec("float32", (2, 3))
     layers = (Layer("Relu", ("x",), ("y",)),)
-    model = Model("o", layers, ("x",), ("y", "x", "w", "y"), dict.fromkeys("xyw", spec),
-                  frozenset({"w"}))  # fmt: skip
+    model = CanonicalModel("o", layers, ("x",), ("y", "x", "w", "y"), dict.fromkeys("xyw", spec),
+                           frozenset({"w"}))  # fmt: skip
     x, w = _normal(2, 3), _normal(2, 3)
     lowered = lower(Network(model, {"w": w}, {"x": x}))
     assert len(set(lowered.symbol.list_outputs())) == 4
@@ -384,8 +384,9 @@ def test_outputs_may_be_inputs_weights_or_each_other():
 def test_unsupported_names_the_reason_without_raising(op, inputs, attributes, reason, capfd):
     specs = {f"i{k}": TensorSpec("float32", shape) for k, shape in enumerate(inputs)}
     specs["o"] = TensorSpec("float32", (3,) if reason == "computes" else inputs[0])
-    model = Model("m", (Layer(op, tuple(specs)[:-1], ("o",), attributes),), tuple(specs)[:-1],
-                  ("o",), specs)  # fmt: skip
+    model = CanonicalModel(
+        "m", (Layer(op, tuple(specs)[:-1], ("o",), attributes),), tuple(specs)[:-1], ("o",), specs
+    )
     reasons = unsupported(model)
     assert set(reasons) == {0}
     assert reason in reasons[0]
@@ -403,13 +404,13 @@ def test_unsupported_needs_no_values_of_weights():
         "y": TensorSpec("float32", (4, 1, 2, 3)),
     }
     layer = Layer("LSTM", ("x", "w", "r"), ("y",), {"hidden_size": 3})
-    model = Model("m", (layer,), ("x",), ("y",), specs, frozenset("wr"))
+    model = CanonicalModel("m", (layer,), ("x",), ("y",), specs, frozenset("wr"))
     assert unsupported(model) == {}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint16"])
 def test_matrix_products_of_other_types_are_refused(dtype):
     spec = TensorSpec(dtype, (2, 2))
-    model = Model("m", (Layer("MatMul", ("a", "b"), ("c",)),), ("a", "b"), ("c",),
-                  dict.fromkeys("abc", spec))  # fmt: skip
+    model = CanonicalModel("m", (Layer("MatMul", ("a", "b"), ("c",)),), ("a", "b"), ("c",),
+                           dict.fromkeys("abc", spec))  # fmt: skip
     assert dtype in unsupported(model)[0]

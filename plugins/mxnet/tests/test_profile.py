@@ -10,7 +10,7 @@ from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
@@ -38,7 +38,7 @@ def test_the_time_is_where_the_work_is_each_time_anew():
         Layer("Relu", ("b",), ("y",)),
     )
     specs = {"w": small, **dict.fromkeys(("x", "a", "b", "y"), big)}
-    model = Model("work", layers, ("x",), ("y",), specs, frozenset({"w"}))
+    model = CanonicalModel("work", layers, ("x",), ("y",), specs, frozenset({"w"}))
     for runs in (4, 7):
         profile = timer().profile(materialize(model, 0), runs)
         taken = {each.outputs[0]: each.ms for each in profile.layers}

@@ -36,7 +36,7 @@ def test_what_is_executed_has_sizes_of_zero(model):
 def test_its_bricks_run(model):
     timer = OnnxruntimeTimer(SETTINGS)
     made = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
-    bricks = [*BrickSet.of([model], executed={0: made}).bricks.values()]
+    bricks = [*BrickSet.of([model], rewritten={0: made}).bricks.values()]
     for brick in (*bricks, *BrickSet.of([model]).bricks.values()):
         loaded = timer.load(materialize(brick.model))
         timer.warm_io(loaded)

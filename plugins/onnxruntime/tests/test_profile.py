@@ -9,7 +9,7 @@ from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
@@ -18,7 +18,7 @@ SETTINGS = BackendSettings(1, {"optimizations": "all"})
 
 
 @pytest.fixture(scope="module")
-def squeezenet() -> Model:
+def squeezenet() -> CanonicalModel:
     return normalize(LightModels().load("light_squeezenet"))
 
 
@@ -49,7 +49,7 @@ def test_every_layer_of_the_rewritten_graph_has_a_profile(squeezenet, names):
 
 def test_the_time_is_where_the_work_is():
     big, small = TensorSpec("float32", (256, 1024)), TensorSpec("float32", (1024, 1024))
-    model = Model(
+    model = CanonicalModel(
         "work",
         (
             Layer("Sigmoid", ("x",), ("a",)),

@@ -10,9 +10,9 @@ from dlbricks_onnxruntime.buffers import places
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks import BrickSet, native_to
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec, read_model
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 
@@ -30,7 +30,7 @@ def rewritten(model):
 
 
 def test_it_is_smaller_and_complete(model, rewritten):
-    assert rewritten.executed == "onnxruntime"
+    assert native_to(rewritten) == "onnxruntime"
     assert len(rewritten.layers) < len(model.layers)
     assert all(spec.is_static for spec in rewritten.tensors.values())
     assert rewritten.inputs == model.inputs
@@ -119,7 +119,7 @@ def test_what_shares_memory_leaves_results_as_they_are(model, rewritten):
     bricks = BrickSet.of([model], 128, "segments", {0: rewritten}).bricks
     sharing = [brick.model for brick in bricks.values() if places(brick.model)]
     for brick in sharing:
-        alone = results(timer, replace(brick, executed=""))
+        alone = results(timer, replace(brick, annotations={}))
         for name, value in results(timer, brick).items():
             np.testing.assert_allclose(value, alone[name], rtol=1e-4, atol=1e-5)
     assert sharing or model.name != "light_resnet50"
@@ -156,7 +156,7 @@ def test_places(layers, expected):
     names = {name for layer in made for name in (*layer.inputs, *layer.outputs)}
     specs = {name: Y if name.isupper() else X for name in names}
     outputs = tuple(sorted(names & {"y", "z", "Y"}))
-    found = places(Model("m", tuple(made), ("x",), outputs, specs))
+    found = places(CanonicalModel("m", tuple(made), ("x",), outputs, specs))
     assert found == {name: place for name, place in expected.items() if place}
 
 
@@ -170,7 +170,7 @@ def test_memory_begins_on_a_cache_line(model):
 def test_results_are_warmed_and_then_inputs_and_keep_their_values(dtype):
     timer = OnnxruntimeTimer(SETTINGS)
     spec = TensorSpec(dtype, (3, 5))
-    same = Model(
+    same = CanonicalModel(
         "same", (Layer("Identity", ("x",), ("y",)),), ("x",), ("y",), {"x": spec, "y": spec}
     )
     loaded = timer.load(materialize(same))
@@ -204,7 +204,7 @@ def test_a_copy_works_on_the_same_memory_with_other_weights():
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "float8e4m3fn", "float8e5m2"])
 def test_large_weights_of_every_type_are_loaded(dtype):
     square = TensorSpec("float32", (128, 128))
-    model = Model(
+    model = CanonicalModel(
         "quantized",
         (Layer("DequantizeLinear", ("w", "s"), ("a",)), Layer("Add", ("x", "a"), ("y",))),
         ("x",),

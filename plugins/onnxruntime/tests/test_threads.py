@@ -7,14 +7,14 @@ import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 
 _IDLE_S = 0.3
 _TICK_S = 0.01
 _ATTEMPTS = 3  # a thread that waits for a core, on a busy machine, sleeps late
 _SPEC = TensorSpec("float32", (64, 4096))
-_NETWORK = Model(
+_NETWORK = CanonicalModel(
     name="large enough for two threads",
     layers=(Layer("Sigmoid", ("x",), ("y",)),),
     inputs=("x",),

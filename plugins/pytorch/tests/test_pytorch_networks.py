@@ -12,7 +12,7 @@ import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 
 from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_core.ir import Model, read_model, to_onnx
+from dlbricks_core.ir import CanonicalModel, read_model, to_onnx
 from dlbricks_core.passes import normalize
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -21,7 +21,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.onnx"))
 LARGE = {"light_vgg19", "light_zfnet512"}
 
 
-def without_last_softmax(model: Model) -> Model:
+def without_last_softmax(model: CanonicalModel) -> CanonicalModel:
     """Its result is nearly one-hot for random weights, which would hide every difference."""
     last = model.layers[-1]
     if last.op != "Softmax":
@@ -29,7 +29,7 @@ def without_last_softmax(model: Model) -> Model:
     return replace(model, layers=model.layers[:-1], outputs=(last.inputs[0],))
 
 
-def he_weights(model: Model) -> dict[str, np.ndarray]:
+def he_weights(model: CanonicalModel) -> dict[str, np.ndarray]:
     """Weights that keep activations near unit scale; known integers stay."""
     rng = np.random.default_rng(0)
     values = {}

@@ -19,7 +19,7 @@ from onnx.checker import ValidationError
 
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
+from dlbricks_core.ir import CanonicalModel, TensorSpec, dtype_name, read_model
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.passes import normalize
 
@@ -75,7 +75,7 @@ def qualified(node: onnx.NodeProto) -> str:
 
 def network(
     proto: ModelProto, name: str, inputs: dict[str, np.ndarray]
-) -> tuple[Model, dict[str, np.ndarray]]:
+) -> tuple[CanonicalModel, dict[str, np.ndarray]]:
     """The normalized model and the values of its weights."""
     raw = read_model(proto, name=name)
     # Sizes of zero mean "any" in a file; these cases leave others open, and mean zero.

@@ -9,7 +9,7 @@ from dlbricks_pytorch.timer import PytorchTimer
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
@@ -41,7 +41,7 @@ def test_the_time_is_where_the_work_is(timer):
         Layer("Tanh", ("a",), ("z",)),  # a is read again, late
     )
     specs = {"w": small, **dict.fromkeys(("x", "a", "same", "b", "y", "z"), big)}
-    model = Model("work", layers, ("x",), ("y", "b", "z"), specs, frozenset({"w"}))
+    model = CanonicalModel("work", layers, ("x",), ("y", "b", "z"), specs, frozenset({"w"}))
     profile = timer.profile(materialize(model, 0), 6)
     taken = {each.outputs[0]: each.ms for each in profile.layers}
     assert taken["b"] > 3 * max(taken["a"], taken["y"])

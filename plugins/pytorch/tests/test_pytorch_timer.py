@@ -15,7 +15,7 @@ from dlbricks_pytorch.tensors import from_numpy
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 def spec(*shape: int, dtype: str = "float32") -> TensorSpec:
@@ -44,7 +44,7 @@ def network() -> Network:
         return rng.standard_normal(tensors[name].sizes).astype(np.float32)
 
     weights = {"w": draw("w"), "b": draw("b"), "two": np.array(2, np.float32)}
-    model = Model("small", layers, ("x",), ("y", "s"), tensors, frozenset(weights))
+    model = CanonicalModel("small", layers, ("x",), ("y", "s"), tensors, frozenset(weights))
     return Network(model, weights, {"x": draw("x")})
 
 
@@ -192,7 +192,7 @@ def test_check_names_what_torch_lacks_and_needs_no_weights():
         Layer("If", ("c",), ("d",), opaque="it has subgraphs"),
     )
     tensors = {n: spec(2, 2) for n in "xabcd"} | {n: spec(2, dtype="uint16") for n in "uv"}
-    model = Model("odd", layers, ("x", "u"), ("d", "v"), tensors)
+    model = CanonicalModel("odd", layers, ("x", "u"), ("d", "v"), tensors)
     reasons = PytorchBackend().check(model)
     assert set(reasons) == {1, 2, 3, 4}
     assert "torchvision" in reasons[1]
@@ -207,8 +207,14 @@ def test_check_names_what_torch_lacks_and_needs_no_weights():
 def test_large_weights_are_not_read_for_the_check():
     rows = 200_000_000
     tensors = {"i": spec(1, 4, dtype="int64"), "w": spec(rows, 64), "y": spec(1, 4, 64)}
-    model = Model("huge", (Layer("Gather", ("w", "i"), ("y",), {"axis": 0}),), ("i",), ("y",),
-                  tensors, frozenset({"w"}))  # fmt: skip
+    model = CanonicalModel(
+        "huge",
+        (Layer("Gather", ("w", "i"), ("y",), {"axis": 0}),),
+        ("i",),
+        ("y",),
+        tensors,
+        frozenset({"w"}),
+    )
     assert PytorchBackend().check(model) == {}
 
 
@@ -227,7 +233,7 @@ def test_layers_without_elements_run() -> None:
         Layer("Softmax", ("m",), ("y",), {"axis": 1}),
     )
     tensors = {"x": spec(0, 4), "w": spec(4, 8), "r": spec(0, 4), "m": spec(0, 8), "y": spec(0, 8)}
-    model = Model("none", layers, ("x",), ("y",), tensors, frozenset({"w"}))
+    model = CanonicalModel("none", layers, ("x",), ("y",), tensors, frozenset({"w"}))
     timer = PytorchBackend().timer(BackendSettings(1, {}))
     loaded = timer.load(
         Network(model, {"w": np.ones((4, 8), np.float32)}, {"x": np.ones((0, 4), np.float32)})

@@ -11,7 +11,7 @@ from dlbricks_pytorch.lowering import lower
 from one_layer import agree, ints, normal, reference
 
 from dlbricks_core.backends import Network
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -249,7 +249,7 @@ def test_global_lp_pool(p):
 def test_random_numbers_have_the_right_distribution(op, attributes, mean, deviation):
     spec = TensorSpec("float32", (200, 300))
     inputs = ("x",) if op.endswith("Like") else ()
-    model = Model("m", (Layer(op, inputs, ("y",), attributes),), inputs, ("y",),
+    model = CanonicalModel("m", (Layer(op, inputs, ("y",), attributes),), inputs, ("y",),
                   {"x": spec, "y": spec})  # fmt: skip
     torch.manual_seed(0)
     (drawn,) = lower(Network(model, {}, {})).forward(*(torch.zeros(200, 300) for _ in inputs))
@@ -262,7 +262,7 @@ def test_multinomial_draws_by_unnormalized_logarithms():
     tensors = {"x": TensorSpec("float32", (1, 3)), "y": TensorSpec("int32", (1, 20000))}
     layer = Layer("Multinomial", ("x",), ("y",), {"sample_size": 20000, "dtype": 6})
     torch.manual_seed(0)
-    module = lower(Network(Model("m", (layer,), ("x",), ("y",), tensors), {}, {}))
+    module = lower(Network(CanonicalModel("m", (layer,), ("x",), ("y",), tensors), {}, {}))
     (drawn,) = module.forward(torch.log(torch.tensor([[1.0, 2.0, 5.0]])))
     shares = torch.bincount(drawn[0], minlength=3) / 20000
     assert drawn.dtype == torch.int32

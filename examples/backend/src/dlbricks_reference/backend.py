@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendSettings, refused_layers
 from dlbricks_core.errors import PluginError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_reference.timer import ReferenceTimer
@@ -43,7 +43,7 @@ class ReferenceBackend(Backend):
 
         return ReferenceTimer()
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that the evaluator does not implement."""
         from dlbricks_reference.timer import refusal
 

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends import Array, CpuTimer, Network, refused_layers
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, to_onnx
+from dlbricks_core.ir import CanonicalModel, to_onnx
 
 
 @dataclass
@@ -61,7 +61,7 @@ class ReferenceTimer(CpuTimer[Loaded]):
         return {name: np.array(value) for name, value in pairs}
 
 
-def refusal(layer: Model) -> str:
+def refusal(layer: CanonicalModel) -> str:
     """Why the evaluator cannot run a layer; empty if it can."""
     try:
         ReferenceEvaluator(to_onnx(layer, layer.constants))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError, PluginError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.layouts import UNKNOWN, with_layouts
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ class MxnetBackend(Backend):
         """Whether it is a network of the Gluon zoo or a model file of MXNet's."""
         return source.startswith("mxnet:") or source.endswith("-symbol.json")
 
-    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """The model with the layouts in which feature maps reach the layers that read them."""
         inputs = settings.options.get("inputs", "found")
         if inputs == "plain":
@@ -138,7 +140,7 @@ class MxnetBackend(Backend):
 
         return with_layouts(model, made_by)
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""
         from dlbricks_mxnet.check import unsupported
 

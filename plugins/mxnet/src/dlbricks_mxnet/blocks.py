@@ -13,7 +13,7 @@ import numpy as np
 from dlbricks_core.backends import Network
 from dlbricks_core.bricks import signature
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of
 from dlbricks_mxnet.lowering import lower
@@ -38,7 +38,7 @@ _made: dict[str, str] = {}
 """Layouts that convolutions of models leave, by signature."""
 
 
-def made_by(model: Model, index: int) -> str:
+def made_by(model: CanonicalModel, index: int) -> str:
     """In which layout a convolution leaves its result, whatever it reads.
 
     oneDNN decides by its shape, the processor and the number of threads, and has no way of telling
@@ -110,11 +110,11 @@ def handed_on(array: NDArray, groups: int, kernel: int, out: NDArray = None) -> 
     )  # fmt: skip
 
 
-def _alone(model: Model, layer: Layer) -> Model:
+def _alone(model: CanonicalModel, layer: Layer) -> CanonicalModel:
     """A layer as a model: what is not its first input counts as weights."""
     data, *others = layer.inputs
     names = {*filter(None, layer.inputs), layer.outputs[0]}
-    return Model(
+    return CanonicalModel(
         name="alone",
         layers=(replace(layer, outputs=layer.outputs[:1]),),
         inputs=(data,),

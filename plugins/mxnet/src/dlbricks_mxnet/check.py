@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dlbricks_core.backends import naming
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_mxnet.lowering.build import verify
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import mx
 from dlbricks_mxnet.lowering.table import lower_layer
 
 
-def unsupported(model: Model) -> dict[int, str]:
+def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that MXNet has no exact counterpart for, by its index.
 
     Works without the values of weights.
@@ -25,7 +25,7 @@ def unsupported(model: Model) -> dict[int, str]:
     return reasons
 
 
-def _build_alone(model: Model, layer: Layer) -> None:
+def _build_alone(model: CanonicalModel, layer: Layer) -> None:
     with naming(layer):
         variables = Variables(model)
         fed = {n: variables.variable(n, model.tensors[n]) for n in model.activations(layer)}

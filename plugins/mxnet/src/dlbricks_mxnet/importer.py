@@ -15,7 +15,7 @@ from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.files import check_file
 from dlbricks_core.importers.texts import cut
-from dlbricks_core.ir import Model, TensorSpec, dtype_name, read_model
+from dlbricks_core.ir import RawModel, TensorSpec, dtype_name, read_model
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs
 from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
@@ -40,7 +40,7 @@ class MxnetImporter(Importer):
         """Whether it is a graph by its name, or the weights of one, which need it."""
         return spec.endswith((_SUFFIX, _WEIGHTS))
 
-    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads the graph, and the shapes of its weights.
 
         Raises:
@@ -75,7 +75,7 @@ def from_symbol(
     types: Mapping[str, str] | None = None,
     name: str = "symbol",
     source: str = "",
-) -> Model:
+) -> RawModel:
     """Lowers an MXNet symbol.
 
     Args:
@@ -124,7 +124,7 @@ def from_block(
     types: Mapping[str, str] | None = None,
     name: str = "",
     source: str = "",
-) -> Model:
+) -> RawModel:
     """Lowers a Gluon block; its parameters need not be initialized.
 
     Args:

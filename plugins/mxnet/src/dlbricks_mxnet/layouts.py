@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 PLAIN = "plain"
 """Layout of a tensor that would be blocked if nothing were in the way."""
@@ -49,14 +49,14 @@ def may_be_blocked(spec: TensorSpec) -> bool:
     return spec.dtype == "float32" and spec.rank == 4 and spec.sizes[1] % _BLOCK == 0
 
 
-def fed_layout(model: Model, name: str) -> str:
+def fed_layout(model: CanonicalModel, name: str) -> str:
     """In which layout an input of a brick is to be fed."""
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}
     return PLAIN if not may_be_blocked(spec) or readers & _CRASHING else spec.layout
 
 
-def comes_in_blocks(model: Model, name: str) -> bool:
+def comes_in_blocks(model: CanonicalModel, name: str) -> bool:
     """Whether a tensor may be in blocks: a convolution is behind it, and nothing that moves."""
     waiting, seen = [name], set[str]()
     while waiting:
@@ -74,7 +74,9 @@ def comes_in_blocks(model: Model, name: str) -> bool:
     return False
 
 
-def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
+def with_layouts(
+    model: CanonicalModel, made_by: Callable[[CanonicalModel, int], str]
+) -> CanonicalModel:
     """The model with every feature map marked by the layout in which it reaches its readers.
 
     A layer that does not know a layout costs its readers a conversion, or computes several times
@@ -100,12 +102,12 @@ def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
     return replace(model, tensors=tensors)
 
 
-def _is_map(model: Model, name: str) -> bool:
+def _is_map(model: CanonicalModel, name: str) -> bool:
     spec = model.tensors[name]
     return name not in model.weights and spec.is_static and may_be_blocked(spec)
 
 
-def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
+def _handed_on(model: CanonicalModel, layer: Layer, layouts: Mapping[str, str]) -> str:
     """Layout of what a layer writes that is no convolution."""
     read = [layouts.get(name, PLAIN) for name in layer.inputs]
     if layer.domain or not read:
@@ -127,6 +129,6 @@ def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
     return next((layout for layout in read if layout not in (PLAIN, LAST)), read[0])
 
 
-def _is_handed_over(model: Model, name: str) -> bool:
+def _is_handed_over(model: CanonicalModel, name: str) -> bool:
     """Whether the memory of a tensor is free once its only reader is done."""
     return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1

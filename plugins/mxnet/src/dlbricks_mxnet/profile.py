@@ -17,7 +17,7 @@ import numpy as np
 from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.lowering.build import LAYER
 
@@ -134,7 +134,7 @@ def _times(
 
 
 def _layers(
-    model: Model, nodes: Sequence[Mapping[str, Any]], times: Sequence[float]
+    model: CanonicalModel, nodes: Sequence[Mapping[str, Any]], times: Sequence[float]
 ) -> list[ProfiledLayer]:
     """Times of the layers, and of operators that are part of none."""
     sums = [0.0] * len(model.layers)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.blocks import handed_on, laid_out
 from dlbricks_mxnet.executors import EXECUTORS, Prepare, Start
 from dlbricks_mxnet.framework import import_mxnet
@@ -42,7 +42,7 @@ class Loaded:
         place: Where the results of the next run go; anywhere if empty.
     """
 
-    model: Model
+    model: CanonicalModel
     lowered: Lowered
     start: Start
     inputs: tuple[NDArray, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import RawModel
 from dlbricks_mxnet.framework import import_mxnet
 
 # Written down, for a list of names must not cost an import of MXNet; a test compares it.
@@ -31,7 +31,7 @@ class GluonZoo(ModelCollection):
         """Names as the zoo spells them."""
         return _NAMES
 
-    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Builds the network and lowers it; the batch is 1 unless the options say otherwise.
 
         Raises:

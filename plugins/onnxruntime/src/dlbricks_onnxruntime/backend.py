@@ -7,8 +7,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import PluginError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_onnxruntime.timer import OnnxruntimeTimer
@@ -63,16 +64,18 @@ class OnnxruntimeBackend(Backend):
 
         return OnnxruntimeTimer(settings)
 
-    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """Graph after ONNX Runtime's optimizations."""
         from dlbricks_onnxruntime.rewrite import rewrite
 
         return rewrite(model, settings, seed)
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that ONNX Runtime has no CPU kernel for."""
         from dlbricks_onnxruntime.check import unsupported
 
-        if model.executed:  # ONNX Runtime made these layers
+        if native_to(model):  # ONNX Runtime made these layers
             return {}
         return unsupported(model)

@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from dlbricks_core.backends import Array
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.ir.tensors import aligned_empty
 
@@ -29,7 +29,7 @@ _IN_PLACE: dict[str, tuple[int, ...]] = {
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
-def places(model: Model) -> dict[str, str]:
+def places(model: CanonicalModel) -> dict[str, str]:
     """Tensors of an executed brick that share memory with one that the brick is fed or hands on.
 
     In the whole model ONNX Runtime plans this itself. It leaves a session's inputs and
@@ -60,13 +60,13 @@ def places(model: Model) -> dict[str, str]:
     }
 
 
-def _seen_anyway(model: Model, name: str, kept: str) -> bool:
+def _seen_anyway(model: CanonicalModel, name: str, kept: str) -> bool:
     """Whether it is but another shape of an input, which ONNX Runtime reads where it is."""
     operator = model.layers[model.producers[name]].qualified_op
     return operator in _VIEWS and kept in model.inputs and name not in model.output_names
 
 
-def _taken(model: Model, index: int, layer: Layer) -> str:
+def _taken(model: CanonicalModel, index: int, layer: Layer) -> str:
     """The input that the layer's result takes the place of in the model, if any."""
     specs, result = model.tensors, layer.outputs[0]
     if layer.qualified_op in _VIEWS and layer.inputs[0] not in model.weights:

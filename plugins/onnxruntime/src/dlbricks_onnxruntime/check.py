@@ -9,12 +9,12 @@ import onnxruntime as ort
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.sessions import create_session, session_options
 
 
-def unsupported(model: Model) -> dict[int, str]:
+def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Index and reason of every layer that has no CPU kernel.
 
     Each kind of layer is put into a session of its own, once, with its weights as
@@ -36,7 +36,7 @@ def unsupported(model: Model) -> dict[int, str]:
     return reasons
 
 
-def _reason(layer: Model) -> str:
+def _reason(layer: CanonicalModel) -> str:
     open_weights = sorted(layer.weights - set(layer.constants))
     fed = replace(
         layer,

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 #: Element types that its Python interface takes no tensors of; weights may have them.
 _UNBOUND = frozenset({"uint2", "int2", "uint4", "int4", "float4e2m1", "float8e8m0"})
 
 
-def refusal(model: Model, layer: Layer) -> str:
+def refusal(model: CanonicalModel, layer: Layer) -> str:
     """Why a layer cannot run although a session for it can be created; mostly empty."""
     for name in (*model.activations(layer), *filter(None, layer.outputs)):
         dtype = model.tensors[name].dtype
@@ -26,13 +26,13 @@ def refusal(model: Model, layer: Layer) -> str:
     return f"{layer.op}: {reason}" if reason else ""
 
 
-def _given(model: Model, layer: Layer, position: int) -> TensorSpec | None:
+def _given(model: CanonicalModel, layer: Layer, position: int) -> TensorSpec | None:
     if position >= len(layer.inputs) or not layer.inputs[position]:
         return None
     return model.tensors[layer.inputs[position]]
 
 
-def _attention(model: Model, layer: Layer) -> str:
+def _attention(model: CanonicalModel, layer: Layer) -> str:
     mask, keys, past = (_given(model, layer, position) for position in (3, 1, 4))
     if len(layer.outputs) > 3 and layer.outputs[3] and layer.attributes.get("is_causal"):
         return "ONNX Runtime leaves the causal mask out of qk_matmul_output"
@@ -45,29 +45,29 @@ def _attention(model: Model, layer: Layer) -> str:
     return ""
 
 
-def _conv_integer(model: Model, layer: Layer) -> str:
+def _conv_integer(model: CanonicalModel, layer: Layer) -> str:
     zero = _given(model, layer, 3)
     return "ONNX Runtime takes one zero point for all weights" if zero and zero.rank else ""
 
 
-def _max_unpool(model: Model, layer: Layer) -> str:
+def _max_unpool(model: CanonicalModel, layer: Layer) -> str:
     asked = _given(model, layer, 2) is not None
     return "ONNX Runtime places elements wrongly where output_shape is given" if asked else ""
 
 
-def _mod(model: Model, layer: Layer) -> str:
+def _mod(model: CanonicalModel, layer: Layer) -> str:
     floats = model.tensors[layer.inputs[0]].dtype.startswith(("float", "bfloat"))
     wanting = floats and not layer.attributes.get("fmod")
     return "ONNX Runtime computes remainders of floats by fmod only" if wanting else ""
 
 
-def _reduce_bool(model: Model, layer: Layer) -> str:
+def _reduce_bool(model: CanonicalModel, layer: Layer) -> str:
     data = model.tensors[layer.inputs[0]]
     empty = data.dtype == "bool" and not data.elements
     return "ONNX Runtime does not reduce booleans without elements" if empty else ""
 
 
-def _resize(model: Model, layer: Layer) -> str:
+def _resize(model: CanonicalModel, layer: Layer) -> str:
     if layer.attributes.get("coordinate_transformation_mode") != "align_corners":
         return ""
     scales = model.constants.get(layer.inputs[2]) if len(layer.inputs) > 2 else None
@@ -79,7 +79,7 @@ def _resize(model: Model, layer: Layer) -> str:
     return "ONNX Runtime aligns corners by the size before it is rounded"
 
 
-_RULES: dict[str, Callable[[Model, Layer], str]] = {
+_RULES: dict[str, Callable[[CanonicalModel, Layer], str]] = {
     "Attention": _attention,
     "ConvInteger": _conv_integer,
     "MaxUnpool": _max_unpool,

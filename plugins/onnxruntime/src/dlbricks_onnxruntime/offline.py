@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from dlbricks_core.backends import Array, BackendSettings
-from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.ir.onnx_writer import declared
 from dlbricks_core.ir.tensors import DTYPE_NAMES
 from dlbricks_onnxruntime.sessions import (
@@ -30,7 +30,7 @@ times as long as what is saved."""
 
 
 def create_optimized(
-    model: Model, weights: Mapping[str, Array], settings: BackendSettings
+    model: CanonicalModel, weights: Mapping[str, Array], settings: BackendSettings
 ) -> Session:
     """A session of the graph that ONNX Runtime makes of a model.
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import networkx as nx
 
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel, RawModel
 
 _BLOCKED = "_nchwc"
 
 
-def named(model: Model) -> Model:
+def named(model: CanonicalModel) -> CanonicalModel:
     """The model with a name of its own for every layer.
 
     ONNX Runtime derives names of what it makes from those of what it finds, and tells
@@ -29,7 +29,7 @@ def named(model: Model) -> Model:
     return replace(model, layers=tuple(layers))
 
 
-def origins(model: Model) -> dict[str, tuple[str, ...]]:
+def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
     """By the names of layers that are made of a model: which of its tensors they compute.
 
     What a layer computes in blocked layout has another name than the tensor of the model; the
@@ -42,7 +42,7 @@ def origins(model: Model) -> dict[str, tuple[str, ...]]:
     return blocked | {layer.name: layer.outputs for layer in model.layers}
 
 
-def in_order(made: Model) -> Model:
+def in_order(made: RawModel) -> RawModel:
     """The same graph in an order that does not depend on the one in which its layers come.
 
     Each layer comes right before the first that reads it, the inputs of a layer in their order:

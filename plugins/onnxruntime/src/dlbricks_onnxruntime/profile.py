@@ -15,7 +15,7 @@ from onnx import NodeProto
 
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.origins import named, origins
 from dlbricks_onnxruntime.sessions import create_session, session_options
 from dlbricks_onnxruntime.timer import allocate, bind
@@ -59,7 +59,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
 
 
 def _layers(
-    nodes: Sequence[NodeProto], model: Model, durations: dict[str, list[float]], runs: int
+    nodes: Sequence[NodeProto], model: CanonicalModel, durations: dict[str, list[float]], runs: int
 ) -> list[ProfiledLayer]:
     """The nodes that the trace knows; where several share a name, they take turns in it.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,7 +12,8 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.bricks import native
+from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.origins import in_order, named
@@ -28,7 +28,7 @@ from dlbricks_onnxruntime.sessions import (
 )
 
 
-def rewrite(model: Model, settings: BackendSettings, seed: int) -> Model:
+def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
     """Graph that ONNX Runtime's optimizations make of a model, to be run without them.
 
     ONNX Runtime saves its optimized graph. Large weights are zeros in it: nothing that is
@@ -57,7 +57,7 @@ def rewrite(model: Model, settings: BackendSettings, seed: int) -> Model:
         made = in_order(made)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     known = {**computed, **made.constants, **_parameters(proto, large)}
-    return replace(made, executed="onnxruntime", constants=known)
+    return native(made, "onnxruntime", known)
 
 
 def _parameters(proto: ModelProto, unknown: Collection[str]) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, TensorSpec, numpy_dtype, to_onnx
+from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype, to_onnx
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
@@ -46,7 +46,7 @@ class Session(ort.InferenceSession):  # type: ignore[misc]
 
 
 def create_session(
-    model: Model, weights: Mapping[str, Array], options: ort.SessionOptions
+    model: CanonicalModel, weights: Mapping[str, Array], options: ort.SessionOptions
 ) -> Session:
     """A session for a model of any size.
 

@@ -9,8 +9,9 @@ import numpy as np
 import onnxruntime as ort
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.offline import WORTH_IT, create_optimized
@@ -38,7 +39,7 @@ class Loaded:
 
     session: ort.InferenceSession
     binding: ort.IOBinding
-    model: Model
+    model: CanonicalModel
     arrays: dict[str, Array]
     pristine: Mapping[str, Array] = field(default_factory=dict)
     warmed: Sequence[Array] = ()
@@ -60,7 +61,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
             reason = refusal(model, layer)
             if reason:
                 raise UnsupportedError(reason)
-        shared = places(model) if model.executed else {}
+        shared = places(model) if native_to(model) else {}
         arrays = allocate(network, shared)
         loaded = bind(self._session(network, arrays), model, arrays)
         kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
@@ -77,7 +78,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """A session that hands on whatever has an array."""
         model, settings = network.model, self._settings
         handed_on = replace(model, outputs=_handed_on(model, arrays))
-        if model.executed:  # Layers that ONNX Runtime itself made are not to be rewritten again.
+        if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
             settings = without_optimizations(settings)
         elif model.weight_bytes < WORTH_IT:
             return create_optimized(handed_on, network.weights, settings)
@@ -137,7 +138,9 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
     return arrays
 
 
-def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
+def bind(
+    session: ort.InferenceSession, model: CanonicalModel, arrays: Mapping[str, Array]
+) -> Loaded:
     """Binds arrays to a session: the model's inputs, and what it hands on."""
     binding = session.io_binding()
     for name in model.inputs:
@@ -147,7 +150,7 @@ def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array
     return Loaded(session, binding, model, dict(arrays))
 
 
-def _handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+def _handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """The model's outputs, and results in its middle that have an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError, PluginError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_pytorch.timer import PytorchTimer
@@ -92,7 +92,7 @@ class PytorchBackend(Backend):
 
         return PytorchTimer(settings)
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that torch cannot express exactly, with the reason."""
         self.version()
         from dlbricks_pytorch.check import unsupported

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.lowering.trial import TypeTrial, build_alone
 
 
-def unsupported(model: Model) -> dict[int, str]:
+def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that torch has no exact counterpart for, by its index.
 
     Works without the values of weights.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.importers.texts import cut
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import RawModel
 from dlbricks_pytorch.causes import one_line, place
 from dlbricks_pytorch.importer import from_exported, from_module
 
@@ -52,7 +52,7 @@ class TorchFactories(ModelCollection):
         """None: the names are those of the user's own code."""
         return ()
 
-    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Calls the factory and lowers what it returns.
 
         A batch size or input shape in the options resizes the example inputs.
@@ -83,7 +83,7 @@ class Made:
 
 def _lowered(
     made: Made | torch.export.ExportedProgram, options: ImportOptions, name: str, source: str
-) -> Model:
+) -> RawModel:
     if not isinstance(made, Made):
         return from_exported(made, name=name, source=source)
     sized = _resized(made, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.files import check_file
-from dlbricks_core.ir import Model, read_model
+from dlbricks_core.ir import RawModel, read_model
 from dlbricks_pytorch.causes import one_line
 from dlbricks_pytorch.kinds import kind_of
 
@@ -35,7 +35,7 @@ class PytorchImporter(Importer):
         """Whether PyTorch writes files of such names; what they are is seen when they are read."""
         return spec.endswith((_SUFFIX, *_OTHERS))
 
-    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads a program; dimensions that were exported as dynamic stay so.
 
         Raises:
@@ -68,7 +68,7 @@ def from_module(
     dynamic_shapes: Any = None,
     name: str = "",
     source: str = "",
-) -> Model:
+) -> RawModel:
     """Lowers a module, in inference mode; its weights are not read.
 
     A large module may be built, with its inputs, under torch's ``FakeTensorMode``: it then
@@ -97,7 +97,7 @@ def from_module(
 
 def from_exported(
     program: torch.export.ExportedProgram, *, name: str = "program", source: str = ""
-) -> Model:
+) -> RawModel:
     """Lowers what ``torch.export.export`` returned.
 
     Args:

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.loading import placed
 
 _WARMUP_RUNS = 3
@@ -76,7 +76,7 @@ def _run(steps: Sequence[_Step], values: dict[fx.Node, Any], spent_ns: Any) -> N
         spent_ns[step.layer] += perf_counter_ns() - begin
 
 
-def _steps(model: Model, module: fx.GraphModule) -> list[_Step]:
+def _steps(model: CanonicalModel, module: fx.GraphModule) -> list[_Step]:
     index = {layer.outputs: i for i, layer in enumerate(model.layers)}
     calls = [node for node in module.graph.nodes if node.op == "call_function"]
     last: dict[fx.Node, fx.Node] = {}

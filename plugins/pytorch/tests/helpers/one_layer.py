@@ -12,7 +12,7 @@ from dlbricks_pytorch.tensors import from_numpy, to_numpy
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends import Network
-from dlbricks_core.ir import Layer, Model, TensorSpec, dtype_name, to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, dtype_name, to_onnx
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -53,7 +53,7 @@ def agree(
             kind = "int64" if op in ("MaxPool", "TopK") and position == 1 else dtype
             tensors[name] = TensorSpec(kind, shape)
     known = {names[p]: inputs[p] for p in (*weights, *parameters)}
-    model = Model(
+    model = CanonicalModel(
         name="layer",
         layers=(Layer(op, tuple(names), tuple(outs), attributes),),
         inputs=tuple(n for n in names if n and n not in known),

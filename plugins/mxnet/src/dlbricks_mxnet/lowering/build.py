@@ -11,7 +11,7 @@ import numpy as np
 
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_mxnet.lowering import families as families  # fills the table
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import Symbol, mx, physical
@@ -37,7 +37,7 @@ class Lowered:
     arrays: Mapping[str, Array]
     auxiliary: frozenset[str]
 
-    def feed(self, values: Mapping[str, Array], model: Model) -> dict[str, Array]:
+    def feed(self, values: Mapping[str, Array], model: CanonicalModel) -> dict[str, Array]:
         """The model's inputs by MXNet variable, as MXNet holds them."""
         return {
             variable: np.ascontiguousarray(values[name]).reshape(
@@ -46,7 +46,7 @@ class Lowered:
             for variable, name in zip(self.inputs, model.inputs, strict=True)
         }
 
-    def fetch(self, results: list[Array], model: Model) -> dict[str, Array]:
+    def fetch(self, results: list[Array], model: CanonicalModel) -> dict[str, Array]:
         """MXNet's results by the model's tensor names, in the model's shapes."""
         return {
             name: np.reshape(result, model.tensors[name].sizes)
@@ -89,7 +89,7 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     )
 
 
-def verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
+def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
     """Compares the shapes and types that MXNet derives with the model's.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbricks_core.backends import Array, LayerView
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Layer, Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_mxnet.layouts import comes_in_blocks
 from dlbricks_mxnet.lowering.limits import ANY
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, mx, op, physical
@@ -50,7 +50,7 @@ def check_spec(spec: TensorSpec) -> None:
 class Variables:
     """The variables of one symbol: the model's inputs, and parameters made from its weights."""
 
-    model: Model
+    model: CanonicalModel
     symbols: dict[str, Symbol] = field(default_factory=dict)
     parameters: dict[str, Parameter] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import RawModel
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.paper.catalogue import ENTRIES
 
@@ -31,7 +31,7 @@ class PaperModels(ModelCollection):
             return None
         return ModelNotes(entry.title, entry.task, entry.inputs, entry.layers)
 
-    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> Model:
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Builds the network and lowers it; the batch is 1 unless the options say otherwise.
 
         Raises:

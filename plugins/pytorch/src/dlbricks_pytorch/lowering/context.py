@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from dlbricks_core.backends import Array, LayerView
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_pytorch.tensors import from_numpy, torch_dtype
 
 Weights = Mapping[str, Array]
@@ -26,7 +26,7 @@ class GraphBuilder:
             placeholders in their place, which shows whether it can be built.
     """
 
-    def __init__(self, model: Model, weights: Weights | None) -> None:
+    def __init__(self, model: CanonicalModel, weights: Weights | None) -> None:
         self.model = model
         self.weights = weights
         self.graph = fx.Graph()

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from dlbricks_core.backends import Array
-from dlbricks_core.ir import Layer, Model, numpy_dtype
+from dlbricks_core.ir import CanonicalModel, Layer, numpy_dtype
 from dlbricks_pytorch.lowering import families as families  # fills the table
 from dlbricks_pytorch.lowering.context import GraphBuilder, Weights
 from dlbricks_pytorch.lowering.table import lower_layer
@@ -21,7 +21,9 @@ _USUAL_TYPES = frozenset(("float32", "float64", "int32", "int64", "bool"))
 _REFUSALS = ("not implemented for", "not supported", "dtype", "scalar type", "ScalarType")
 
 
-def build_alone(model: Model, layer: Layer, weights: Weights | None = None) -> GraphBuilder:
+def build_alone(
+    model: CanonicalModel, layer: Layer, weights: Weights | None = None
+) -> GraphBuilder:
     """Graph of a single layer of a model.
 
     Args:
@@ -46,7 +48,7 @@ class TypeTrial:
         model: Model in canonical form.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CanonicalModel) -> None:
         self._model = model
         self._tried: dict[tuple[str, ...], str] = {}
 
