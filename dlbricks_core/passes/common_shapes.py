@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from dlbricks_core.ir import Layer, TensorSpec
-from dlbricks_core.passes.draft import Array
+from dlbricks_core.ir import Array, Layer, TensorSpec
 
 Shape = tuple[int, ...]
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import helper
 
-from dlbricks_core.ir import Layer
+from dlbricks_core.ir import Array, Layer
 from dlbricks_core.ir.limits import MAX_RUN_NUMBER
 from dlbricks_core.ir.onnx_writer import node_proto
-from dlbricks_core.passes.draft import Array
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import onnx.checker
 from onnx import TypeProto, helper, shape_inference
 
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.ir import Layer, TensorSpec, dtype_name, numpy_dtype
+from dlbricks_core.ir import Array, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
 from dlbricks_core.ir.onnx_writer import node_proto
@@ -17,7 +17,6 @@ from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.passes.common_shapes import common_shape
-from dlbricks_core.passes.draft import Array
 from dlbricks_core.passes.reference import run_layer
 from dlbricks_core.passes.schemas import definition
 

@@ -1,21 +1,26 @@
-"""BatchNormalization folded into the layer before it, as optimizing runtimes do."""
+"""Folds batch normalization into the layer before it, as optimizing runtimes do."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.passes.cleanup import tidy
+from dlbricks_core.passes.drop_unread import drop_unread
+from dlbricks_core.passes.options import NormalizeOptions
+from dlbricks_core.passes.pipeline import Pass, Property
 
 
-def fold_batch_normalization(model: CanonicalModel) -> CanonicalModel:
-    """Removes each BatchNormalization that a convolution or Gemm can take in.
+def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
+    """Removes each BatchNormalization that a convolution or Gemm can take in, if asked to.
 
     Only the structure changes: the values of the layer's weights are not known anyway.
 
     Args:
         model: In canonical form.
+        options: Whether to fold.
     """
+    if not options.fold_batchnorm:
+        return model
     layers: list[Layer | None] = list(model.layers)
     tensors, weights = dict(model.tensors), set(model.weights)
     for index, layer in enumerate(model.layers):
@@ -34,13 +39,14 @@ def fold_batch_normalization(model: CanonicalModel) -> CanonicalModel:
             inputs = (*inputs, bias)
         layers[producer] = replace(absorber, inputs=inputs, outputs=layer.outputs)
         layers[index] = None
-    return tidy(
+    return drop_unread(
         replace(
             model,
             layers=tuple(layer for layer in layers if layer is not None),
             tensors=tensors,
             weights=frozenset(weights),
-        )
+        ),
+        options,
     )
 
 
@@ -61,3 +67,10 @@ def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
     channels = model.tensors[layer.inputs[1]].sizes
     bias = candidate.inputs[2:]
     return producer if all(model.tensors[b].sizes[-1:] == channels for b in bias) else None
+
+
+FOLD_BATCHNORM = Pass.of(
+    fold_batchnorm,
+    requires=[Property.LAYERS_CANONICAL, Property.NOTHING_UNREAD],
+    ensures=[Property.BATCH_NORMALIZATION_FOLDED],
+)

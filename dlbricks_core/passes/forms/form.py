@@ -11,14 +11,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dlbricks_core.errors import DLBricksError, ModelError, UnsupportedError, reason
-from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue
+from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, TensorValue
 from dlbricks_core.ir.attributes import tensor_array
-from dlbricks_core.passes.canonical import canonicalize
-from dlbricks_core.passes.draft import Array, Draft
+from dlbricks_core.passes.forms.canonicalize import CANONICALIZE
+from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.upgrade import UPGRADE
+from dlbricks_core.passes.forms.validity import check_definition
+from dlbricks_core.passes.pipeline import Property, check_order
 from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import infer
-from dlbricks_core.passes.upgrade import upgrade
-from dlbricks_core.passes.validity import check_definition
+
+_PASSES = (UPGRADE, CANONICALIZE)
+"""What a draft goes through."""
+
+check_order(_PASSES, given=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID])
 
 
 @dataclass(frozen=True)
@@ -86,11 +92,11 @@ def form_of(raw: RawLayer) -> Form:
     )
     if raw.domain:
         return Form((layer,), infer(layer, specs, values, raw.opset))
-    draft = Draft(layer.op, dict(layer.attributes), list(layer.inputs), list(layer.outputs),
-                  dict(specs), dict(values))  # fmt: skip
+    draft = Draft(layer.op, schema.since_version, dict(layer.attributes), list(layer.inputs),
+                  list(layer.outputs), dict(specs), dict(values))  # fmt: skip
     try:
-        upgrade(draft, schema.since_version)
-        canonicalize(draft)
+        for each in _PASSES:
+            each.run(draft)
         return _finished(draft)
     except UnsupportedError as error:
         found = infer(layer, specs, values, raw.opset)
@@ -103,7 +109,6 @@ def form_of(raw: RawLayer) -> Form:
             f"{raw.op} has attributes or inputs that do not fit its definition: {reason(error)}",
             hint="The file may not be a valid ONNX model; try onnx.checker on it.",
         ) from error
-    return _finished(draft)
 
 
 def _finished(draft: Draft) -> Form:

@@ -1,49 +1,38 @@
-"""Sizes for dynamic dimensions, and values for inputs that never change."""
+"""Gives every dynamic dimension of a raw model's inputs a size."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.ir import Dim, RawModel, TensorSpec, numpy_dtype
-from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir import Dim, RawModel, TensorSpec
 from dlbricks_core.passes import expressions
+from dlbricks_core.passes.dimensions import (
+    dynamic_dimensions,
+    names_of_sizes,
+    places_of,
+    symbols_of,
+)
+from dlbricks_core.passes.options import NormalizeOptions
+from dlbricks_core.passes.pipeline import Pass, Property
 
 
-def bind(
-    model: RawModel,
-    *,
-    batch: int | None,
-    dims: Mapping[str, int],
-    shapes: Mapping[str, tuple[int, ...]],
-    values: Mapping[str, float],
-) -> RawModel:
+def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
     """The model with a size for every dynamic dimension of its inputs.
-
-    Args:
-        model: Raw.
-        batch: Size of the first dimension of every input where that is dynamic, and of
-            every other dimension that has the same symbol.
-        dims: Size by symbol, or by ``input.axis`` (``data.2``); goes before ``batch``. A symbol
-            that is an expression (``past + 1``) follows from the symbols in it.
-        shapes: Whole shapes, by input; also of inputs of which not even the rank is known.
-        values: Number that all elements of an input have, by its name: that input is part of
-            the model then.
 
     Raises:
         UnboundDimensionsError: If an input's dimension is left without a size; lists them all.
-        ModelError: If a size is negative or contradicts another, a name in ``dims`` matches no
-            dimension or one in ``values`` no input, or an input cannot hold its value.
+        ModelError: If a size is negative or contradicts another, or a name in ``options.dims``
+            matches no dimension.
     """
-    for name, size in {"batch": 1 if batch is None else batch, **dims}.items():
+    batch = options.batch
+    for name, size in {"batch": 1 if batch is None else batch, **options.dims}.items():
         if size < 0:  # zero has its use: the length of an empty cache
             raise ModelError(f"{model.name}: dimension {name!r} cannot have size {size}")
     sizes = _Sizes(model)
-    sizes.take(dims, shapes)
+    sizes.take(options.dims, options.shapes)
     sizes.work_out()
     if batch is not None:
         sizes.take_batch(batch)
@@ -56,32 +45,7 @@ def bind(
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
     _check(model, {name: tensors[name] for name in model.inputs}, sizes.symbols)
-    return _with_values(replace(model, tensors=tensors), values)
-
-
-def dimension_names(model: RawModel) -> set[str]:
-    """What sizes may be given to: inputs, places in them, symbols, and what these are made of."""
-    return _names_of_sizes(model).union(_places(model), model.inputs)
-
-
-def _symbols(model: RawModel, tensors: Iterable[str]) -> set[str]:
-    dims = (dim for name in tensors for dim in model.tensors[name].shape or ())
-    return {dim for dim in dims if isinstance(dim, str)}
-
-
-def _names_of_sizes(model: RawModel) -> set[str]:
-    """Symbols, and what those are made of that are expressions."""
-    symbols = _symbols(model, model.tensors)
-    return symbols.union(*map(expressions.parts, symbols))
-
-
-def _places(model: RawModel) -> dict[str, tuple[str, int]]:
-    """Input and axis by what they are called together."""
-    return {
-        f"{name}.{axis}": (name, axis)
-        for name in model.inputs
-        for axis in range(len(model.tensors[name].shape or ()))
-    }
+    return replace(model, tensors=tensors)
 
 
 @dataclass
@@ -104,7 +68,7 @@ class _Sizes:
 
     def take(self, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
         """What the user says."""
-        named, by_place = _names_of_sizes(self.model), _places(self.model)
+        named, by_place = names_of_sizes(self.model), places_of(self.model)
         for name, shape in shapes.items():
             self._take_shape(name, shape)
         for key, size in dims.items():
@@ -164,7 +128,7 @@ class _Sizes:
 
     def work_out(self) -> None:
         """Sizes of symbols that are expressions over others."""
-        for symbol in sorted(_symbols(self.model, self.model.inputs)):
+        for symbol in sorted(symbols_of(self.model, self.model.inputs)):
             size = expressions.size(symbol, self.symbols)
             if size is None:
                 continue
@@ -191,43 +155,9 @@ class _Sizes:
                 self.places.setdefault((name, 0), batch)
 
 
-def _with_values(model: RawModel, values: Mapping[str, float]) -> RawModel:
-    constants = dict(model.constants)
-    for name, number in values.items():
-        if name not in model.inputs:
-            raise ModelError(
-                f"{model.name}: no input is called {name!r}",
-                hint=f"Its inputs are: {', '.join(model.inputs)}.",
-            )
-        spec = model.tensors[name]
-        if spec.dtype in ("string", "undefined") or spec.elements > MAX_CONSTANT_ELEMENTS:
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot have one value for good")
-        constants[name] = np.full(spec.sizes, number).astype(numpy_dtype(spec.dtype))
-        if spec.dtype.startswith(("int", "uint", "bool")) and (constants[name] != number).any():
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot hold {number:g}")
-    return replace(
-        model,
-        inputs=tuple(name for name in model.inputs if name not in values),
-        weights=model.weights.union(values),
-        constants=constants,
-    )
-
-
 def _choices(model: RawModel) -> str:
-    names = list(dict.fromkeys(name for _, name in _dynamic(model.inputs, model.tensors)))
+    names = list(dict.fromkeys(name for _, name in dynamic_dimensions(model.inputs, model.tensors)))
     return f"Its dynamic dimensions are: {', '.join(names)}." if names else "It has none."
-
-
-def _dynamic(
-    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
-) -> list[tuple[tuple[str, int], str]]:
-    """Every dynamic dimension: its place, and the name that ``dims`` knows it by."""
-    return [
-        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
-        for name in inputs
-        for axis, dim in enumerate(tensors[name].shape or ())
-        if not isinstance(dim, int)
-    ]
 
 
 def _substitute(spec: TensorSpec, symbols: Mapping[str, int]) -> TensorSpec:
@@ -250,7 +180,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
             hint="Give all of its sizes, for example "
             f"{' '.join(_option(f'{name}=1x3x224x224') for name in without_rank)}.",
         )
-    unbound = _dynamic(inputs, inputs)
+    unbound = dynamic_dimensions(inputs, inputs)
     if not unbound:
         return
     places = [
@@ -272,3 +202,6 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
 def _option(text: str) -> str:
     """How to give a size in a shell."""
     return f"--dim {shlex.quote(text)}"
+
+
+BIND_SIZES = Pass.of(bind_sizes, ensures=[Property.INPUTS_SIZED])

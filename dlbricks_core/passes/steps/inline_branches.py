@@ -1,4 +1,4 @@
-"""``If`` layers whose condition is known before the model runs."""
+"""Puts the branch of an ``If`` in its place, where the condition is known before the model runs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,49 @@ from dataclasses import replace
 from onnx import GraphProto, ModelProto, helper
 
 from dlbricks_core.errors import INVALID_MODEL, ModelError
-from dlbricks_core.ir import Attribute, Layer, RawModel, Subgraph, TensorSpec, read_model
-from dlbricks_core.passes.draft import Array
+from dlbricks_core.ir import Attribute, Layer, RawModel, Subgraph, read_model
+from dlbricks_core.ir.attributes import has_subgraphs
+from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.steps.lowering import Lowering, Step
 
 
-def chosen_branch(
-    layer: Layer,
-    values: Mapping[str, Array],
-    tensors: Mapping[str, TensorSpec],
-    opsets: Mapping[str, int],
-) -> RawModel | None:
+def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
+    if not has_subgraphs(layer.attributes):
+        return layer
+    branch = _chosen_branch(layer, lowering)
+    if branch is None:
+        lowering.add_opaque(layer, f"subgraph ({layer.op}){_decided_by(layer, lowering)}")
+        return None
+    for name, spec in branch.tensors.items():
+        lowering.declared.setdefault(name, spec)
+    for name in branch.weights:
+        lowering.tensors[name] = branch.tensors[name]
+        lowering.add_weight(name, branch.constants.get(name))
+    lowering.inlined = True
+    lowering.captured.update(name for inner in branch.layers for name in inner.captures)
+    for inner in branch.layers:
+        lowering.take(inner)
+    return None
+
+
+def _decided_by(layer: Layer, lowering: Lowering) -> str:
+    """What would decide the branch of an ``If``, where that is numbers that users can give."""
+    made = {name: each for each in lowering.layers for name in each.outputs}
+    seen: set[str] = set()
+    asked = [layer.inputs[0]] if layer.op == "If" else []
+    while asked:
+        name = asked.pop()
+        if name not in seen:
+            seen.add(name)
+            asked += made[name].reads if name in made else ()
+    deciding = [name for name in lowering.model.inputs if name in seen]
+    specs = [lowering.tensors[name] for name in deciding]
+    if not specs or not all(spec.is_static and spec.elements == 1 for spec in specs):
+        return ""
+    return f", decided by the input {' and '.join(deciding)}: --value gives it a number"
+
+
+def _chosen_branch(layer: Layer, lowering: Lowering) -> RawModel | None:
     """The branch that always runs, with names that fit the enclosing model.
 
     Its layers read tensors of the enclosing model and produce the layer's outputs.
@@ -28,15 +61,16 @@ def chosen_branch(
     Raises:
         ModelError: If the branch cannot be read.
     """
-    condition = values.get(layer.inputs[0]) if layer.op == "If" else None
+    condition = lowering.values.get(layer.inputs[0]) if layer.op == "If" else None
     if condition is None:
         return None
     key = "then_branch" if condition.any() else "else_branch"
     graph = layer.attributes.get(key)
     if not isinstance(graph, Subgraph):
         raise ModelError(f"If has no {key}", hint=INVALID_MODEL)
-    outside = [name for name in layer.captures if name in tensors]
+    outside = [name for name in layer.captures if name in lowering.tensors]
     proto = ModelProto(graph=GraphProto.FromString(graph.proto))
+    opsets = lowering.model.opsets
     known = {**opsets, "": layer.opset} if layer.opset else opsets
     proto.opset_import.extend(helper.make_opsetid(*item) for item in known.items())
     proto.graph.input.extend(helper.make_empty_tensor_value_info(name) for name in outside)
@@ -99,3 +133,10 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
                 _rename_captured(inner, captured)
     for value in graph.output:
         value.name = captured.get(value.name, value.name)
+
+
+INLINE_BRANCHES: Step = Pass.of(
+    _inline_branches,
+    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED],
+    ensures=[Property.NO_SUBGRAPH],
+)

@@ -9,28 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.ir import Attribute, Layer, TensorSpec, TensorValue, numpy_dtype
+from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, TensorValue, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_BYTES, MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.opsets import required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES
-from dlbricks_core.passes.draft import Array
 from dlbricks_core.passes.reference import run_layer
-
-#: Layers that stay even if they read nothing but weights: a runtime may keep quantized
-#: weights as they are, random numbers are drawn anew at each run, and a pattern may take for ever.
-STAYS = frozenset(
-    {
-        "Bernoulli",
-        "DequantizeLinear",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "RegexFullMatch",
-    }
-)
 
 
 def evaluate(

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Attribute, Layer, TensorSpec, dtype_name
+from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, dtype_name
 from dlbricks_core.passes.schemas import input_name
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -24,6 +22,7 @@ class Draft:
 
     Attributes:
         op: Operator type of the domain ``ai.onnx``.
+        since: Version of the operator set that the layer's definition came with.
         attributes: Attribute values by name.
         inputs: Names; ``""`` where an optional input is left out.
         outputs: Names; ``""`` where an optional output is not wanted.
@@ -36,6 +35,7 @@ class Draft:
     """
 
     op: str
+    since: int
     attributes: dict[str, Attribute]
     inputs: list[str]
     outputs: list[str]

@@ -15,7 +15,8 @@ import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer, numpy_dtype
-from dlbricks_core.passes.draft import Draft
+from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.pipeline import Pass, Property
 
 Upgrade = Callable[[Draft], None]
 
@@ -23,14 +24,14 @@ Upgrade = Callable[[Draft], None]
 _ALWAYS = 1 << 30
 
 
-def upgrade(draft: Draft, since: int) -> None:
-    """Brings a layer that follows the definition of version ``since`` up to date.
+def upgrade(draft: Draft) -> None:
+    """Brings a layer that follows an older definition up to date.
 
     Raises:
         UnsupportedError: If the canonical definition cannot say the same.
     """
     for first, step in UPGRADES.get(draft.op, ()):
-        if since < first:
+        if draft.since < first:
             step(draft)
 
 
@@ -181,3 +182,9 @@ UPGRADES: Mapping[str, Sequence[tuple[int, Upgrade]]] = {
     "Unsqueeze": [(13, partial(_integers_to_input, attribute="axes", position=1))],
     "Upsample": [(9, _upsample_scales), (_ALWAYS, _upsample)],
 }
+
+UPGRADE = Pass.of(
+    upgrade,
+    requires=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID],
+    ensures=[Property.OPSET_CANONICAL],
+)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import Layer, TensorSpec
-from dlbricks_core.passes.draft import Array
+from dlbricks_core.ir import Array, Layer, TensorSpec
 
 _MOST_PARTS = 4096
 """Of a sequence; a longer one is left to the runtime."""

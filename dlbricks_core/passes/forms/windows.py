@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir.limits import MAX_AXES
-from dlbricks_core.passes.draft import Draft
+from dlbricks_core.passes.forms.draft import Draft
 
 
 def _written(draft: Draft, name: str, default: Sequence[int]) -> list[int]:

@@ -1,0 +1,49 @@
+"""Dimensions of a raw model's inputs, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dlbricks_core.ir import RawModel, TensorSpec
+from dlbricks_core.passes import expressions
+
+
+def dimension_names(model: RawModel) -> set[str]:
+    """Everything that a size may be given to.
+
+    Inputs, places in them (``data.2``), symbols, and the symbols that expressions are made of.
+    """
+    return names_of_sizes(model).union(places_of(model), model.inputs)
+
+
+def symbols_of(model: RawModel, tensors: Iterable[str]) -> set[str]:
+    """Names of dynamic dimensions of some tensors."""
+    dims = (dim for name in tensors for dim in model.tensors[name].shape or ())
+    return {dim for dim in dims if isinstance(dim, str)}
+
+
+def names_of_sizes(model: RawModel) -> set[str]:
+    """Symbols, and the symbols that expressions among them are made of."""
+    symbols = symbols_of(model, model.tensors)
+    return symbols.union(*map(expressions.parts, symbols))
+
+
+def places_of(model: RawModel) -> dict[str, tuple[str, int]]:
+    """Input and axis, by the name of that place (``data.2``)."""
+    return {
+        f"{name}.{axis}": (name, axis)
+        for name in model.inputs
+        for axis in range(len(model.tensors[name].shape or ()))
+    }
+
+
+def dynamic_dimensions(
+    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
+) -> list[tuple[tuple[str, int], str]]:
+    """Each dynamic dimension of the inputs: its place, and the name that ``dims`` knows it by."""
+    return [
+        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
+        for name in inputs
+        for axis, dim in enumerate(tensors[name].shape or ())
+        if not isinstance(dim, int)
+    ]

@@ -1,0 +1,72 @@
+"""Canonical form of layers that name axes, as an attribute or as an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.numbers import scalar
+
+
+def axis_scalar(draft: Draft, position: int) -> None:
+    """A known axis that is an input: 64-bit, rank 0, not negative."""
+    axis = draft.integers(position)
+    if axis is not None:
+        draft.put(position, np.array(axis[0] % max(draft.rank(), 1), dtype=np.int64))
+
+
+def _axes(draft: Draft, position: int, rank: int, default: Iterable[int]) -> list[int] | None:
+    """Axes that are an input, not negative and sorted; ``None`` if they are not known."""
+    if draft.is_open(position):
+        return None
+    given = draft.integers(position)
+    return sorted(axis % rank for axis in given) if given else list(default)
+
+
+def reduction(draft: Draft) -> None:
+    """ReduceX: always with axes."""
+    keeps_all = draft.take("noop_with_empty_axes") == 1
+    if keeps_all and (draft.is_open(1) or not draft.integers(1)):
+        draft.attributes["noop_with_empty_axes"] = 1
+        return
+    axes = _axes(draft, 1, draft.rank(), range(draft.rank()))
+    if axes is not None:
+        draft.put_integers(1, axes)
+
+
+def squeeze(draft: Draft) -> None:
+    """Without axes, all those of size 1."""
+    sizes = draft.sizes()
+    ones = [axis for axis, size in enumerate(sizes) if size == 1]
+    axes = _axes(draft, 1, len(sizes), ones)
+    if axes is not None:
+        draft.put_integers(1, axes)
+
+
+def unsqueeze(draft: Draft) -> None:
+    """Axes count in the result."""
+    given = draft.integers(1)
+    if given is not None:
+        rank = draft.rank() + len(given)
+        draft.put_integers(1, sorted(axis % rank for axis in given))
+
+
+def one_hot(draft: Draft) -> None:
+    """The new axis counts in the result; depth is a scalar."""
+    scalar(draft, 1)
+    axis = draft.attributes["axis"]
+    assert isinstance(axis, int)
+    draft.attributes["axis"] = axis % (draft.rank() + 1)
+
+
+def dft(draft: Draft) -> None:
+    """The axis is written; no length where it is the signal's."""
+    if not draft.has(2):
+        draft.put(2, np.array(draft.rank() - 2, dtype=np.int64))
+    axis_scalar(draft, 2)
+    axis, length = draft.integers(2), draft.integers(1)
+    half = draft.attributes["onesided"] and draft.attributes["inverse"]
+    if axis and length == [draft.sizes()[axis[0]]] and not half:
+        draft.leave_out(1)

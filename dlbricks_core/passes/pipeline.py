@@ -1,0 +1,83 @@
+"""What passes are: each says what must hold before it, and what holds afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+
+class Property(Enum):
+    """What passes ensure, in plain English; of a whole model unless it says "the layer"."""
+
+    INPUTS_SIZED = "every input has a static shape"
+    INPUTS_FIXED = "inputs with a given value are weights"
+    INPUTS_LIMITED = "no input is larger than a tensor may be"
+    LAYERS_LIVE = "every layer leads to an output"
+    LAYERS_CANONICAL = "every layer is in canonical form or opaque"
+    SHAPES_STATIC = "every tensor has a static shape, except results of opaque layers"
+    CONSTANTS_FOLDED = "every layer reads more than weights, unless folding would lose work"
+    IDENTITIES_NEEDED = "every Identity keeps a name that the model needs"
+    NOTHING_UNREAD = "every tensor is an input, an output or read by a layer"
+    BATCH_NORMALIZATION_FOLDED = "batch normalization is folded where the user asks for that"
+
+    NAMES_RESOLVED = "the layer reads no result of an Identity that is gone"
+    MAY_BE_TIMED = "the layer is not opaque"
+    NO_SUBGRAPH = "the layer has no subgraph"
+    TENSORS_ONLY = "the layer works on tensors, not on sequences or optionals"
+    INPUTS_STATIC = "every input of the layer has a static shape"
+    DEFINED = "the layer follows a known definition of its operator"
+    VALID = "the layer fits the definition of its operator"
+    OPSET_CANONICAL = "the layer follows the canonical operator set"
+    FORM_CANONICAL = "the layer is in canonical form"
+    NOT_FOLDED = "the layer reads more than weights, unless folding would lose work"
+    NOT_IDLE = "the layer computes something, or keeps a name that the model needs"
+
+
+Run = TypeVar("Run", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Pass(Generic[Run]):
+    """One step on the way to canonical form.
+
+    Attributes:
+        run: The work: a function of a model, of a layer, or of a draft of a layer.
+        requires: What must hold before.
+        ensures: What holds afterwards, for everything that the pass hands on.
+    """
+
+    run: Run
+    requires: frozenset[Property] = frozenset()
+    ensures: frozenset[Property] = frozenset()
+
+    @classmethod
+    def of(
+        cls, run: Run, *, requires: Iterable[Property] = (), ensures: Iterable[Property] = ()
+    ) -> Pass[Run]:
+        """A pass from any collections of properties."""
+        return cls(run, frozenset(requires), frozenset(ensures))
+
+
+def check_order(passes: Iterable[Pass[Any]], given: Iterable[Property] = ()) -> frozenset[Property]:
+    """Checks that each pass finds what it requires.
+
+    Args:
+        passes: In the order in which they run.
+        given: What holds before the first.
+
+    Returns:
+        What holds after the last.
+
+    Raises:
+        ValueError: If a pass requires what nothing before it ensures.
+    """
+    held = frozenset(given)
+    for each in passes:
+        missing = each.requires - held
+        if missing:
+            wanted = "; ".join(sorted(each.value for each in missing))
+            raise ValueError(f"{each.run.__module__} comes too early, it requires: {wanted}")
+        held |= each.ensures
+    return held

@@ -1,0 +1,66 @@
+"""Makes the results of a layer that reads only weights weights themselves."""
+
+from __future__ import annotations
+
+from dlbricks_core.ir import Array, Layer, TensorSpec
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.passes.evaluate import evaluate
+from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.steps.lowering import Lowering, Step
+
+#: Operators that are not folded even if they read nothing but weights: a runtime may keep
+#: quantized weights as they are, random numbers are drawn anew at each run, and a pattern may
+#: take for ever.
+NEVER_FOLDED = frozenset(
+    {
+        "Bernoulli",
+        "DequantizeLinear",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "RegexFullMatch",
+    }
+)
+
+
+def _fold_constants(layer: Layer, lowering: Lowering) -> Layer | None:
+    weights = lowering.weights
+    reads_weights = layer.inputs and all(name in weights for name in layer.reads)
+    return None if reads_weights and _is_folded(layer, lowering) else layer
+
+
+def _is_folded(layer: Layer, lowering: Lowering) -> bool:
+    if layer.domain or layer.op in NEVER_FOLDED:
+        return False
+    outputs = [name for name in layer.outputs if name]
+    inputs = [lowering.values.get(name) if name else None for name in layer.inputs]
+    known = all(value is not None or not name
+                for name, value in zip(layer.inputs, inputs, strict=True))  # fmt: skip
+    specs = [lowering.tensors[name] for name in outputs]
+    static = all(spec.is_static for spec in specs)
+    if known and not (static and any(s.elements > MAX_CONSTANT_ELEMENTS for s in specs)):
+        results = _results(layer, inputs, lowering)
+        if results is not None:
+            for name, value in zip(outputs, results, strict=True):
+                lowering.tensors[name] = TensorSpec(lowering.tensors[name].dtype, value.shape)
+                lowering.add_weight(name, value)
+            return True
+    if static:
+        lowering.weights.update(outputs)
+    return static
+
+
+def _results(
+    layer: Layer, inputs: list[Array | None], lowering: Lowering
+) -> tuple[Array, ...] | None:
+    if layer.op == "Identity":
+        value = inputs[0]
+        return None if value is None else (value,)
+    return evaluate(layer, inputs, lowering.tensors)
+
+
+FOLD_CONSTANTS: Step = Pass.of(
+    _fold_constants, requires=[Property.FORM_CANONICAL], ensures=[Property.NOT_FOLDED]
+)

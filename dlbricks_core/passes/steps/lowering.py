@@ -1,0 +1,147 @@
+"""What is known about the part of a model that has been lowered; it grows layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dlbricks_core.errors import Border, ModelError, shown
+from dlbricks_core.ir import CANONICAL_OPSET, Array, CanonicalModel, Layer, RawModel, TensorSpec
+from dlbricks_core.passes.pipeline import Pass
+from dlbricks_core.passes.shapes import UNKNOWN
+from dlbricks_core.passes.steps.renaming import rename
+from dlbricks_core.passes.steps.sequences import Sequences
+
+Step = Pass[Callable[[Layer, "Lowering"], Layer | None]]
+"""Gives the layer that the next step gets; ``None`` where it has dealt with the layer itself."""
+
+
+class Lowering:
+    """A model on its way into canonical form, layer by layer from the inputs to the outputs.
+
+    Args:
+        model: With static inputs.
+        to_form: Steps that every layer of the model goes through, up to its canonical form.
+        from_form: Steps that every layer in canonical form goes through.
+
+    Attributes:
+        model: The raw model.
+        layers: Layers of the canonical model so far.
+        tensors: Specifications so far.
+        weights: Names of weights so far.
+        values: Known values of weights.
+        declared: What the producer says about tensors, where inference has no answer.
+        aliases: Results of Identity layers that are gone, by the tensor that they are the same as.
+        renamed: New names of tensors that such a layer made an output.
+        fixed: Tensors whose names somebody outside of the layers uses.
+        captured: Tensors that subgraphs read.
+        sequences: Sequences and optionals whose contents are known.
+        inlined: Whether a subgraph became layers of the model.
+        kept_for_captures: Whether an Identity is kept for a subgraph that reads its result.
+    """
+
+    def __init__(self, model: RawModel, to_form: Sequence[Step], from_form: Sequence[Step]) -> None:
+        self.model = model
+        self.layers: list[Layer] = []
+        self.tensors: dict[str, TensorSpec] = {
+            name: model.tensors[name] for name in (*model.inputs, *model.weights)
+        }
+        self.weights = set(model.weights)
+        self.values: dict[str, Array] = dict(model.constants)
+        self.declared: dict[str, TensorSpec] = dict(model.tensors)
+        self.aliases: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}
+        self.fixed = {*model.inputs, *model.outputs, *model.weights}
+        self.captured = {name for layer in model.layers for name in layer.captures}
+        self.sequences = Sequences(self.tensors, self.values, self.new_name)
+        self.inlined = False
+        self.kept_for_captures = False
+        self._to_form = tuple(step.run for step in to_form)
+        self._from_form = tuple(step.run for step in from_form)
+
+    def finish(self) -> CanonicalModel:
+        """The canonical model."""
+        for name in self.model.outputs:
+            self.spec(name)
+        normal = CanonicalModel(
+            name=self.model.name,
+            layers=tuple(self.layers),
+            inputs=self.model.inputs,
+            outputs=self.model.outputs,
+            tensors=self.tensors,
+            weights=frozenset(self.weights),
+            constants=self.values,
+            opsets={**self.model.opsets, "": CANONICAL_OPSET},
+            source=self.model.source,
+        )
+        return rename(normal, self.renamed)
+
+    def take(self, layer: Layer) -> None:
+        """Lowers the next layer of the model, or of a branch that became part of it.
+
+        Raises:
+            ModelError: If it does not fit its inputs or its definition; names it.
+        """
+        name = layer.name or next(filter(None, layer.outputs), "")
+        with Border("layer", name):
+            self.proceed(layer)
+
+    def proceed(self, layer: Layer) -> None:
+        """Lowers a layer that stands for one of the model, or for a part of one."""
+        self._through(self._to_form, layer)
+
+    def place(self, layer: Layer) -> None:
+        """Adds a layer in canonical form, unless it is not needed."""
+        placed = self._through(self._from_form, layer)
+        if placed is not None:
+            self.layers.append(placed)
+
+    def _through(
+        self, steps: Sequence[Callable[[Layer, Lowering], Layer | None]], layer: Layer
+    ) -> Layer | None:
+        current: Layer | None = layer
+        for step in steps:
+            if current is None:
+                break
+            current = step(current, self)
+        return current
+
+    def spec(self, name: str) -> TensorSpec:
+        """Specification of a tensor that was passed.
+
+        Raises:
+            ModelError: If it was dropped: layers have results that only training asks for.
+        """
+        if name not in self.tensors:
+            raise ModelError(
+                f"no layer gives {shown(name)} when the model is not trained",
+                hint="Export the model for inference.",
+            )
+        return self.tensors[name]
+
+    def opset_of(self, layer: Layer) -> int:
+        """Version of its domain's operator set that a layer follows."""
+        return layer.opset or self.model.opsets.get(layer.domain, 1)
+
+    def new_name(self, wanted: str) -> str:
+        """A name that no other tensor has, as near to the wanted one as possible."""
+        name, number = wanted, 1
+        while name in self.tensors or name in self.declared:
+            number += 1
+            name = f"{wanted}.{number}"
+        return name
+
+    def add_weight(self, name: str, value: Array | None) -> None:
+        """Makes a tensor a weight, with its value where that is known."""
+        self.weights.add(name)
+        if value is not None:
+            self.values[name] = value
+
+    def add_opaque(self, layer: Layer, reason: str) -> None:
+        """Adds a layer as one that nobody looks into."""
+        for name in layer.outputs:
+            if name:
+                spec = self.tensors.get(name, UNKNOWN)
+                declared = self.declared.get(name, UNKNOWN)
+                self.tensors[name] = spec if spec.is_static else declared
+        self.layers.append(replace(layer, opaque=reason))

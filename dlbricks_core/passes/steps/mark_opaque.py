@@ -1,0 +1,29 @@
+"""Makes a layer opaque that works on text, or whose results have no static shape."""
+
+from __future__ import annotations
+
+from dlbricks_core.ir import Layer
+from dlbricks_core.passes.forms.form import missing_reason
+from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.steps.lowering import Lowering, Step
+
+_TEXT = "works on text, which is not timed"
+
+
+def _mark_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
+    tensors = lowering.tensors
+    results = [tensors[name] for name in layer.outputs if name]
+    if any(tensors[n].dtype == "string" for n in (*layer.reads, *layer.outputs) if n):
+        lowering.add_opaque(layer, _TEXT)
+        return None
+    if not all(spec.is_static for spec in results):
+        lowering.add_opaque(layer, missing_reason(layer, results))
+        return None
+    return layer
+
+
+MARK_OPAQUE: Step = Pass.of(
+    _mark_opaque,
+    requires=[Property.NOT_FOLDED, Property.NOT_IDLE],
+    ensures=[Property.MAY_BE_TIMED],
+)
