@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.analysis import Volume, tiles
+from dlbricks_core.analysis import Volume
+from dlbricks_core.analysis.tiles import tiles
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Tiled
 from dlbricks_core.figures.figure import Measured, interval, relative_half_width

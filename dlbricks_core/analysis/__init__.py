@@ -8,7 +8,6 @@ from dlbricks_core.analysis.modules import Module, repeated_modules
 from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
 from dlbricks_core.analysis.repetition import Count, Repetition
 from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
-from dlbricks_core.analysis.tiles import tiles
 from dlbricks_core.analysis.work import Operations, Work, layer_bytes
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "layer_flops",
     "outline",
     "repeated_modules",
-    "tiles",
 ]

@@ -9,12 +9,12 @@ whole.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dlbricks_core.analysis.flops import ELEMENTWISE, layer_flops
-from dlbricks_core.bricks import Brick, Tile, native_to, signature
+from dlbricks_core.bricks import Brick, native_to, signature
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.passes.shapes import infer
@@ -51,6 +51,19 @@ among threads by the number of rows."""
 
 _AXIS = 2
 """Axis of a feature map along which its rows lie."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A part of a large brick that is timed in its place, with others.
+
+    Attributes:
+        brick: The part.
+        weight: What its cost counts for in the sum that is the large brick's cost.
+    """
+
+    brick: Brick
+    weight: float
 
 
 def tiles(brick: Brick) -> tuple[Tile, ...]:

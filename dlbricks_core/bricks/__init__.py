@@ -1,7 +1,7 @@
 """Bricks: split strategies, signatures, deduplication and extraction."""
 
 from dlbricks_core.bricks.annotations import native, native_to, weights_are_reread
-from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence, Tile
+from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
 from dlbricks_core.bricks.extract import extract
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
@@ -14,7 +14,6 @@ __all__ = [
     "LayerSequence",
     "Occurrence",
     "SplitStrategy",
-    "Tile",
     "extract",
     "native",
     "native_to",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from dlbricks_core.bricks.annotations import with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
@@ -38,17 +39,16 @@ class Brick:
         return next((layer.opaque for layer in self.model.layers if layer.opaque), "")
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A part of a large brick that is timed in its place, with others.
+class Part(Protocol):
+    """A part that is timed in the place of a large brick, with others."""
 
-    Attributes:
-        brick: The part.
-        weight: What its cost counts for in the sum that is the large brick's cost.
-    """
+    @property
+    def brick(self) -> Brick:
+        """The part."""
 
-    brick: Brick
-    weight: float
+    @property
+    def weight(self) -> float:
+        """What its cost counts for in the sum that is the large brick's cost."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class CutModel:
     occurrences: tuple[Occurrence, ...]
     graph: CanonicalModel
     notes: tuple[str, ...] = ()
-    tiles: Mapping[str, tuple[Tile, ...]] = field(default_factory=dict)
+    tiles: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:

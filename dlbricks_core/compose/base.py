@@ -12,7 +12,8 @@ from typing import Self
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick, CutModel, Tile
+from dlbricks_core.analysis.tiles import Tile
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
 from dlbricks_core.figures.figure import RESAMPLES, Figure, interval, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dlbricks_core.analysis import tiles
-from dlbricks_core.bricks import Brick, Tile
+from dlbricks_core.analysis.tiles import Tile, tiles
+from dlbricks_core.bricks import Brick
 from dlbricks_core.compose.sequential import Sequential
 from dlbricks_core.figures.figure import Derived, Figure, Source
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.analysis import layer_flops, tiles
-from dlbricks_core.analysis.tiles import INTENSITY, TILE_FLOPS, TILE_ROWS
+from dlbricks_core.analysis import layer_flops
+from dlbricks_core.analysis.tiles import INTENSITY, TILE_FLOPS, TILE_ROWS, tiles
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import to_onnx
 from dlbricks_core.values import materialize
