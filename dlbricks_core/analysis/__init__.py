@@ -1,4 +1,4 @@
-"""What models consist of and have in common: pure computation, nothing runs."""
+"""Repetition, similarity and work of models, found without running them."""
 
 from dlbricks_core.analysis.critical import Basis, Costs, critical_path
 from dlbricks_core.analysis.flops import FLOPS, layer_flops

@@ -13,7 +13,7 @@ from dlbricks_core.ir import CanonicalModel
 
 
 class Basis(Enum):
-    """What the cost of a layer is; the value says it in words."""
+    """Quantity that the cost of a layer is measured in; the value names it in words."""
 
     LATENCY = "measured latencies"
     FLOPS = "floating-point operations"
@@ -22,11 +22,11 @@ class Basis(Enum):
 
 @dataclass(frozen=True)
 class Costs:
-    """What every layer of a model costs.
+    """Cost of every layer of a model.
 
     Attributes:
-        basis: What the numbers are.
-        values: By layer: milliseconds, operations, or 1; ``None`` where it is not known.
+        basis: Quantity that the costs are measured in.
+        values: Cost by layer: milliseconds, operations, or 1; ``None`` where it is unknown.
     """
 
     basis: Basis
@@ -34,15 +34,15 @@ class Costs:
 
     @classmethod
     def of(cls, cut: CutModel, latencies: Mapping[str, float] | None = None) -> Costs:
-        """The best basis that there is.
+        """Costs on the best basis that the data allow.
 
         Args:
             cut: The model.
-            latencies: In milliseconds, by signature of a layer, of those that were measured.
+            latencies: Measured latencies in milliseconds, by signature of a layer.
 
         Returns:
-            The latencies if one of the layers was measured; otherwise operations if some
-            layer takes any; otherwise 1 for every layer.
+            Latencies if a layer was measured, else operations if a layer has any, else 1 for
+            every layer.
         """
         model, known = cut.model, latencies or {}
         measured = tuple(known.get(signature) for signature in cut.layer_signatures)
@@ -54,21 +54,22 @@ class Costs:
         return cls(Basis.LAYERS, (1.0,) * len(model.layers))
 
     def missing(self, model: CanonicalModel) -> Mapping[str, int]:
-        """How many layers of each operator type have no cost."""
+        """Number of layers without a known cost, by operator type."""
         layers = zip(model.layers, self.values, strict=True)
         return Counter(layer.qualified_op for layer, value in layers if value is None)
 
     def total(self, layers: Sequence[int] | None = None) -> float:
-        """Sum over some layers, or all; what is not known adds nothing and must be said."""
+        """Sum of the known costs of some layers, or of all; report :meth:`missing` with it."""
         chosen = range(len(self.values)) if layers is None else layers
         return sum(self.values[i] or 0.0 for i in chosen)
 
 
 def critical_path(model: CanonicalModel, costs: Costs) -> tuple[int, ...]:
-    """Layers of the path from a start to an end with the largest sum of costs.
+    """Layers of the most expensive path from an input to an output.
 
-    Among paths that cost the same, one with the most layers. Source: Li et al., ICPE 2020,
-    parallel total latency.
+    Of paths that cost the same, the result is one with the most layers.
+
+    Source: Li et al., ICPE 2020, parallel total latency.
     """
     best: list[tuple[float, int]] = []
     before: list[int | None] = []

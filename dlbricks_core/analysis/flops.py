@@ -1,10 +1,10 @@
-"""How many floating-point operations a layer takes: a rule for each operator.
+"""Floating-point operations of layers, with one rule for each operator.
 
-Counted are the arithmetic operations of the operator's plain definition, on elements: an
-addition, a multiplication, a comparison or the evaluation of a function (``exp``, ``tanh``)
-is one operation, so that a multiply-add is two. How a framework computes it (Winograd,
-fused, in blocks) does not matter. Moving data takes none. An operator that is not in the
-table has no count, which is something else than zero.
+A rule counts the arithmetic operations of the operator's plain definition. An addition, a
+multiplication, a comparison and an evaluation of a function (``exp``, ``tanh``) of one element
+each count as one operation, so a multiply-add counts as two. The way in which a framework
+computes a layer (Winograd, fused, in blocks) does not matter. Moving data counts as none. The
+count of an operator without a rule is unknown, which is not zero.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 Specs = Sequence[TensorSpec | None]
 
 FlopsRule = Callable[[Layer, Specs, Specs], int]
-"""``(layer, input specs, output specs)`` to a number of operations; the specs are static."""
+"""Number of operations from ``(layer, input specs, output specs)``; the specs are static."""
 
 
 def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
-    """Operations of one layer; ``None`` where no rule tells them.
+    """Floating-point operations of one layer; ``None`` if its operator has no rule.
 
     Args:
         model: In canonical form.
@@ -155,7 +155,7 @@ ELEMENTWISE = (
     "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
     "ThresholdedRelu", "Xor",
 )  # fmt: skip
-"""Operators that compute each element of the result from those at its place."""
+"""Operators that compute each element of the result from the elements at the same place."""
 
 _MOVING = (
     "Cast", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "EyeLike",

@@ -1,4 +1,4 @@
-"""Which networks are alike but for their size, and how large each is."""
+"""Networks that differ only in size: their common form, and the volume of each."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer
 
 _BLOCK = 8
-"""Channels that frameworks keep together in blocked layouts; other numbers of them take
-other kernels."""
+"""Channels in one block of blocked layouts. Frameworks use other kernels for numbers of channels
+that are not multiples of it."""
 
 _SHAPING = ("kernel_shape", "strides", "dilations", "direction")
-"""Attributes that decide how an operator computes, more than how much."""
+"""Attributes that decide which kernel computes an operator, rather than how much it computes."""
 
 _LEFT_OUT = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-"""What the standard says of attributes that layers made by a framework may lack."""
+"""Defaults of attributes that layers written by a framework may lack."""
 
 
 @dataclass(frozen=True)
 class Volume:
-    """How much a network computes and moves.
+    """Size of a network: operations and bytes.
 
     Attributes:
-        flops: Operations of all layers.
-        nbytes: Memory of all tensors, weights included.
+        flops: Floating-point operations of all layers, at least 1.
+        nbytes: Bytes of all tensors, weights included, at least 1.
     """
 
     flops: int
@@ -40,23 +40,23 @@ class Volume:
         return cls(max(flops, 1), max(sum(spec.nbytes for spec in model.tensors.values()), 1))
 
     def expected(self, share: float) -> float:
-        """Of time, in arbitrary units: between what computing takes and what moving takes.
+        """Expected time in arbitrary units: a weighted geometric mean of operations and bytes.
 
         Args:
-            share: Of operations in the logarithm of a latency; the rest is memory's.
+            share: Weight of the operations, from 0 to 1; the rest is the weight of the bytes.
         """
         return float(self.flops**share * self.nbytes ** (1 - share))
 
     def distance(self, other: Volume) -> float:
-        """How many times larger one is than the other, in that in which they differ most."""
+        """Ratio of larger to smaller, in operations or in bytes, whichever ratio is larger."""
         return max(_times(self.flops, other.flops), _times(self.nbytes, other.nbytes))
 
 
 def form(model: CanonicalModel) -> Hashable:
-    """What networks have in common that are alike but for their size.
+    """Key that networks share if they differ only in size.
 
-    Operators in order, each with its windows and steps, its type of numbers, and whether its
-    channels fill whole blocks; and whether they find their weights warm.
+    It holds the operators in order, each with its windows, strides and element types, whether
+    channels fill whole blocks, and whether the network finds its weights in the caches.
     """
     layers = tuple(
         (
@@ -71,7 +71,7 @@ def form(model: CanonicalModel) -> Hashable:
 
 
 def _channels(model: CanonicalModel, layer: Layer) -> Hashable:
-    """Of a convolution: how its groups look, and whether channels fill blocks."""
+    """Groups of a convolution, and whether its channels fill blocks; ``None`` for others."""
     weight = model.specs(layer.inputs[:2])[1] if len(layer.inputs) > 1 else None
     if layer.op.removeprefix("Fused") not in ("Conv", "ConvTranspose") or weight is None:
         return None
@@ -83,10 +83,10 @@ def _channels(model: CanonicalModel, layer: Layer) -> Hashable:
 
 
 def _flops(model: CanonicalModel, layer: Layer) -> int:
-    """Operations of a layer; 0 where nothing tells.
+    """Floating-point operations of a layer; 0 if they are unknown.
 
-    Layers that a framework makes keep the standard's name in a domain of their own, some
-    with "Fused" before it.
+    A layer that a framework writes has the standard's name in a domain of its own, sometimes
+    with "Fused" in front.
     """
     standard = replace(
         layer,

@@ -1,4 +1,4 @@
-"""Everything that can be said about models without running them."""
+"""Analysis of models: repetition, similarity and work, without running them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelAnalysis:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """The user's name of the model."""
         return self.cut.model.name
 
 
@@ -32,9 +32,9 @@ class Analysis:
 
     Attributes:
         models: In the order in which they were given.
-        repetition: Within and across the models.
-        similarity: Of every two models.
-        operations: Of all layers, and of unique ones.
+        repetition: Repetition of layers within and across the models.
+        similarity: Similarity of every two models.
+        operations: Operations of all layers, and of unique layers.
     """
 
     models: Sequence[ModelAnalysis]

@@ -12,8 +12,8 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import CanonicalModel
 
 _MOST_PERIODS = 8
-"""Of runs from one layer on that are looked at. Networks have one or two; a recurrence that looks
-back several steps has one for every number of steps."""
+"""Maximum number of periods that are tried from one layer on. Networks have one or two, but a
+recurrence that looks back several steps has one for every number of steps."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Module:
 
     Attributes:
         start: First layer of the first copy.
-        period: Layers of one copy.
-        copies: How many there are, two or more.
-        entries: Tensors that the first copy reads of the rest of the model.
-        in_a_row: Whether a copy reads what the one before it makes; copies that do not are
-            side by side.
-        inside: Modules within the first copy, and so within each.
+        period: Number of layers in one copy.
+        copies: Number of copies, at least two.
+        entries: Number of tensors that the first copy reads from the rest of the model.
+        in_a_row: Whether each copy reads results of the copy before it. Otherwise the copies
+            are side by side.
+        inside: Modules within the first copy, and so within each copy.
     """
 
     start: int
@@ -41,24 +41,24 @@ class Module:
 
     @property
     def end(self) -> int:
-        """The layer after the last copy."""
+        """Index of the layer after the last copy."""
         return self.start + self.period * self.copies
 
     @property
     def drawn(self) -> int:
-        """Layers of one copy when modules inside count once."""
+        """Number of layers in one copy, if modules inside it count once."""
         return self.period - sum(each.end - each.start - each.drawn for each in self.inside)
 
 
 def repeated_modules(cut: CutModel) -> list[Module]:
-    """The runs of equal copies that leave the fewest layers when one copy stands for all.
+    """Modules that leave the fewest layers to draw when one copy stands for all.
 
-    Copies are equal when their layers have the same signatures one by one and each reads
-    the corresponding tensors: of its own copy, of the copy before, or the same tensor from
-    outside. What copies read of the copy before, the first one reads from outside. Of copies
-    in a row, only the last is read by others. Runs do not overlap. Of runs that leave equally
-    many layers, the one with fewer tensors that enter it is taken, and of those the last.
-    Within a copy, there are modules in the same way.
+    Copies are equal if their layers have the same signatures one by one, and if each layer reads
+    corresponding tensors: of its own copy, of the copy before, or the same tensor from outside.
+    Where later copies read the copy before, the first copy reads from outside. Of copies in a
+    row, only the last is read by other layers. Modules do not overlap. Of modules that leave
+    equally many layers, the one that fewer tensors enter wins, and of those the last. Modules
+    within a copy are found in the same way.
     """
     candidates = _Wiring.of(cut).candidates()
     return list(_Search(candidates).best(0, len(cut.model.layers)).modules)
@@ -66,13 +66,13 @@ def repeated_modules(cut: CutModel) -> list[Module]:
 
 @dataclass(frozen=True, order=True)
 class _Choice:
-    """Modules of a range of layers, the better the less.
+    """A choice of modules in a range of layers; the smallest choice is the best.
 
     Attributes:
-        left: Layers that are left.
-        entries: Tensors that enter modules.
-        starts: Sum of the modules' starts, negative.
-        modules: One after another.
+        left: Number of layers that are left to draw.
+        entries: Number of tensors that enter modules.
+        starts: Sum of the modules' starts, negated.
+        modules: The modules, in the order of their layers.
     """
 
     left: int = 0
@@ -85,7 +85,7 @@ class _Search:
     """Finds the best modules of ranges.
 
     Args:
-        candidates: By start, the longest runs of the whole model.
+        candidates: Longest runs of the whole model, by their first layer.
     """
 
     def __init__(self, candidates: Mapping[int, Sequence[Module]]) -> None:
@@ -125,13 +125,13 @@ def _moved(module: Module, by: int) -> Module:
 
 @dataclass(frozen=True)
 class _Wiring:
-    """What tells layers from each other, by position.
+    """Signatures and connections of all layers, by position.
 
     Attributes:
-        kinds: A number for each signature.
-        links: Producers of what a layer reads; below zero for the model's inputs.
-        last_readers: Position of the last layer that reads a layer's results; after all
-            layers for those that the model puts out.
+        kinds: Number of each layer's signature.
+        links: Producers of the tensors that each layer reads; negative for the model's inputs.
+        last_readers: Position of the last layer that reads a result of each layer; the number
+            of layers for outputs of the model.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -153,9 +153,9 @@ class _Wiring:
         )
 
     def candidates(self) -> dict[int, list[Module]]:
-        """By start, the longest run for each of the shortest periods.
+        """Longest run of each of the shortest periods, by their first layer.
 
-        None whose copies are runs themselves.
+        Runs whose copies are runs themselves are left out.
         """
         kinds = self.kinds
         found: dict[int, list[Module]] = {}
@@ -182,13 +182,13 @@ class _Wiring:
         return found
 
     def module(self, start: int, period: int, before: Module | None = None) -> Module | None:
-        """The longest run of equal copies from a layer on.
+        """Longest run of equal copies from a layer on.
 
         Args:
-            start: The layer.
-            period: Layers of a copy.
-            before: The run that begins a copy before, if there is one: its copies are equal
-                from the second on, too.
+            start: First layer.
+            period: Number of layers in a copy.
+            before: Run that begins one copy earlier, if there is one. Its copies from the second
+                on are equal, too.
         """
         first = range(start, start + period)
         entered: dict[int, int] = {}
@@ -205,7 +205,7 @@ class _Wiring:
         return Module(start, period, copies, entries, in_a_row) if copies > 1 else None
 
     def goes_on(self, start: int, period: int, copies: int, *, closed: bool) -> bool:
-        """Whether another equal copy comes after so many.
+        """Whether another equal copy follows a number of copies.
 
         Args:
             start: Of the first copy.

@@ -1,4 +1,4 @@
-"""A model's graph in outline: repeated modules once, and layers one after another together."""
+"""Outline of a model's graph: repeated modules are drawn once, and chains of layers as one node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dlbricks_core.ir import CanonicalModel, layer_graph
 OUTSIDE = -1
 
 Pair = tuple[int, int]
-"""Producer and reader of a tensor: two layers, one of them may be ``OUTSIDE``."""
+"""Producer and reader of a tensor: two layers, one of which may be ``OUTSIDE``."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Layers that each have only the one before to read from, or a single layer.
+    """A single layer, or layers of which each reads only the one before it.
 
     Attributes:
-        steps: For each layer, itself and its counterparts in the other copies of a module.
+        steps: Each layer together with its counterparts in the other copies of a module.
     """
 
     steps: tuple[tuple[int, ...], ...]
@@ -28,11 +28,11 @@ class Chain:
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where tensors come in or go out.
+    """A place where a tensor enters or leaves.
 
     Attributes:
         tensor: An input or output of the model; empty for the edge of a module.
-        entry: Whether they come in.
+        entry: Whether the tensor enters.
     """
 
     tensor: str
@@ -41,13 +41,13 @@ class Terminal:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A module that occurs several times, with the inside of one copy.
+    """A module that occurs several times, drawn as one copy.
 
     Attributes:
         module: The module.
-        starts: First layers of all of its copies: also of those in other copies of a module
-            that it is inside of.
-        inside: One copy; its edges are those of all copies.
+        starts: First layers of all copies, also of copies in other copies of an enclosing
+            module.
+        inside: Outline of one copy; its edges stand for those of all copies.
     """
 
     module: Module
@@ -56,7 +56,7 @@ class Repeated:
 
     @property
     def layers(self) -> list[int]:
-        """The layers of all copies."""
+        """Layers of all copies."""
         return [start + i for start in self.starts for i in range(self.module.period)]
 
 
@@ -69,7 +69,7 @@ class Outline:
 
     Attributes:
         nodes: In topological order.
-        edges: By the positions of two nodes, the pairs of layers that the edge stands for.
+        edges: Pairs of layers that an edge stands for, by the positions of its two nodes.
     """
 
     nodes: tuple[Node, ...]
@@ -77,17 +77,17 @@ class Outline:
 
 
 _Key = int | Module | Terminal
-"""What becomes a node: the first counterpart of a layer, a module, or a terminal."""
+"""Key of a node: the first counterpart of a layer, a module, or a terminal."""
 
 _Edges = dict[tuple[_Key, _Key], set[Pair]]
 
 
 def outline(model: CanonicalModel, modules: Sequence[Module] = ()) -> Outline:
-    """Draws a model together.
+    """Outline of a model.
 
     Args:
         model: In canonical form.
-        modules: To be shown once each; they do not overlap.
+        modules: Modules to draw once each; they do not overlap.
     """
     size = len(model.layers)
     pairs: list[Pair] = list(layer_graph(model).edges)
@@ -106,7 +106,7 @@ def outline(model: CanonicalModel, modules: Sequence[Module] = ()) -> Outline:
 
 
 def _places(starts: Sequence[int], size: int, modules: Sequence[Module]) -> dict[int, _Key]:
-    """For every layer of all copies, what stands for it in the first copy."""
+    """Node in the first copy that stands for each layer of all copies."""
     place: dict[int, _Key] = {starts[0] + i: starts[0] + i for i in range(size)}
     place.update((i, each) for each in modules for i in range(each.start, each.end))
     return {start + i: place[starts[0] + i] for start in starts for i in range(size)}
@@ -119,14 +119,14 @@ def _region(
     pairs: Iterable[Pair],
     edges: _Edges,
 ) -> Outline:
-    """The model, or a module.
+    """Outline of the model or of a module.
 
     Args:
         starts: First layers of the copies.
-        size: Layers of a copy.
-        modules: Within the first copy.
-        pairs: Of the region at least.
-        edges: Those that are there already: to and from terminals.
+        size: Number of layers in a copy.
+        modules: Modules within the first copy.
+        pairs: Producers and readers, at least of the tensors within the region.
+        edges: Edges that are known: to and from terminals.
     """
     place = _places(starts, size, modules)
     copies = {start + i: copy for copy, start in enumerate(starts) for i in range(size)}
@@ -147,7 +147,7 @@ def _region(
 def _assembled(
     starts: Sequence[int], place: Mapping[int, _Key], pairs: Sequence[Pair], edges: _Edges
 ) -> Outline:
-    """Joins layers to chains."""
+    """Joins layers into chains."""
     after: dict[_Key, list[_Key]] = {}
     before: dict[_Key, list[_Key]] = {}
     for a, b in edges:

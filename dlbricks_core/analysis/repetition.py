@@ -1,4 +1,4 @@
-"""How often layers repeat, and of which types the repeated ones are."""
+"""Repetition of layers, in total and by operator type."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dlbricks_core.bricks import CutModel
 
 @dataclass(frozen=True)
 class Count:
-    """A number of layers and of different ones among them.
+    """Number of layers, and of unique layers among them.
 
-    Every layer that another one of the same signature came before is *repeated*, so that
-    unique and repeated layers together are all layers.
+    A layer is *repeated* if a layer of the same signature comes before it. Unique and repeated
+    layers together are all layers.
     """
 
     layers: int
@@ -23,12 +23,12 @@ class Count:
 
     @property
     def repeated(self) -> int:
-        """Layers beyond the first of their kind."""
+        """Number of repeated layers."""
         return self.layers - self.unique
 
     @property
     def unique_share(self) -> float | None:
-        """Unique layers over all layers; ``None`` where there are none."""
+        """Unique layers over all layers; ``None`` without layers."""
         return self.unique / self.layers if self.layers else None
 
 
@@ -37,8 +37,8 @@ class Repetition:
     """Repetition within one model, or within and across several.
 
     Attributes:
-        total: All layers.
-        types: By operator type, the one with the most repeated layers first.
+        total: Count of all layers.
+        types: Count by operator type; the type with the most repeated layers comes first.
     """
 
     total: Count
@@ -67,6 +67,6 @@ class Repetition:
 
     @cached_property
     def repeated_shares(self) -> Mapping[str, float]:
-        """Share of each type in the repeated layers; types without repetition are left out."""
+        """Share of each operator type in the repeated layers, of types that repeat."""
         whole = self.total.repeated
         return {name: c.repeated / whole for name, c in self.types.items() if c.repeated}

@@ -1,4 +1,4 @@
-"""How much models have in common."""
+"""Similarity of models: the layers that they have in common."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Similarity:
     """Jaccard similarity of every two models.
 
     Attributes:
-        names: Of the models; rows and columns of the matrix are in this order.
-        matrix: Symmetric; values from 0 (nothing in common) to 1 (the same layers).
+        names: Names of the models, in the order of the matrix's rows and columns.
+        matrix: Symmetric matrix of similarities, from 0 (nothing in common) to 1 (the same layers).
     """
 
     names: tuple[str, ...]

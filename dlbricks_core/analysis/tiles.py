@@ -1,9 +1,9 @@
-"""Tiles: a few rows of a large network, which tell how long all of its rows take.
+"""Tiles: parts of a large network with few rows, from which the latency of all rows follows.
 
-A convolution over an image of a million pixels does the same for each row of it. Two parts of
-it with few rows differ by what so many rows take, and have in common what does not depend on
-rows (weights that are read, threads that are woken): a straight line through both leads to the
-whole.
+A convolution does the same work for each row of an image. Two parts of it with few rows differ
+in latency by the time that their difference in rows takes. They have the fixed costs in common:
+reading weights, waking threads. A straight line through the two latencies leads to the latency of
+the whole.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.passes.shapes import infer
 
 TILE_FLOPS = 1_000_000_000
-"""Operations of the larger tile: some milliseconds on a core, beside which what a run costs by
-itself is little."""
+"""Minimum operations of the larger tile: some milliseconds on one core, so that the fixed cost of a
+run is a small part of it."""
 
 TILE_ROWS = 4
-"""Rows of a result that the larger tile has at least: enough to be shared among threads, and for
-kernels that work on several at a time."""
+"""Minimum rows of the larger tile's result: enough to share among threads, and for kernels that
+compute several rows at a time."""
 
 INTENSITY = 500
-"""Operations for each byte of its feature maps that a network must have. Where it has fewer, it
-matters whether maps fit into the caches: those of a tile do, those of the whole do not."""
+"""Minimum operations of a network for each byte of its feature maps. Below that, latency depends on
+whether feature maps fit into the caches: those of a tile do, those of the whole do not."""
 
 PADDED = 0.05
-"""Share of the rows of a convolution's windows that may lie on padding. Tiles have none, and
-frameworks differ in whether they compute there."""
+"""Maximum share of a convolution's window rows that lie on padding. Tiles have no padding, and
+frameworks differ in whether they compute on it."""
 
 _APART = 4
-"""How many times more operations the larger tile has than the smaller one. The farther they are
-apart, the less does what their samples scatter count in the line through them."""
+"""Ratio of the larger tile's operations to the smaller tile's. The farther apart the two are, the
+less the scatter of their samples tilts the line through them."""
 
 _WORTH = 3
-"""How many times more operations than both of its tiles a network must have."""
+"""Minimum ratio of a network's operations to those of both tiles together."""
 
 _ALIKE = frozenset(
     {*ELEMENTWISE, "AveragePool", "BatchNormalization", "Clip", "Conv", "InstanceNormalization",
      "LRN", "MaxPool"}
 )  # fmt: skip
-"""Operators that do the same for each row. Products of matrices do too, but are packed and shared
-among threads by the number of rows."""
+"""Operators that do the same work for each row. Matrix products are left out: frameworks pack them
+and share them among threads by the number of rows."""
 
 _AXIS = 2
 """Axis of a feature map along which its rows lie."""
@@ -55,11 +55,11 @@ _AXIS = 2
 
 @dataclass(frozen=True)
 class Tile:
-    """A part of a large brick that is timed in its place, with others.
+    """A part of a large brick, timed in the place of the brick.
 
     Attributes:
         brick: The part.
-        weight: What its cost counts for in the sum that is the large brick's cost.
+        weight: Factor of the part's cost in the sum that is the large brick's cost.
     """
 
     brick: Brick
@@ -67,10 +67,10 @@ class Tile:
 
 
 def tiles(brick: Brick) -> tuple[Tile, ...]:
-    """Two parts of a brick that are to be timed in its place; none if it is not fit for that.
+    """Two parts of a brick that are timed in its place; none if the brick is not suited.
 
-    Fit are convolutions that compute much and move little, and chains with them. Windows of one
-    element are left out: they are products of matrices.
+    Convolutions that compute much and move little are suited, and so are chains with such a
+    convolution. Convolutions with windows of one element are not: they are matrix products.
 
     Args:
         brick: In canonical form, with static shapes.
@@ -108,9 +108,9 @@ def _is_wide(layer: Layer) -> bool:
 
 
 def _operations(model: CanonicalModel) -> int:
-    """Of all layers; those on rows of padding count half.
+    """Operations of all layers; operations on rows of padding count half.
 
-    ONNX Runtime leaves them out, oneDNN does not.
+    ONNX Runtime skips rows of padding, oneDNN computes them.
     """
     each = (
         (layer_flops(model, layer) or 0) * (1 - _padded(model, layer) / 2) for layer in model.layers
@@ -119,7 +119,7 @@ def _operations(model: CanonicalModel) -> int:
 
 
 def _padded(model: CanonicalModel, layer: Layer) -> float:
-    """Share of the rows of a convolution's windows that lie on padding."""
+    """Share of a convolution's window rows that lie on padding."""
     if layer.qualified_op != "Conv":
         return 0.0
     rows, results = (model.tensors[n].sizes[_AXIS] for n in (layer.inputs[0], layer.outputs[0]))
@@ -138,13 +138,13 @@ def _integers(layer: Layer, name: str) -> tuple[int, ...]:
 
 
 def _rows(model: CanonicalModel) -> int:
-    """Of the first convolution's result."""
+    """Number of rows of the first convolution's result."""
     first = next(layer for layer in model.layers if layer.qualified_op == "Conv")
     return model.tensors[first.outputs[0]].sizes[_AXIS]
 
 
 def _with_operations(model: CanonicalModel, number: int) -> CanonicalModel | None:
-    """The part with the fewest rows that has so many operations; ``None`` if there is none."""
+    """The smallest part with at least this many operations; ``None`` if there is none."""
 
     def operations(rows: int) -> int:
         part = _part(model, rows)
@@ -155,10 +155,10 @@ def _with_operations(model: CanonicalModel, number: int) -> CanonicalModel | Non
 
 
 def _part(model: CanonicalModel, rows: int) -> CanonicalModel | None:
-    """The same layers on so many rows from the middle of a map, which have no padding.
+    """The same layers on a number of rows from the middle of a feature map, without padding.
 
     Returns:
-        ``None`` if the layers do not fit them.
+        ``None`` if the layers do not fit so few rows.
     """
     (name,) = model.inputs
     sizes = list(model.tensors[name].sizes)

@@ -1,4 +1,4 @@
-"""How much work models are, as far as it can be told without running them."""
+"""Work of models: operations and bytes, as far as they follow without running a model."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dlbricks_core.analysis.flops import layer_flops
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import CanonicalModel, Layer
 
-#: Only the form of the tensor changes; nothing needs to be read or written.
+#: Operators that only change a tensor's shape: nothing needs to be read or written.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
-#: Of the first input, only what becomes the result is read.
+#: Operators that read only those elements of the first input that become the result.
 _PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a model's layers add up to.
+    """Work of all layers of a model together.
 
     Attributes:
         flops: Floating-point operations of the layers whose operator has a rule.
@@ -37,7 +37,7 @@ class Work:
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Work:
-        """Adds up what can be told of a model in canonical form."""
+        """Work of a model in canonical form."""
         flops, moved = 0, 0
         without_flops: Counter[str] = Counter()
         without_bytes: Counter[str] = Counter()
@@ -53,13 +53,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Operations:
-    """Floating-point operations of several models, where the layers' operators have rules.
+    """Floating-point operations of several models together, of layers whose operator has a rule.
 
-    What they leave out, :class:`Work` tells for each model.
+    :class:`Work` names the layers of each model without a rule.
 
     Attributes:
-        flops: Of all layers.
-        unique: Of one layer of each signature.
+        flops: Operations of all layers.
+        unique: Operations of one layer of each signature.
     """
 
     flops: int
@@ -80,10 +80,10 @@ class Operations:
 
     @property
     def saving(self) -> float | None:
-        """All operations over those of unique layers; ``None`` where there are none.
+        """Operations of all layers over those of unique layers; ``None`` without operations.
 
-        Were time proportional to operations, this would be the benchmarking speedup of
-        single layers as the paper defines it.
+        If latency were proportional to operations, this would be the paper's benchmarking
+        speedup for single layers.
         """
         return self.flops / self.unique if self.unique else None
 
@@ -91,7 +91,7 @@ class Operations:
 def layer_bytes(model: CanonicalModel, layer: Layer) -> int | None:
     """Bytes of the tensors that a layer reads and writes, weights included, each once.
 
-    ``None`` where a size is unknown, or for an opaque layer.
+    ``None`` if a size is unknown or the layer is opaque.
     """
     reads, writes = layer.reads, [name for name in layer.outputs if name]
     known = all(model.tensors[name].is_static for name in (*reads, *writes))

@@ -1,4 +1,4 @@
-"""Where a layer sequence touches the rest of its model."""
+"""Tensors at the ends of a layer sequence: what it reads, and what others read of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dlbricks_core.ir import CanonicalModel
 
 
 def live_outputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ...]:
-    """Results of the sequence that something outside reads, in order of production.
+    """Results of the sequence that are read outside of it, in the order of their production.
 
-    Of a layer of which nobody reads anything, all results count as read: it computes them all
-    the same. Where only some are unread (a part of a Split), they are no results of the
-    sequence: as such, they would keep frameworks from merging or dropping what the model does
-    not hand on.
+    If nobody reads any result of a layer, all of them count as read: the layer is computed all
+    the same. If somebody reads only some of them (parts of a Split), the others do not count: as
+    results they would keep frameworks from merging or dropping them.
     """
     inside = set(indices)
     live = []

@@ -40,7 +40,7 @@ class Brick:
 
 
 class Part(Protocol):
-    """A part that is timed in the place of a large brick, with others."""
+    """A part of a large brick, timed in the place of the brick."""
 
     @property
     def brick(self) -> Brick:
@@ -48,12 +48,12 @@ class Part(Protocol):
 
     @property
     def weight(self) -> float:
-        """What its cost counts for in the sum that is the large brick's cost."""
+        """Factor of the part's cost in the sum that is the large brick's cost."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One place where a brick stands in a model."""
+    """A place in a model where a brick stands."""
 
     signature: str
     layers: LayerSequence
@@ -67,8 +67,8 @@ class CutModel:
         model: In canonical form.
         occurrences: Of the bricks, in the order in which they run.
         graph: What was cut: the model itself, or what a backend rewrites it into.
-        notes: What to keep in mind about how it was cut.
-        tiles: Of bricks that are not timed themselves, by signature, what is in their place.
+        notes: What the user should know about how the model was cut.
+        tiles: Parts that are timed in the place of a large brick, by its signature.
     """
 
     model: CanonicalModel
@@ -79,7 +79,7 @@ class CutModel:
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
-        """Signature of every layer on its own: the paper's unit for counting repetition."""
+        """Signature of each layer alone; the paper counts repetition in these."""
         same = self.graph is self.model
         single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1 and same}
         return tuple(
@@ -93,7 +93,7 @@ class CutModel:
 
     @cached_property
     def parts(self) -> Mapping[str, float]:
-        """What the cost of each brick, or of its tiles, counts for in the sum over the model."""
+        """Weight of each timed part in the sum that is the model's cost, by signature."""
         found: dict[str, float] = {}
         for brick, count in self.counts.items():
             tiles = self.tiles.get(brick)
@@ -111,9 +111,8 @@ class CutModel:
     def whole(self) -> Brick:
         """The whole model as one brick, to be timed end to end.
 
-        Other scalars than a brick's, and other indices, would make it another model: frameworks
-        fuse an activation function whose constants they know, and compute once what they know
-        to be the same.
+        It keeps all scalars and integers. Rounded ones would make it another model: frameworks
+        recognize an activation function by its constants, and compute equal values only once.
         """
         every = range(len(self.model.layers))
         held = fits_in_core_cache(self.model)
@@ -131,13 +130,13 @@ class BrickSet:
     """The unique bricks of a set of models.
 
     Attributes:
-        granularity: The most layers that a brick may hold.
+        granularity: Maximum number of layers in a brick.
         strategy: Name of the split strategy.
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
-        spared: Signatures of bricks that need not be timed: others, or tiles, tell their latency.
-        rereading: Whether a layer sequence that runs on weights which the model has just read is
-            another brick than the same on others.
+        spared: Signatures of bricks whose latency follows from other measurements.
+        rereading: Whether a layer sequence whose weights the model has just read is a brick of
+            its own, apart from the same sequence on weights that come from memory.
     """
 
     granularity: int = 1
@@ -161,10 +160,10 @@ class BrickSet:
 
         Args:
             models: In canonical form.
-            granularity: The most layers that a brick may hold.
+            granularity: Maximum number of layers in a brick.
             strategy: Name of the split strategy.
-            rewritten: What a backend rewrites models into, by their position, to be cut in their
-                place.
+            rewritten: Graphs that a backend rewrites models into, by the models' position. They
+                are cut in the models' place.
             rereading: As the attribute.
 
         Example:
@@ -180,7 +179,7 @@ class BrickSet:
 
         Args:
             model: In canonical form.
-            rewritten: What a backend rewrites it into, to be cut in its place.
+            rewritten: Graph that a backend rewrites the model into. It is cut in its place.
         """
         graph = rewritten or model
         warm = with_weights_reread(graph)
@@ -199,7 +198,7 @@ class BrickSet:
     def _reread(
         self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
     ) -> Sequence[bool]:
-        """For each layer sequence, whether the model has just read its weights."""
+        """Whether the model has just read its weights, for each layer sequence."""
         if not self.rereading:
             return [False] * len(sequences)
         if fits_in_core_cache(model):
@@ -208,12 +207,12 @@ class BrickSet:
 
     @property
     def timed(self) -> int:
-        """Number of bricks that have to be timed, and of tiles."""
+        """Number of bricks and tiles to be timed."""
         return len(self.bricks.keys() - self.spared | self.tiles.keys())
 
     @property
     def tiles(self) -> Mapping[str, Brick]:
-        """By signature, what is timed in the place of large bricks."""
+        """Parts that are timed in the place of large bricks, by signature."""
         return {
             tile.brick.signature: tile.brick
             for cut in self.models

@@ -1,4 +1,4 @@
-"""Cuts a layer sequence out of a model, under names that tell nothing about it."""
+"""Cuts a layer sequence out of a model; its new names tell nothing about the model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ def extract(
 ) -> CanonicalModel:
     """The sequence as a model of its own.
 
-    Names become ``x0``, ``w0``, ``t0`` and so on by first use. Of the values, only
-    those stay that the work depends on (axes, pads), and scalars, without which arithmetic
-    may leave its domain; weights are never part of a model.
+    Tensors are named ``x0``, ``w0``, ``t0`` and so on, in the order of their first use. Known
+    values are kept only where the work depends on them:
+
+    - parameters (axes, pads) and masks, on which kernels branch;
+    - scalars, without which arithmetic may leave its domain. They are rounded to two digits,
+      because they tell one model from another. Coarser rounding would change the time: ``erf``
+      branches on its argument, and another divisor than 1.41 spreads it differently;
+    - scalars that indices are computed with, unrounded: a larger one would lead out of a table.
 
     Args:
         model: In canonical form.
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
-        exact: Whether scalars stay as they are, and integers stay, by which frameworks know
-            what to fuse and what to compute only once; else scalars are rounded to two digits,
-            for they tell one model from another. Coarser ones would change the time: a library's
-            ``erf`` branches on its argument, which another divisor than 1.41 spreads differently.
-            Those that indices are computed with stay: a larger one leads out of a table, whose
-            size is known anyway. So do masks (booleans): kernels branch on them.
+        exact: Whether to keep all integers, and scalars without rounding. Frameworks decide by
+            these what they fuse and what they compute only once.
     """
     indexing = made_into_indices([model.layers[index] for index in indices])
     renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
@@ -84,13 +85,13 @@ def extract(
 
 
 def _is_size(model: CanonicalModel, tensor: str) -> bool:
-    """Whether shapes may be computed from it, as they still are in what a backend made."""
+    """Whether shapes may be computed from a tensor, as in graphs that a backend wrote."""
     value = model.constants[tensor]
     return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= _MAX_AXES
 
 
 def numbers(model: CanonicalModel) -> tuple[float, ...]:
-    """All that is in the constants of a cut out model, by their names."""
+    """All numbers in a model's constants, in the order of the constants' names."""
     found = (model.constants[name] for name in sorted(model.constants))
     return tuple(number for value in found for number in value.ravel().tolist())
 

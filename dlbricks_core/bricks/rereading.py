@@ -1,4 +1,4 @@
-"""Which layer sequences of a model find their weights in the caches."""
+"""Weights that are still in the caches when a layer sequence reads them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ from collections.abc import Iterable, Sequence
 from dlbricks_core.ir import CanonicalModel
 
 NEAR_BYTES = 16_000_000
-"""Read and written in between, after which caches may still hold a weight: half of the 32 MB
-that the largest cache of a server's processor has at least."""
+"""Bytes moved between two reads of a weight, up to which the caches may still hold it.
+
+Half of 32 MB, which is the least that the last-level cache of a server's processor has."""
 
 _MIN_WEIGHTS_BYTES = 65_536
-"""Of weights, below which it makes no difference where they come from."""
-
+"""Bytes of weights below which it makes no difference where they come from."""
 
 HELD_BYTES = 2**20
-"""Of weights and live maps, which the caches of a single core hold from run to run."""
+"""Bytes of weights and live activations that the caches of one core hold from run to run."""
 
 
 def fits_in_core_cache(model: CanonicalModel) -> bool:
-    """Whether a model that runs again and again never leaves the caches of a core."""
+    """Whether the caches of one core hold all of a model from run to run."""
     if not all(spec.is_static for spec in model.tensors.values()):
         return False
     return model.weight_bytes + model.live_bytes <= HELD_BYTES
 
 
 def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[bool]:
-    """For each layer sequence, whether most of its weights were read shortly before.
+    """Whether each layer sequence reads weights that the model has read shortly before.
 
-    Steps of an unrolled recurrence, layers that share their weights and heads that run on several
-    maps find their weights in the caches, where others have to get them from memory. Shortly
-    means that less lay in between than :data:`NEAR_BYTES`, or than twice what the sequence
-    itself moves: such a one finds them just as it does when it runs twice in a row.
+    Steps of an unrolled recurrence, layers that share their weights, and heads that run on several
+    feature maps find their weights in the caches. Other layers fetch them from memory. "Shortly"
+    means that fewer bytes were moved in between than :data:`NEAR_BYTES`, or than twice what the
+    sequence itself moves.
 
     Args:
-        model: Its layers in the order in which they run.
-        sequences: Of layer indices, in the order in which they run.
+        model: In canonical form; its layers in the order in which they run.
+        sequences: Layer indices of each sequence, in the order in which they run.
+
+    Returns:
+        One truth value a sequence: whether that holds for most bytes of its weights.
     """
     passed = 0
     last: dict[str, int] = {}
@@ -56,6 +59,6 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
 
 
 def _nbytes(model: CanonicalModel, name: str) -> int:
-    """In memory; of what an opaque layer gives, nobody knows how much: such bricks never run."""
+    """Bytes of a tensor; 0 for an opaque layer's result of unknown size: its brick never runs."""
     spec = model.tensors[name]
     return spec.nbytes if spec.is_static else 0

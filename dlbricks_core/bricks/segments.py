@@ -1,4 +1,4 @@
-"""Segments: cuts where little of a model's state crosses from one side to the other."""
+"""Segments: layer sequences between places of a model where a single tensor is handed on."""
 
 from __future__ import annotations
 
@@ -9,38 +9,42 @@ from itertools import accumulate, pairwise
 from dlbricks_core.ir import CanonicalModel, Layer
 
 MIN_BYTES = 2_500_000
-"""What those layers of a segment that compute with weights read and write at least. Starting a
-brick costs what no layer in the middle of a model pays, and what crosses a cut lies in memory of
-its own, where in the model layers take turns with a few buffers; a brick that moves so much
-takes many times as long. Other layers do not count, as they are no work of their own where a
-framework fuses them: its bricks are as long as another's that does not."""
+"""Minimum bytes that a segment moves: what its layers with weights read and write.
+
+A brick has costs that a layer in the middle of a model does not have: it is started, and the
+tensors at its ends lie in buffers of their own. A brick of this size takes many times as long as
+that. Layers without weights do not count, because some frameworks fuse them: bricks then are
+equally long for all frameworks."""
 
 SHORT_BYTES = 1_000_000
-"""The same for short segments, of which more are alike."""
+"""Minimum bytes that a short segment moves; shorter segments are more often alike."""
 
 _MIN_WEIGHTS = 256
-"""Elements from which on a weight is one that a layer computes with, not a parameter."""
+"""Minimum elements of a weight that a layer computes with; a smaller one is a parameter."""
 
 
 def segments(
     model: CanonicalModel, granularity: int, min_bytes: int = MIN_BYTES
 ) -> list[tuple[int, ...]]:
-    """Consecutive layers between places where one tensor alone is handed on.
+    """Cuts a model where a single tensor is handed on.
 
     Residual units, dense layers, Inception modules and transformer blocks lie between such
-    places; they repeat as a whole, and inside of them a framework finds what it fuses,
-    which memory it reuses and in which layout. A segment that holds no layer with weights
-    belongs to the one before it: what follows a convolution reads what that just wrote.
-    Segments that are too short to be timed well are joined with the next.
+    places. They repeat as a whole. Within them a framework finds the layers that it fuses and the
+    buffers that it reuses. Layers without weights belong to the segment before them: they read
+    what a convolution has just written. A segment that is too short to be timed well is joined
+    with the next.
 
-    Tensors that live longer than ``granularity`` layers (long skips, attention masks) do
-    not keep a segment together: they are inputs of it. Unlike the paper's chains, a segment
-    may read more than one tensor.
+    A tensor that lives longer than ``granularity`` layers (a long skip, an attention mask) does
+    not keep a segment together: it becomes an input. Unlike the paper's chains, a segment may
+    read more than one tensor.
 
     Args:
-        model: Its layers in the order in which they run.
-        granularity: The most layers that a segment may hold.
-        min_bytes: What its layers with weights read and write at least.
+        model: In canonical form; its layers in the order in which they run.
+        granularity: Maximum number of layers in a segment.
+        min_bytes: Minimum bytes that the layers with weights of a segment read and write.
+
+    Returns:
+        Layer indices of each segment.
     """
     parts = [_part(model, *ends) for ends in pairwise(_boundaries(model, granularity))]
     parts = _joined(parts, lambda last, part: not (part.weights and last.weights))
@@ -56,11 +60,14 @@ def segments(
 
 
 def short_segments(model: CanonicalModel, granularity: int) -> list[tuple[int, ...]]:
-    """Segments that may be less than half as large: more cuts, and more that are alike.
+    """Cuts a model into shorter segments: there are more of them, and more are alike.
 
     Args:
-        model: Its layers in the order in which they run.
-        granularity: The most layers that a segment may hold.
+        model: In canonical form; its layers in the order in which they run.
+        granularity: Maximum number of layers in a segment.
+
+    Returns:
+        Layer indices of each segment.
     """
     return segments(model, granularity, SHORT_BYTES)
 
@@ -70,11 +77,11 @@ class _Part:
     """Consecutive layers.
 
     Attributes:
-        begin: The first.
-        end: After the last.
-        weights: Whether one of them computes with weights.
-        opaque: Whether it is a layer that nobody can look into.
-        nbytes: What those of them read and write that compute with weights.
+        begin: Index of the first layer.
+        end: Index after the last layer.
+        weights: Whether one of the layers computes with weights.
+        opaque: Whether the part is an opaque layer.
+        nbytes: Bytes that the layers with weights read and write.
     """
 
     begin: int

@@ -1,4 +1,4 @@
-"""Signatures: two layer sequences have the same one when they are the same work."""
+"""Signatures: two layer sequences have the same one if they are the same work."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
 _HEX_DIGITS = 24
 _VERSION = "2"
-"""Part of every signature; raise it when the same signature comes to stand for other work: when the
-canonical form, this module, or the values that bricks are timed on change."""
+"""Part of every signature. Raise it when a signature comes to stand for other work: when the
+canonical form, this module, or the values that bricks are timed with change."""
 
 
 def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[float] = ()) -> str:
@@ -30,7 +30,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     Args:
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
-        numbers: Values among the weights that are to tell it from others.
+        numbers: Values of constants that tell the sequence from others.
 
     Returns:
         24 hexadecimal digits.
@@ -72,7 +72,7 @@ def _form(layer: Layer) -> str:
     attributes = " ".join(
         f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
     )
-    # Two opaque layers are never taken for the same: nobody knows what is inside.
+    # Nobody knows what is inside of an opaque layer: no two of them are the same.
     inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
     return f"{layer.qualified_op} {attributes}{inside}"
 

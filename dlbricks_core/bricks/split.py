@@ -1,4 +1,4 @@
-"""Split strategies: they cut a model into layer sequences that cover every layer once."""
+"""Split strategies: ways to cut a model into layer sequences that cover every layer once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LayerSequence = tuple[int, ...]
 """Indices of consecutive layers, in the order in which they run."""
 
 SplitStrategy = Callable[[CanonicalModel, int], Sequence[LayerSequence]]
-"""Cuts a model at a granularity (the most layers a sequence may hold)."""
+"""Cuts a model at a granularity: the maximum number of layers in a sequence."""
 
 
 def chain(model: CanonicalModel, granularity: int) -> list[LayerSequence]:
@@ -60,7 +60,7 @@ def _is_chain(model: CanonicalModel, begin: int, end: int) -> bool:
     return True
 
 
-#: Strategies by the name that ``--split`` takes.
+#: Strategies by name.
 STRATEGIES: dict[str, SplitStrategy] = {
     "chain": chain,
     "segments": segments,
@@ -75,7 +75,7 @@ def split(
 
     Args:
         model: In canonical form.
-        granularity: The most layers that a sequence may hold, at least 1.
+        granularity: Maximum number of layers in a sequence, at least 1.
         strategy: A key of ``STRATEGIES``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an importer plugin implements: an :class:`Importer` or a :class:`ModelCollection`."""
+"""Interfaces of importer plugins: :class:`Importer` and :class:`ModelCollection`."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from dlbricks_core.ir import RawModel
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the user says about sizes that a model leaves open.
+    """Sizes that the user gives for dimensions that a model leaves open.
 
-    An importer uses what it needs before it can read a model at all; whatever stays
-    dynamic in the model is bound later, by the passes.
+    An importer uses those that it needs to read a model at all. Dimensions that remain dynamic
+    in the raw model get their sizes later, from the passes.
 
     Attributes:
-        batch: Size of the batch axis; ``None`` for the model's own, or one.
-        shapes: Shape of inputs by name.
+        batch: Size of the batch axis; ``None`` for the size in the model, or 1.
+        shapes: Shapes of inputs by name.
     """
 
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-#: What importers get where the user says nothing.
+#: Options if the user gives none.
 NO_OPTIONS = ImportOptions()
 
 
 @dataclass(frozen=True)
 class ModelNotes:
-    """What a collection says about one of its models without building it.
+    """Facts about a model of a collection that are known without building it.
 
     Attributes:
-        title: Its full name, for people.
-        task: What it does, as short as the collection puts it.
-        inputs: Shape of each input by name, without the batch.
-        layers: How many layers its source counts; ``None`` where it does not say.
+        title: Full name of the model, for people to read.
+        task: Task of the model, in the collection's words.
+        inputs: Shape of each input by name, without the batch axis.
+        layers: Number of layers by the count of its source; ``None`` if that does not say.
     """
 
     title: str
@@ -51,10 +51,10 @@ class ModelNotes:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """The shape that a user writes as ``1x3x224x224``; a size may be 0.
+    """Shape from a text like ``1x3x224x224``; a size may be 0.
 
     Raises:
-        ValueError: If the text is anything else.
+        ValueError: If the text is not a shape.
     """
     if not re.fullmatch(r"(0|[1-9][0-9]*)(x(0|[1-9][0-9]*))*", text):
         raise ValueError(f"{text!r} is not a shape like 1x3x224x224")
@@ -62,26 +62,26 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 class Importer(ABC):
-    """Reads one kind of model file into the IR.
+    """Reader of one kind of model files.
 
-    The class must be importable without its framework; only ``load`` may import that.
+    The class must be importable without its framework. Only ``load`` may import the framework.
     """
 
     #: Short name, equal to the entry point's name.
     name: str
-    #: How the names of its files end.
+    #: Endings of the names of its files, such as ``(".onnx",)``.
     suffixes: tuple[str, ...]
-    #: Whether ``load`` imports a framework. Every importer is called in another process than
-    #: the engine's; such a one shares its process with no other, for frameworks disturb each other.
+    #: Whether ``load`` imports a framework. Importers run in processes apart from the engine. One
+    #: that imports a framework has a process of its own, because frameworks disturb each other.
     isolated: bool = False
 
     def handles(self, spec: str) -> bool:
-        """Whether a MODEL argument is a file of this kind, by its name alone."""
+        """Whether a MODEL argument names a file of this kind; looks at the name alone."""
         return spec.endswith(self.suffixes)
 
     @abstractmethod
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
-        """Reads a file, as its producer wrote it; the passes do the rest.
+        """Reads a file into a raw model, as its producer wrote it.
 
         Raises:
             ModelError: If the file cannot be read.
@@ -89,39 +89,39 @@ class Importer(ABC):
 
 
 class ModelCollection(ABC):
-    """Models that the user asks for by name, ``collection:name``.
+    """Models that the user names as ``collection:name``.
 
-    The class must be importable without its framework, and so must ``names``.
+    The class must be importable without its framework, and ``names`` must work without it.
     """
 
-    #: What the user types before the colon, equal to the entry point's name.
+    #: Name before the colon, equal to the entry point's name.
     name: str
-    #: As for :class:`Importer`.
+    #: Whether ``load`` imports a framework, as for :class:`Importer`.
     isolated: bool = False
-    #: What a name looks like, where the names are the user's own and cannot be listed.
+    #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """The names that ``load`` takes, in the order that a user should see them."""
+        """Names that ``load`` takes, in the order in which a user should see them."""
 
     @abstractmethod
     def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
-        """Builds or reads the model of that name.
+        """Builds or reads the raw model of a name.
 
         Raises:
             ModelError: If there is no such model.
         """
 
     def describe(self, name: str) -> ModelNotes | None:
-        """What is known of a model before it is loaded; ``None`` if nothing beyond its name.
+        """Facts about a model that is not loaded; ``None`` if only its name is known.
 
-        As cheap as ``names``, and as free of frameworks.
+        This must be as fast as ``names``, and must not import a framework either.
         """
         return None
 
     def unknown(self, name: str) -> ModelError:
-        """The error for a name that is not in the collection, with the nearest ones."""
+        """Error for a name that is not in the collection; its hint has the nearest names."""
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
         known = near or list(self.names())[:3]
         hint = f"{'Did you mean' if near else 'There are for example'} {', '.join(known)}"

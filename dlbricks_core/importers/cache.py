@@ -1,8 +1,8 @@
-"""What importing gave, kept by content: the same model is imported once.
+"""Cache of imported models: a model that has not changed is imported once.
 
 An entry holds a model in canonical form and the state of every file that was read for it: the
-model file, its external data, the Python modules of a factory. It counts as long as all of
-those are the same, and so are the importer, the options and the installed packages.
+model file, its external data, the Python modules of a factory. It is valid as long as all these
+files, the importer, the options and the installed packages are the same.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir.tensors import ML_DTYPES
 
 MOST_BYTES = 512 << 20
-"""Size of the cache from which on the entries that were not used for longest go."""
+"""Maximum bytes of the cache; beyond it, the entries that were not used for longest are deleted."""
 
 _HASHED_BYTES = 256 << 20
-"""Files up to this size are known by their content, larger ones by size and time of change."""
+"""Bytes of a file up to which its content is hashed; a larger one is known by size and time."""
 
 _FORMAT = "dlbricks import 1"
 
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it was when it was read.
+    """State of a file when it was read.
 
     Attributes:
-        path: Where it is.
-        state: Hash of its content, or its size and time of change where it is large.
+        path: Path of the file.
+        state: Hash of its content; for a large file, its size and time of change.
     """
 
     path: str
@@ -50,7 +50,7 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> FileState | None:
-        """The file as it is now; ``None`` if it is no file that can be read."""
+        """Present state of a file; ``None`` if it cannot be read."""
         try:
             if not path.is_file():
                 return None
@@ -68,10 +68,10 @@ class FileState:
 
 
 class ReadFiles:
-    """Hears of every file that this process opens from now on.
+    """Record of every file that this process opens, from the creation of the record on.
 
-    Python has no way to take such a hook off again: it is for a process of its own. What Python
-    and installed packages consist of is left out; the cache knows them by their versions.
+    Python cannot remove the hook that this needs, so use it in a process of its own. Files of
+    Python and of installed packages are left out: the cache knows those by their versions.
     """
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class ReadFiles:
             self._opened[arguments[0]] = None
 
     def states(self) -> list[FileState]:
-        """Every file that was opened since the last call, and every module before, as it is now.
+        """States of all files opened since the last call, and of all modules opened before.
 
-        A module is read once, whatever is built from it afterwards.
+        Modules of earlier calls count, because Python reads a module only once.
         """
         paths = {_source(Path(opened).absolute()) for opened in self._opened}
         self._opened.clear()
@@ -120,19 +120,19 @@ def _is_installed(path: Path) -> bool:
 
 
 class ImportCache:
-    """A folder with an entry for each model, importer and set of options.
+    """A folder with one entry for each model, importer and set of options.
 
-    An entry that cannot be read or written is a model to import again, nothing worse.
+    If an entry cannot be read or written, the model is imported again.
 
     Args:
-        folder: Where; ``None`` for the user's own cache.
+        folder: Folder of the entries; ``None`` for the folder of the user's cache.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _users_folder()
 
     def key(self, target: str, source: str | Path, options: LoadOptions) -> str:
-        """What an entry goes by.
+        """Key of an entry.
 
         Args:
             target: ``"module:Class"`` of the importer or collection.
@@ -151,7 +151,7 @@ class ImportCache:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def get(self, key: str) -> Any:
-        """The entry, if all that it rests on is the same; ``None`` otherwise."""
+        """Entry of a key; ``None`` if there is none, or if a file has changed."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
@@ -167,12 +167,12 @@ class ImportCache:
         return found
 
     def put(self, key: str, files: Iterable[FileState], found: object) -> None:
-        """Keeps an entry.
+        """Writes an entry.
 
         Args:
-            key: What it goes by.
-            files: What it rests on.
-            found: What importing gave.
+            key: Key of the entry.
+            files: States of the files that were read for it.
+            found: Result of importing.
         """
         header = {"format": _FORMAT, "files": [[each.path, each.state] for each in files]}
         with suppress(OSError):
@@ -210,7 +210,7 @@ def _users_folder() -> Path:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads models and nothing that could run code."""
+    """Unpickler for models only: it refuses everything that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in _CLASSES.get(module, ()):
@@ -232,10 +232,10 @@ _CLASSES = {
 
 
 def _environment(package: str) -> list[str]:
-    """What importing depends on beside files of the user's own.
+    """Versions that an import depends on: Python, installed packages, and the code of both sides.
 
     Args:
-        package: Of the importer.
+        package: Package of the importer.
     """
     installed = {
         path.name
@@ -249,7 +249,7 @@ def _environment(package: str) -> list[str]:
 
 @cache
 def _code(package: str) -> tuple[str, ...]:
-    """Every source file of a package, by size and time of change: it may be worked on."""
+    """Size and time of change of every source file of a package, which may be under development."""
     found = find_spec(package)
     folders = (found.submodule_search_locations or ()) if found else ()
     states = []

@@ -11,12 +11,12 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 def check_file(path: Path, kind: str, most_bytes: int | None = None) -> None:
-    """Refuses what cannot be read, or not to its end.
+    """Checks that a file can be read to its end.
 
     Args:
-        path: As the user gave it.
-        kind: What the file should be, such as ``".pt2 file"``.
-        most_bytes: The largest size that is read.
+        path: Path of the file, as the user gave it.
+        kind: Expected kind of file, such as ``".pt2 file"``.
+        most_bytes: Maximum size of the file.
 
     Raises:
         ModelError: If it is missing, a folder, a device or pipe, a Git LFS pointer, too large,

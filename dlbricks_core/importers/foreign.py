@@ -1,11 +1,11 @@
-"""Files that people have and nothing here reads: what they are, and what makes a model of them."""
+"""Advice for files that no importer reads: what they are, and how to convert them."""
 
 from __future__ import annotations
 
 _TF = "python -m tf2onnx.convert makes an ONNX file of it (pip install tf2onnx)."
 _WEIGHTS = "It holds weights without a graph: name the model's ONNX file or its code."
 
-#: What to do with a file, by how its name ends.
+#: Advice by the ending of a file's name.
 _ADVICE = {
     (".h5", ".hdf5", ".keras"): f"A Keras model: {_TF}",
     (".tflite", ".lite"): f"A TensorFlow Lite model: {_TF}",
@@ -23,7 +23,7 @@ _ADVICE = {
 
 
 def advice(spec: str) -> str:
-    """What to do with a file of that name, to stand before more; empty where nothing is known."""
+    """Advice for a file of some name, with a space behind it; empty if there is none."""
     name = spec.lower()
     found = next((text for suffixes, text in _ADVICE.items() if name.endswith(suffixes)), "")
     return f"{found.removesuffix('.')}. " if found else ""

@@ -15,12 +15,12 @@ from dlbricks_core.plugins import load_object
 
 @dataclass(frozen=True)
 class Imported:
-    """What importing gave.
+    """Result of importing.
 
     Attributes:
-        model: In canonical form.
-        names: What options about the model may name: its inputs, its symbols for sizes, and
-            places in its inputs (``data.2``); each also with the model in front.
+        model: The canonical model.
+        names: Names that options about the model may use: its inputs, its symbols for sizes, and
+            places in its inputs (``data.2``). Each is there with the model in front, too.
     """
 
     model: CanonicalModel
@@ -28,10 +28,10 @@ class Imported:
 
 
 class ImportHost:
-    """Calls importers and collections; runs inside the worker.
+    """Service that calls importers and collections, inside a worker process.
 
-    Files that nobody trusts are read here: what crashes, hangs or takes too much memory while
-    it is read, or while its shapes are inferred, ends this process and no other.
+    It reads files that nobody trusts. A file that crashes, hangs or takes too much memory while it
+    is read, or while shapes are inferred, ends this process and no other.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ImportHost:
     def load(
         self, target: str, spec: str, source: str | Path, options: LoadOptions
     ) -> tuple[Imported, list[FileState]]:
-        """A model, and the files that it depends on.
+        """Imports a model, and finds the files that it depends on.
 
         Args:
             target: ``"module:Class"`` of the importer or collection.
@@ -56,7 +56,7 @@ class ImportHost:
         return canonical(raw, options, spec), self._read.states()
 
     def raw(self, target: str, source: str | Path, options: ImportOptions) -> RawModel:
-        """A model as its importer or collection gives it; arguments as for :meth:`load`."""
+        """Raw model as its importer or collection returns it; arguments as for :meth:`load`."""
         model: RawModel = load_object(target)().load(source, options)
         return model
 
@@ -68,12 +68,12 @@ def _import_options(own: LoadOptions) -> ImportOptions:
 
 
 def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
-    """A model in canonical form, with the options that concern it.
+    """Normalizes a model with the options that concern it.
 
     Args:
-        raw: As its importer gave it.
-        options: What was said about this model and about others.
-        spec: The argument that names the model; by default where it came from.
+        raw: The model as its importer returned it.
+        options: Options about this model and about others.
+        spec: The argument that names the model; by default the model's source.
 
     Raises:
         ModelError: If it cannot be lowered.
@@ -94,6 +94,6 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
 
 
 def _aliases(spec: str) -> tuple[str, ...]:
-    """What else a model goes by that was loaded by this argument: files of one name have paths."""
+    """Other names of a model that an argument loaded: its file's name, its path, the argument."""
     path = Path(spec)
     return path.name, str(path), spec

@@ -1,11 +1,11 @@
-"""What a file is that is not what its name says, by its first bytes."""
+"""Kinds of files that are not models, recognized by their first bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 HEAD_BYTES = 512
-"""Of a file, by which its kind can be told."""
+"""Bytes at the beginning of a file that tell its kind."""
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,8 @@ class Kind:
     """A kind of file that is often taken for a model.
 
     Attributes:
-        name: With its article.
-        hint: What to do with one.
+        name: Name of the kind, with its article.
+        hint: Advice for the user.
     """
 
     name: str
@@ -25,7 +25,7 @@ _UNPACK = "Unpack it and name the model file in it."
 _EXPORT = "Export the model to ONNX with the framework that wrote it, and name that file."
 _DOWNLOAD = "Fetch the file again; what came is another one. Look at its first lines."
 
-#: Where it stands, the bytes, and what they mean. None of them begins an ONNX model.
+#: Position of bytes in the file, the bytes, and their meaning. No ONNX model has them there.
 _SIGNATURES = (
     (0, b"version https://git-lfs", Kind("a Git LFS pointer",
                                          "Fetch it: git lfs pull")),
@@ -67,7 +67,7 @@ _TEXT = Kind("a text file", _DOWNLOAD)
 
 
 def kind_of(head: bytes) -> Kind | None:
-    """The kind of a file that is certainly no serialized model; ``None`` for all others.
+    """Kind of a file that is certainly no serialized model; ``None`` for all others.
 
     Args:
         head: The first :data:`HEAD_BYTES` of the file, or all of a shorter one.

@@ -1,4 +1,4 @@
-"""ONNX files."""
+"""Importer of ONNX files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dlbricks_core.ir.wire import check_messages
 
 
 class OnnxImporter(Importer):
-    """Reads ``.onnx`` and ``.pb`` files; weights stay where they are."""
+    """Reader of ``.onnx`` and ``.pb`` files; it does not read the values of large weights."""
 
     name = "onnx"
     suffixes = (".onnx", ".pb")
 
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
-        """Reads a file, as its producer wrote it.
+        """Reads a file into a raw model, as its producer wrote it.
 
         Raises:
             ModelError: If it is missing, unreadable, or no ONNX model.
@@ -33,7 +33,7 @@ class OnnxImporter(Importer):
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
-    """The protobuf in a file, without its external data.
+    """Protobuf of a file, without its external data.
 
     Raises:
         ModelError: If it is missing, unreadable, too large, or no ONNX model.
@@ -70,10 +70,10 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
 
 def _content(path: Path) -> bytes:
-    """All of a file that may be a model.
+    """Bytes of a file that may be a model.
 
     Raises:
-        ModelError: If it is something else, or too large.
+        ModelError: If it is certainly something else, or too large.
         OSError: If it cannot be read.
     """
     # Opening a pipe would wait for its other end.

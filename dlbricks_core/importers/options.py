@@ -1,4 +1,4 @@
-"""What the user says about how models are read."""
+"""Options of the user for reading models."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How models are read and brought into canonical form.
+    """Options for reading models and for bringing them into canonical form.
 
-    What goes by a name is for every model that knows the name; ``MODEL:NAME`` is for one alone,
-    with the model's name, its file's, or the argument that it was loaded by.
+    A name applies to every model that knows it. ``MODEL:NAME`` applies to one model alone, where
+    MODEL is the model's name, the name of its file, or the argument that it was loaded by.
 
     Attributes:
         batch: Size of dynamic batch axes.
@@ -29,11 +29,11 @@ class LoadOptions:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
-        """The same for one model: what is for it alone goes before what is for all.
+        """Options for one model; those for it alone override those for all models.
 
         Args:
-            model: Its name.
-            aliases: What else it goes by.
+            model: Name of the model.
+            aliases: Other names of the model.
         """
         prefixes = [f"{each}:" for each in (model, *aliases)]
 

@@ -1,4 +1,4 @@
-"""What errors of importers are written with."""
+"""Texts that errors of importers are made of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_NAMES = 8
 
 
 def cut(names: Sequence[str]) -> str:
-    """Names in a row; of many the first ones, and the count of the others.
+    """Names separated by commas; the first ones and the number of others if there are many.
 
     Example:
         >>> cut([f"w{i}" for i in range(45)])

@@ -1,7 +1,7 @@
-"""Tensor data that lie in files beside a model, read as the onnx checker demands.
+"""Tensor data in files beside a model, read as the onnx checker demands.
 
-A model file names other files. It may only name regular ones in its own folder: anything
-else would hand its reader what belongs to somebody else, or never end.
+A model file names other files. It may only name regular files in its own folder. Other files
+may belong to somebody else, and devices or pipes may never end.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COPY = "Copy the file itself into the model's folder, as one that has no other 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor's data lie: in a file in the model's folder.
+    """Place of a tensor's data: a range of bytes of a file in the model's folder.
 
     Attributes:
         location: The file, relative to the folder.
-        offset: Of the first byte.
-        length: In bytes; ``None`` where it follows from the tensor's type and shape.
+        offset: Position of the first byte.
+        length: Number of bytes; ``None`` where it follows from the tensor's type and shape.
     """
 
     location: str
@@ -41,10 +41,10 @@ class Place:
 
     @classmethod
     def of(cls, tensor: TensorProto) -> Place:
-        """Where the tensor says that its data lie.
+        """Place that the tensor names.
 
         Raises:
-            ModelError: If that is no place in the model's folder.
+            ModelError: If that place is outside of the model's folder.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data}
         length = _number(entries, "length") if "length" in entries else None
@@ -81,7 +81,7 @@ class ExternalFiles:
     """The files that one model's tensors may lie in.
 
     Args:
-        folder: That their names are relative to; ``None`` where the model came without files.
+        folder: Folder that their names are relative to; ``None`` if the model has no files.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -89,7 +89,7 @@ class ExternalFiles:
         self._found = cache(self._find)
 
     def check(self, tensor: TensorProto) -> None:
-        """Checks where a tensor's data lie, without opening anything.
+        """Checks the place of a tensor's data, without opening a file.
 
         Raises:
             ModelError: If the model may not read that place.
@@ -100,7 +100,7 @@ class ExternalFiles:
         """A tensor's data; ``None`` if the file is not there.
 
         Args:
-            tensor: Of few elements: all of it is read.
+            tensor: A tensor of few elements: all of it is read.
 
         Raises:
             ModelError: If the model may not read that place, or the data do not fit.

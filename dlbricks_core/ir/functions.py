@@ -1,7 +1,7 @@
-"""Model-local functions, put where they are called.
+"""Puts the bodies of a model's functions where the functions are called.
 
-A function may follow another version of an operator set than the model does: what becomes of
-such a node says so itself (:func:`opset_of`). The engine reads every layer by its own version.
+A function may follow another version of an operator set than the model does. Each node of its
+body then names that version (:func:`opset_of`), and the engine reads every layer by its own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _Key = tuple[str, str, str]
 
 
 def domain_of(name: str) -> str:
-    """An operator domain under its only name."""
+    """Name of an operator domain; empty for ``ai.onnx``, which files also write in full."""
     return "" if name == "ai.onnx" else name
 
 
 def opset_of(node: NodeProto) -> int:
-    """The version of its domain's operators that a node follows; 0 for the model's own."""
+    """Version of the operator set that a node follows; 0 for the version of the model."""
     for entry in node.metadata_props:
         if entry.key == _OPSET and entry.value.isdecimal():
             return int(entry.value)
@@ -45,17 +45,18 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
-    """The nodes of a model's graph, with functions' bodies in the place of their calls.
+    """Nodes of a model's graph, with the bodies of functions in the place of their calls.
 
-    The model stays as it is. Nodes of bodies are called after the call and themselves.
+    The model is not changed. A node of a body gets the name of the call in front of its own.
 
     Args:
-        proto: Names in it are valid text.
-        opsets: Of the model, by domain; versions of domains that only functions name are added.
+        proto: The model; all names in it are valid text.
+        opsets: Operator set versions of the model by domain. Domains that only functions name
+            are added.
 
     Raises:
-        ModelError: If a function is there twice, calls itself, or everything together has more
-            layers than any model.
+        ModelError: If a function is defined twice or calls itself, or if all bodies together have
+            too many layers.
     """
     if not proto.functions:
         return tuple(proto.graph.node)
@@ -73,10 +74,10 @@ def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
 
 
 def check_layers(count: int) -> None:
-    """Checks a number of layers.
+    """Checks the number of layers of a model.
 
     Raises:
-        ModelError: If no model has so many.
+        ModelError: If the number exceeds the limit.
     """
     if count > MAX_LAYERS:
         raise ModelError(
@@ -90,14 +91,14 @@ def _key(node: NodeProto) -> _Key:
 
 
 class _Sizes:
-    """How many layers functions come to, worked out before any of them is expanded."""
+    """Number of layers in the expanded body of each function, found before any is expanded."""
 
     def __init__(self, functions: Mapping[_Key, FunctionProto]) -> None:
         self._functions = functions
         self._known: dict[_Key, int] = {}
 
     def check(self, graph: GraphProto) -> None:
-        """Checks what the graph comes to."""
+        """Checks the number of layers of the whole graph."""
         check_layers(self._of(graph.node, ()))
 
     def _of(self, nodes: Iterable[NodeProto], path: tuple[_Key, ...]) -> int:
@@ -122,7 +123,7 @@ class _Sizes:
 
 
 def _unused_stem(proto: ModelProto) -> str:
-    """What no name in the model's graph begins with."""
+    """Beginning of names that no name in the model's graph has."""
     names = set(_all_names(proto.graph))
     stem = "call"
     while any(name.startswith(stem) for name in names):
@@ -143,14 +144,14 @@ def _all_names(graph: GraphProto) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What the names in a function's body stand for where it is called.
+    """Meaning of the names in a function's body, for one call of the function.
 
     Attributes:
-        names: Tensors of the body; those that are not there get the prefix.
-        attributes: What references to the function's attributes stand for.
-        prefix: Of names that the body defines.
-        label: Of the call, for people.
-        opsets: That the function follows, by domain.
+        names: Names outside of tensors in the body; all other tensors get the prefix.
+        attributes: Values of the function's attributes.
+        prefix: Beginning of the names of tensors that the body defines.
+        label: Name of the call, for people to read.
+        opsets: Operator set versions that the function follows, by domain.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -160,7 +161,7 @@ class _Scope:
     opsets: Mapping[str, int] = field(default_factory=dict)
 
     def name(self, name: str) -> str:
-        """What a tensor is called outside."""
+        """Name of a tensor of the body outside of the function."""
         return self.names.get(name, f"{self.prefix}{name}") if name else ""
 
 
@@ -222,7 +223,7 @@ class _Inliner:
         return _Scope(names, {**defaults, **given}, prefix, label, opsets)
 
     def _placed(self, node: NodeProto, scope: _Scope) -> NodeProto:
-        """A node of a body, as it is where the function is called."""
+        """A copy of a body's node for the place where the function is called."""
         placed = NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload,
                            name=f"{scope.label}/{node.name or node.op_type}",
                            input=[scope.name(name) for name in node.input],

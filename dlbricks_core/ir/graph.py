@@ -1,4 +1,4 @@
-"""The model's DAG as a networkx graph, for whatever wants graph algorithms."""
+"""Graphs of layers for networkx, which has the algorithms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlbricks_core.ir.model import CanonicalModel
 
 
 def layer_graph(model: CanonicalModel) -> nx.DiGraph:
-    """Vertices are layer indices; an edge goes from a producer to each consumer."""
+    """Directed graph of layer indices, with an edge from each producer to each consumer."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(model.layers)))
     for tensor, producer in model.producers.items():

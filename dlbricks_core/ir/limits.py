@@ -1,7 +1,7 @@
-"""What the engine takes from a file at most; ``docs/reference/ir.md`` lists all of it.
+"""Maximum sizes that the engine accepts; ``docs/reference/ir.md`` lists all of them.
 
-Every limit lies far above what models are, and is checked before anything is allocated:
-a file of a few bytes may ask for more than any machine has.
+Every limit lies far above the size of real models. It is checked before memory is allocated,
+because a file of a few bytes may ask for more than any machine has.
 """
 
 from __future__ import annotations
@@ -11,48 +11,48 @@ from collections.abc import Collection
 from dlbricks_core.errors import ModelError
 
 MAX_FILE_BYTES = 2**31 - 1
-"""Of a serialized model: more than that protobuf cannot read. Weights may lie beside it."""
+"""Bytes of a serialized model; protobuf reads no more. Weights may lie in files beside it."""
 
 SMALL_FILE_BYTES = 2**22
-"""Of a file that can do no harm, whatever it holds; only larger ones are counted first."""
+"""Bytes of a file that is too small to do harm; messages are counted in larger files only."""
 
 MAX_MESSAGES = 2_000_000
-"""Layers, attributes, tensors and whatever else a model's file consists of."""
+"""Messages in a file: layers, attributes, tensors and all else that protobuf holds."""
 
 MAX_ELEMENTS = 2**38
-"""Of one tensor. The largest weights of today's models have less than 2**36."""
+"""Elements of one tensor; the largest weights of models have fewer than 2**36."""
 
 MAX_AXES = 32
-"""Of one tensor; what numpy can hold."""
+"""Axes of one tensor; numpy has no more."""
 
 MAX_LAYERS = 250_000
-"""Of one model, once its functions stand where they are called."""
+"""Layers of one model, once its functions are put where they are called."""
 
 MAX_NESTED_CALLS = 100
-"""Functions that call each other, one inside of another."""
+"""Functions that call each other, one inside the other."""
 
 MAX_CONSTANT_ELEMENTS = 4096
-"""Of initializers whose values are kept: shapes, axes, pads and what they are computed from
-are smaller, weights that take memory are larger."""
+"""Elements of a weight whose value is kept. Shapes, axes, pads, and the numbers that they are
+computed from have fewer; weights that take memory have more."""
 
 MAX_CONSTANT_BYTES = 2**20
-"""Of a value that is computed while folding; only texts can be longer than their number tells."""
+"""Bytes of a value that folding computes; only texts can exceed what their number suggests."""
 
 MAX_ATTRIBUTE_BYTES = 2**26
-"""Of a tensor in an attribute that lies in an external file: it is part of the layer."""
+"""Bytes of a tensor in an attribute whose data lie in a file beside the model."""
 
 MAX_RUN_ELEMENTS = 2**16
-"""That one layer reads where it is run to tell its results' shapes."""
+"""Elements that a layer may read if it is run to find the shapes of its results."""
 
 MAX_RUN_NUMBER = 2**12
-"""In the attributes of such a layer: pads and kernels of that size take memory, too."""
+"""Largest number in the attributes of such a layer: large pads and kernels take memory, too."""
 
 
 def check_shape(shape: Collection[object]) -> None:
     """Checks the sizes of a tensor, as far as they are known.
 
     Args:
-        shape: Sizes; what is no integer is not known.
+        shape: Sizes; entries that are not integers are unknown sizes.
 
     Raises:
         ModelError: If no machine could hold such a tensor, or a size is negative.

@@ -1,4 +1,4 @@
-"""Layers and models: what every importer produces and the whole engine works on."""
+"""Layers, and the two types of models: raw and canonical."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Layer:
         outputs: Tensor names by position; ``""`` where an optional output is not wanted.
         attributes: Attribute values by name.
         domain: Operator domain; ``""`` is ``ai.onnx``.
-        name: The producer's name for it, only for people to read.
-        opaque: Why the engine must not look inside (a subgraph, a data-dependent
-            shape); empty for an ordinary layer. Opaque layers are never timed and
-            are reported by name.
+        name: The producer's name of the layer, for people to read.
+        opaque: Reason why the engine cannot look inside (a subgraph, a data-dependent
+            shape); empty for an ordinary layer. Opaque layers are never timed. Reports
+            name them.
         captures: Tensors of the enclosing graph that the layer's subgraphs read.
-        opset: Version of its domain's operators that the layer follows; 0 for the model's own,
-            as all layers in canonical form do.
+        opset: Version of the operator set that the layer follows; 0 for the version of the
+            model, which all layers in canonical form follow.
     """
 
     op: str
@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Every tensor that the layer reads, in order of first use, each once."""
+        """Names of all tensors that the layer reads, each once, in the order of first use."""
         return tuple(dict.fromkeys(n for n in (*self.inputs, *self.captures) if n))
 
     @property
@@ -78,7 +78,7 @@ class Model:
     A directed acyclic graph of layers, without the values of its weights.
 
     Attributes:
-        name: What the user calls it.
+        name: The user's name of the model.
         layers: In topological order.
         inputs: Names of the tensors that the user feeds.
         outputs: Names of the tensors that the user gets.
@@ -87,7 +87,7 @@ class Model:
         constants: Values of those weights that are small and known: shapes, axes and the like.
             A large weight never has an entry.
         opsets: Operator set version by domain.
-        source: Where the model came from.
+        source: File or collection that the model came from.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Model:
         return frozenset(self.outputs)
 
     def activations(self, layer: Layer) -> tuple[str, ...]:
-        """The layer's inputs that are computed or fed, not weights; each once."""
+        """Names of the layer's inputs that are not weights, each once."""
         return tuple(n for n in layer.reads if n not in self.weights)
 
     def specs(self, names: Iterable[str]) -> tuple[TensorSpec | None, ...]:

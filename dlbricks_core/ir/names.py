@@ -1,4 +1,4 @@
-"""Names that are not valid text, made readable: protobuf hands them out as bytes."""
+"""Makes names readable that are not valid UTF-8; protobuf hands them out as bytes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dlbricks_core.ir.functions import graphs_in
 
 
 def text_of(raw: bytes) -> str:
-    """Text whatever the bytes are: those that are not UTF-8 are written as numbers."""
+    """Text of any bytes; bytes that are not UTF-8 are written as hexadecimal numbers."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 def make_readable(proto: ModelProto) -> None:
-    """Makes every name in a model text, in place."""
+    """Turns every name in a model into text, in place."""
     for entry in proto.opset_import:
         _mend(entry, "domain")
     _mend_graph(proto.graph)

@@ -1,4 +1,4 @@
-"""A model with values: what can run."""
+"""A model with values, ready to run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Network:
-    """A model that can run: canonical IR with a value for every weight and every input.
+    """A canonical model with a value for every weight and every input.
 
     Attributes:
-        model: In canonical form, all shapes static, no opaque layers.
+        model: A model without opaque layers.
         weights: Value of every tensor in ``model.weights``.
         inputs: Value of every tensor in ``model.inputs``.
     """

@@ -1,7 +1,7 @@
-"""ONNX protobuf to a raw :class:`RawModel`, without reading weights.
+"""Reads ONNX protobufs into a :class:`RawModel`, without the values of weights.
 
-"Raw" means as the producer wrote it: any opset, dynamic dimensions allowed. The
-passes turn it into the canonical form that the engine works on.
+"Raw" means as the producer wrote it: in any opset, and with dynamic dimensions. The passes
+turn it into the canonical form that the engine works on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, Dim, TensorSpec
 
 _OLDEST_OPSET = 7
 
-#: What exporters write for "any size": dimensions of that name are not the same for it.
+#: Names that exporters write for "any size". Dimensions with one of them may differ in size.
 _NO_NAMES = frozenset({"", "?", "*", "-1", "None"})
 
 
@@ -46,19 +46,20 @@ def read_model(
     base_dir: Path | None = None,
     zeros: bool = False,
 ) -> RawModel:
-    """Lowers an ONNX model into a raw IR model.
+    """Reads an ONNX model into a raw model.
 
     Args:
-        proto: Loaded with ``load_external_data=False`` where it has external data. Small
-            external tensors get their values in place, and names that are no text are mended.
-        name: What to call the model.
-        source: Where it came from, for people.
-        base_dir: Folder that external data is relative to; without it, no file is read.
-        zeros: Whether a declared size of 0 is one; some exporters write it for "any size".
+        proto: Loaded with ``load_external_data=False`` if it has external data. It is changed in
+            place: small external tensors get their values, and names that are not valid text
+            become readable.
+        name: Name of the model.
+        source: File or collection that it came from, for people to read.
+        base_dir: Folder that external data are relative to; ``None`` to read no file.
+        zeros: Whether a declared size of 0 means 0. Some exporters write it for "any size".
 
     Raises:
-        ModelError: If the model is not valid, asks for what it may not have, or its opset is
-            out of range.
+        ModelError: If the model is not valid, names files that it may not read, or follows an
+            opset that is not supported.
     """
     with Border(source or name):
         check_layers(len(proto.graph.node))
@@ -208,7 +209,7 @@ def _read_constant(
     weights: dict[str, TensorProto],
     sparse: dict[str, SparseTensorProto],
 ) -> None:
-    """Takes a ``Constant`` node for the initializer that it is."""
+    """Adds the value of a ``Constant`` node to the weights."""
     if len(node.attribute) != 1 or len(node.output) != 1 or not node.output[0]:
         raise ModelError("a Constant must have one value and one output", hint=INVALID_MODEL)
     attribute = node.attribute[0]

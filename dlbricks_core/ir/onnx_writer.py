@@ -1,4 +1,4 @@
-"""A model in canonical form, with values for its weights, to ONNX."""
+"""Writes canonical models, with values for their weights, as ONNX protobufs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def to_onnx(
     Args:
         model: In canonical form with static shapes.
         values: A value for every weight of the model.
-        elsewhere: Weights that are only declared, as external data: whoever reads the
-            model gets their values in another way.
+        elsewhere: Weights that are only declared, as external data. The reader of the model
+            gets their values in another way.
     """
     graph = helper.make_graph(
         nodes=[node_proto(layer) for layer in model.layers],
@@ -95,7 +95,7 @@ def _initializer(name: str, spec: TensorSpec, value: np.ndarray[Any, Any]) -> Te
 
 
 def declared(name: str, spec: TensorSpec) -> TensorProto:
-    """An initializer without values, as external data that its reader gets in another way."""
+    """An initializer without values, declared as external data."""
     proto = TensorProto(
         name=name,
         data_type=DTYPE_NUMBERS[spec.dtype],

@@ -21,7 +21,7 @@ NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
 
 def required_opset(layer: Layer, tensors: Mapping[str, TensorSpec]) -> int:
-    """The oldest opset, from the canonical one up, that allows the layer's form and types.
+    """Oldest opset, from the canonical one on, that allows the layer's form and types.
 
     Args:
         layer: In canonical form, of the domain ``ai.onnx``.
@@ -47,7 +47,7 @@ def _required(
             and _allows(schema.outputs, outputs)
         ):
             return version
-    # Nothing fits: the runtime will say so better in the opset that it knows best.
+    # No opset fits. The runtime explains that best in the opset that it knows best.
     return CANONICAL_OPSET
 
 

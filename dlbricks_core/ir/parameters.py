@@ -1,8 +1,8 @@
 """Inputs whose values matter: parameters of the work, and indices that must be in range.
 
-Both tables are keyed by :attr:`Layer.qualified_op` and follow the operator definitions
-of the canonical form. The signature counts the known values of parameters and no other
-value; materialization draws whatever is not known, indices within their bounds.
+Both tables are keyed by :attr:`Layer.qualified_op` and follow the operator definitions of the
+canonical form. Signatures cover the known values of parameters and no other values. The room
+``values`` draws the unknown ones, indices within their bounds.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _along_axis(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _leading(layer: Layer, inputs: Specs, outputs: Specs) -> tuple[int, ...]:
-    """Sizes of the data's axes that one index tuple points into."""
+    """Sizes of the axes of the data that an index tuple points into."""
     skipped = layer.attributes.get("batch_dims", 0)
     assert isinstance(skipped, int)
     return _sizes(inputs, 0)[skipped : skipped + _sizes(inputs, 1)[-1]]
@@ -108,7 +108,7 @@ def _classes(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """Lengths of sequences: at most all of the steps."""
+    """Lengths of sequences: at most the number of steps."""
     time_axis = 1 if layer.attributes.get("layout", 0) else 0
     return _sizes(inputs, 0)[time_axis] + 1
 
@@ -120,7 +120,7 @@ def _reversed_steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _cache_slots(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """First slots of a cache that leave room for the update."""
+    """First slots of a cache, such that the update fits behind them."""
     axis = layer.attributes.get("axis", -2)
     assert isinstance(axis, int)
     return _sizes(inputs, 0)[axis] - _sizes(inputs, 1)[axis] + 1
@@ -155,7 +155,7 @@ INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
 
 
 def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
-    """Tensors that are indices, lengths or shifts, and those that these are computed from.
+    """Names of tensors that are indices, lengths or shifts, or that such are computed from.
 
     Args:
         layers: In topological order.

@@ -1,7 +1,7 @@
-"""Serialized tensors: whether they hold what they say, and their values.
+"""Serialized tensors: checks of their data, and their values.
 
-Whatever the engine reads of external data is read here, once, while the model is read:
-afterwards nothing looks for files.
+All external data that the engine needs are read here, while the model is read. Nothing looks for
+files afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dlbricks_core.ir.functions import domain_of, graphs_in
 from dlbricks_core.ir.limits import MAX_ATTRIBUTE_BYTES, MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.tensors import DTYPE_NAMES, PACKED_BITS, data_bytes
 
-#: Raw data of more elements are not even counted: counting copies them.
+#: Maximum elements of a tensor whose raw data are counted: counting copies them.
 _MAX_COUNTED = 2**24
 
 
@@ -34,8 +34,8 @@ def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
     """Checks the type and shape of a tensor, and that its data fit them.
 
     Args:
-        tensor: As it lies in the file.
-        complete: Whether a large one must have its data, too; nobody reads those of weights.
+        tensor: The tensor as the file has it.
+        complete: Whether large data must be complete, too. Nobody reads those of weights.
 
     Raises:
         ModelError: If anything does not fit.
@@ -61,7 +61,7 @@ def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
 
 
 def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, str]:
-    """How much data there are, how much there should be, and in what."""
+    """Amount of data that there are, amount that there should be, and the unit of both."""
     if dtype == "string":
         return len(tensor.string_data), elements, "texts"
     if tensor.HasField("raw_data"):
@@ -74,10 +74,10 @@ def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, s
 
 
 def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
-    """The values of a tensor that was checked and holds them.
+    """Values of a tensor that was checked and that holds its data.
 
     Raises:
-        ModelError: If they lie elsewhere.
+        ModelError: If the data lie in another file.
     """
     if is_external(tensor):
         raise ModelError(
@@ -91,14 +91,14 @@ def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
 
 
 def read_external_data(proto: ModelProto, folder: Path | None) -> None:
-    """Puts small external data into the model, and checks where all others lie.
+    """Puts small external data into the model, and checks the places of all others.
 
-    What is small, or part of a layer, gets its data in place; weights stay where they are, and
-    need not be there.
+    Tensors that are small or part of a layer get their data in place. The data of other weights
+    stay in their files, which may be missing.
 
     Args:
-        proto: With its functions.
-        folder: That locations are relative to; ``None`` where there are no files.
+        proto: The model with its functions.
+        folder: Folder that locations are relative to; ``None`` if there are no files.
 
     Raises:
         ModelError: If a tensor names a file that the model may not read, or one whose data do
@@ -160,7 +160,7 @@ def _tensors_in(attribute: AttributeProto) -> Iterator[TensorProto]:
 
 
 def _read_weight(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
-    """A weight: its values are of use where they are few, and its file may be missing."""
+    """Reads a weight if it has few elements; its file may be missing."""
     if not is_external(tensor):
         return
     with Border(f"tensor {shown(tensor.name)}{where}"):
@@ -173,7 +173,7 @@ def _read_weight(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
 
 
 def _read_part(tensor: TensorProto, where: str, files: ExternalFiles) -> None:
-    """A part of a layer: the layer is nothing without it."""
+    """Reads a tensor in an attribute; its file must be there."""
     with Border(f"tensor {shown(tensor.name)}{where}"):
         check_tensor(tensor)
         files.check(tensor)

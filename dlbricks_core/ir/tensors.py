@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto
 
 Dim = int | str | None
-"""A size, the name of a dynamic dimension, or ``None`` where nothing is known."""
+"""A size, the name of a dynamic dimension, or ``None`` if nothing is known."""
 
 #: ONNX element type number -> the lower-case name that the IR uses ("float32").
 DTYPE_NAMES: dict[int, str] = {
@@ -32,13 +32,14 @@ ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz
 
 
 CACHE_LINE = 64
-"""Bytes; the longest vector of a processor as well."""
+"""Bytes of a cache line; the longest vector of a processor is as long."""
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array, not filled, that begins on a cache line as frameworks' own memory does.
+    """An uninitialized array that begins on a cache line, as the memory of frameworks does.
 
-    numpy's begin where they may: every long vector that is read then lies on two lines.
+    Arrays of numpy may begin anywhere. Every long vector read from such an array may lie on two
+    cache lines.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     memory = np.empty(nbytes + CACHE_LINE, np.uint8)
@@ -76,7 +77,7 @@ PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4}
 
 
 def data_bytes(dtype: str, elements: int) -> int:
-    """What so many elements of an IR type take in an ONNX file; of a type that is no text."""
+    """Bytes that elements of an IR type take in an ONNX file; for every type but text."""
     bits = PACKED_BITS.get(dtype) or 8 * numpy_dtype(dtype).itemsize
     return -(-elements * bits // 8)
 
@@ -89,8 +90,9 @@ class TensorSpec:
         dtype: ONNX element type in lower case, ``"float32"`` for ``FLOAT``;
             ``"undefined"`` where it is unknown.
         shape: One entry per axis, or ``None`` where not even the rank is known.
-        layout: How a backend holds it, where that changes what its readers cost; empty in
-            canonical form.
+        layout: Name of the memory layout in which a backend hands the tensor on, if its readers
+            cost more or less in that layout. Signatures cover it, so that a brick whose input
+            comes in another layout is another brick. Empty in canonical form.
     """
 
     dtype: str

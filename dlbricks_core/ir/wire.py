@@ -1,7 +1,7 @@
-"""How much a serialized model holds, counted before it is parsed.
+"""Counts the messages in a serialized model before it is parsed.
 
-A message of two bytes takes a hundred once it is parsed, and more as a layer: a file of some
-megabytes can fill a machine.
+A message of two bytes takes a hundred bytes when it is parsed, and more as a layer. A file of a
+few megabytes can fill the memory of a machine.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.ir.limits import MAX_MESSAGES, SMALL_FILE_BYTES
 
 _MESSAGE, _TEXT = 8, 1
-"""What a message and a text count: about what they take in memory, in eighths of a message."""
+"""Weights of a message and of a text: about the memory that each takes, in eighths of a message."""
 
 _MAX_DEPTH = 300
 
-#: For each kind of message, what its fields by number hold that are messages. What is in a
-#: message of no kind is not counted.
+#: Kind of message -> number of each field that holds messages -> their kind. The contents of a
+#: message without a kind are not counted.
 _FIELDS: Mapping[str, Mapping[int, str]] = {
     "model": {7: "graph", 8: "", 14: "", 20: "training", 25: "function", 26: ""},
     "training": {1: "graph", 2: "graph", 3: "", 4: ""},
@@ -44,10 +44,10 @@ def check_messages(raw: bytes) -> None:
     """Counts the messages in a serialized model.
 
     Args:
-        raw: Any bytes; where they are no messages, parsing will tell.
+        raw: Any bytes; if they are no messages, parsing reports that.
 
     Raises:
-        ModelError: If they are more than any model has.
+        ModelError: If there are more messages than the limit.
     """
     if len(raw) <= SMALL_FILE_BYTES:
         return
@@ -85,7 +85,7 @@ def check_messages(raw: bytes) -> None:
 
 
 def _number(raw: bytes, position: int) -> tuple[int, int]:
-    """The number that begins there, and where what follows it begins."""
+    """The number that begins at a position, and the position after it."""
     number = 0
     for place, byte in enumerate(raw[position : position + 10]):
         number |= (byte & 0x7F) << (7 * place)
@@ -96,6 +96,6 @@ def _number(raw: bytes, position: int) -> tuple[int, int]:
 
 @cache
 def _run(tag: bytes, wire_type: int) -> re.Pattern[bytes]:
-    """Values of one field, one behind the other."""
+    """Pattern of values of one field that follow each other."""
     value = {0: rb"[\x80-\xff]*+[\x00-\x7f]", 1: rb".{8}", 5: rb".{4}"}.get(wire_type, rb"(?!)")
     return re.compile(rb"(?:" + re.escape(tag) + value + rb")++", re.DOTALL)

@@ -50,14 +50,14 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
 
 @dataclass
 class _Sizes:
-    """What is said about the sizes of a model's inputs.
+    """Sizes of the dimensions of a model's inputs, as far as they are given.
 
     Attributes:
         model: The model.
         symbols: Sizes by symbol.
         places: Sizes of dimensions without a symbol, by input and axis.
         shapes: Whole shapes of inputs without a rank.
-        said: By symbol, what gave it its size.
+        said: Option that gave each symbol its size.
     """
 
     model: RawModel
@@ -67,7 +67,7 @@ class _Sizes:
     said: dict[str, str] = field(default_factory=dict)
 
     def take(self, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """What the user says."""
+        """Takes the sizes that the user gives."""
         named, by_place = names_of_sizes(self.model), places_of(self.model)
         for name, shape in shapes.items():
             self._take_shape(name, shape)
@@ -127,7 +127,7 @@ class _Sizes:
         self.said.setdefault(symbol, said)
 
     def work_out(self) -> None:
-        """Sizes of symbols that are expressions over others."""
+        """Computes the sizes of symbols that are expressions over others."""
         for symbol in sorted(symbols_of(self.model, self.model.inputs)):
             size = expressions.size(symbol, self.symbols)
             if size is None:
@@ -141,7 +141,7 @@ class _Sizes:
             self._give(symbol, size, f"{size} (by {given})")
 
     def take_batch(self, batch: int) -> None:
-        """The size of first dimensions that have none yet."""
+        """Gives first dimensions without a size the size of the batch."""
         firsts = {name: (self.model.tensors[name].shape or (0,))[0] for name in self.model.inputs}
         for first in firsts.values():
             if isinstance(first, str) and not expressions.parts(first):
@@ -200,7 +200,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
 
 
 def _option(text: str) -> str:
-    """How to give a size in a shell."""
+    """Option that gives a size, quoted for a shell."""
     return f"--dim {shlex.quote(text)}"
 
 

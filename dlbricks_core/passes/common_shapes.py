@@ -1,8 +1,7 @@
-"""Result shapes of the most common operators, without the way through protobuf.
+"""Shapes of results of the most common operators, found without protobuf.
 
-General inference costs a hundred microseconds a layer, which benchmarks over a thousand
-models notice. A function here answers ``None`` wherever it is not sure; tests hold all of
-them against general inference.
+General inference takes a hundred microseconds a layer, which adds up over a thousand models. A
+function here returns ``None`` if it is not sure. Tests compare all of them with general inference.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from dlbricks_core.ir import Array, Layer, TensorSpec
 Shape = tuple[int, ...]
 
 ShapeRule = Callable[[Layer, Sequence[Shape], Sequence[Array | None]], Shape | None]
-"""``(canonical layer, input shapes, known input values)`` to the shape of the result."""
+"""Shape of the result from ``(canonical layer, input shapes, known input values)``."""
 
 
 def common_shape(
     layer: Layer, specs: Sequence[TensorSpec], values: Sequence[Array | None]
 ) -> TensorSpec | None:
-    """Specification of the only result; ``None`` if general inference must tell.
+    """Specification of the only result; ``None`` if general inference must find it.
 
     Args:
         layer: In canonical form, with one output and no input left out.
@@ -40,7 +39,7 @@ def common_shape(
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape | None:
-    """The shape that all shapes stretch to."""
+    """Shape that all shapes broadcast to; ``None`` if they do not."""
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return first

@@ -1,4 +1,4 @@
-"""Dimensions of a raw model's inputs, and what they are called."""
+"""Dimensions of a raw model's inputs, and their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlbricks_core.passes import expressions
 
 
 def dimension_names(model: RawModel) -> set[str]:
-    """Everything that a size may be given to.
+    """Names of everything that a size may be given for.
 
     Inputs, places in them (``data.2``), symbols, and the symbols that expressions are made of.
     """

@@ -1,4 +1,4 @@
-"""Values of layers in canonical form whose inputs are all known."""
+"""Computes layers in canonical form whose inputs are all known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlbricks_core.passes.reference import run_layer
 def evaluate(
     layer: Layer, inputs: Sequence[Array | None], specs: Mapping[str, TensorSpec]
 ) -> tuple[Array, ...] | None:
-    """The layer's results; ``None`` if nothing here can compute them.
+    """Results of a layer; ``None`` if they cannot be computed.
 
     Args:
         layer: In canonical form, of the domain ``ai.onnx``.
@@ -73,7 +73,7 @@ def _text_bytes(value: Array) -> int:
 
 
 def _is_small(sizes: Iterable[Any]) -> bool:
-    """Whether a value of that shape is kept; the caller checks before it makes one."""
+    """Whether a value of some shape is small enough to keep; ask before computing it."""
     return math.prod(int(size) for size in sizes) <= MAX_CONSTANT_ELEMENTS
 
 
@@ -89,12 +89,12 @@ def _cast(attributes: Attributes, data: Array) -> Array:
     return np.array(texts, dtype=object).reshape(data.shape)
 
 
-#: What numpy calls numbers that are none, and what ONNX does.
+#: Texts of numpy for NaN and infinity -> texts of ONNX.
 _TEXTS = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 
 def _divide(attributes: Attributes, a: Array, b: Array) -> Array:
-    """Integer division truncates toward zero."""
+    """Quotient; integer division truncates toward zero."""
     if a.dtype.kind not in "iu" or not np.all(b):
         return np.asarray(a / np.where(b == 0, 1, b) if a.dtype.kind in "iu" else a / b, a.dtype)
     quotient = np.abs(a) // np.abs(b)
@@ -128,7 +128,7 @@ def _range(attributes: Attributes, start: Array, limit: Array, delta: Array) -> 
 
 
 def constant_of_shape(attributes: Attributes, sizes: Sequence[int]) -> Array:
-    """One value everywhere; takes no memory of its own."""
+    """An array with one value everywhere, which takes no memory of its own."""
     value = attributes.get("value")
     fill = tensor_array(value) if isinstance(value, TensorValue) else np.zeros(1, np.float32)
     return np.broadcast_to(fill.reshape(()), tuple(int(size) for size in sizes))
@@ -144,7 +144,7 @@ def _reduce(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-#: The operators that shape arithmetic is made of; the reference evaluator does the rest.
+#: Functions for the operators of shape arithmetic; the reference evaluator computes all others.
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Add": lambda attributes, a, b: a + b,
     "And": lambda attributes, a, b: a & b,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 _MAX_CHARACTERS = 200
-"""What a name may be long to be read as an expression: none that people write is longer."""
+"""Maximum characters of an expression; people write no longer ones."""
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -20,7 +20,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 @lru_cache(maxsize=1024)
 def parts(text: str) -> frozenset[str]:
-    """Names in an expression over ``+``, ``-``, ``*`` and ``//``; none of what is no expression."""
+    """Names in an expression over ``+``, ``-``, ``*`` and ``//``; none if it is no expression."""
     tree = _parsed(text)
     if tree is None or isinstance(tree, ast.Name):
         return frozenset()
@@ -28,7 +28,7 @@ def parts(text: str) -> frozenset[str]:
 
 
 def size(text: str, sizes: Mapping[str, int]) -> int | None:
-    """What an expression comes to; ``None`` if it is none, or a size in it is not known."""
+    """Value of an expression; ``None`` if it is no expression, or if a size in it is unknown."""
     names = parts(text)
     tree = _parsed(text)
     if tree is None or not names or not names.issubset(sizes):

@@ -14,8 +14,8 @@ from dlbricks_core.ir.onnx_writer import node_proto
 
 _log = logging.getLogger(__name__)
 
-#: Operators that take time or memory out of proportion to their tensors: pictures, patterns of
-#: text, sums over every combination of indices, samples whose number an attribute says.
+#: Operators whose time or memory is out of proportion to their tensors: they decode images, match
+#: patterns, sum over all combinations of indices, or take a number of samples from an attribute.
 _NEVER = frozenset(
     {"DeformConv", "Einsum", "GridSample", "ImageDecoder", "NonMaxSuppression", "RegexFullMatch",
      "RoiAlign"}
@@ -23,12 +23,12 @@ _NEVER = frozenset(
 
 
 def run_layer(layer: Layer, inputs: Mapping[str, Array], opset: int) -> dict[str, Array] | None:
-    """The layer's results by name; ``None`` if the evaluator cannot compute them all.
+    """Results of a layer by name; ``None`` if the evaluator cannot compute all of them.
 
     Args:
-        layer: Of a domain that operator definitions exist for.
+        layer: A layer of a domain with known operator definitions.
         inputs: A value for every tensor that the layer reads.
-        opset: That the layer follows.
+        opset: Version of the operator set that the layer follows.
     """
     if layer.op in _NEVER or not _is_modest(layer):
         return None
@@ -56,7 +56,7 @@ def run_layer(layer: Layer, inputs: Mapping[str, Array], opset: int) -> dict[str
 
 
 def _is_modest(layer: Layer) -> bool:
-    """Whether the layer's numbers ask for no more memory than its tensors."""
+    """Whether the numbers in a layer's attributes are small enough to run it."""
     numbers = (
         number
         for value in layer.attributes.values()

@@ -1,4 +1,4 @@
-"""What the operator definitions say, looked up once."""
+"""Operator definitions of ONNX, looked up once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
 @cache
 def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The definition that ``opset`` holds, or the first one of an operator that came later.
+    """Definition of an operator in an opset, or its first definition if that came later.
 
-    ``None`` for an operator that no definition exists for.
+    ``None`` for an operator without a definition.
     """
     if onnx.defs.has(op, opset, domain):
         return onnx.defs.get_schema(op, opset, domain)
@@ -38,13 +38,13 @@ def _versions(op: str, domain: str) -> list[int]:
 
 @cache
 def defaults(op: str) -> Mapping[str, Attribute]:
-    """Attributes that the canonical definition has a default for."""
+    """Defaults of attributes in the canonical definition."""
     return _defaults(definition(op, "", CANONICAL_OPSET))
 
 
 @cache
 def late_defaults(op: str) -> Mapping[str, Attribute]:
-    """Defaults of the attributes that came after the canonical definition."""
+    """Defaults of attributes that were added after the canonical definition."""
     early = definition(op, "", CANONICAL_OPSET)
     known = set(early.attributes) if early else set()
     late = _defaults(definition(op, "", onnx.defs.onnx_opset_version()))
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Attribute:
 
 @cache
 def optional_outputs(op: str, domain: str) -> frozenset[int]:
-    """Positions of the outputs that a layer may leave out."""
+    """Positions of optional outputs."""
     schema = definition(op, domain, CANONICAL_OPSET)
     formals = schema.outputs if schema else []
     return frozenset(i for i, formal in enumerate(formals) if formal.option == _OPTIONAL)
@@ -77,7 +77,7 @@ def optional_outputs(op: str, domain: str) -> frozenset[int]:
 
 @cache
 def input_name(op: str, position: int) -> str:
-    """The definition's name for an input, for people."""
+    """Name of an input in the definition, for people to read."""
     schema = definition(op, "", CANONICAL_OPSET)
     if schema is None or position >= len(schema.inputs):
         return f"input{position}"

@@ -1,4 +1,4 @@
-"""Types and shapes of a layer's outputs."""
+"""Inference of the types and shapes of a layer's outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_LETTERS = 200
 
 UNKNOWN = TensorSpec("undefined", None)
 
-#: Operators whose result's shape depends on values that are only known at run time.
+#: Operators whose results have shapes that depend on values at run time.
 DATA_DEPENDENT = frozenset(
     {"ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"}
 )
@@ -39,10 +39,11 @@ def infer(
     """Specification of each output, as far as it can be known.
 
     Args:
-        layer: Of a domain that operator definitions exist for.
+        layer: A layer of a domain with known operator definitions.
         specs: Specification of each input.
         values: Values of inputs, as far as they are known.
-        opset: Of the layer; by default the canonical one, or a later one where needed.
+        opset: Version that the layer follows; by default the canonical one, or a later one if
+            the layer needs that.
 
     Raises:
         ModelError: If the layer cannot work on these inputs.
@@ -128,7 +129,7 @@ def _has_fixed_shape(layer: Layer, values: Mapping[str, Array]) -> bool:
 def _stand_in(
     layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array], opset: int
 ) -> dict[str, TensorSpec] | None:
-    """What the layer gives for inputs of ones; ``None`` if it cannot be run like this."""
+    """Specifications of the results for inputs of ones; ``None`` if the layer cannot run."""
     if sum(specs[name].elements for name in layer.reads) > MAX_RUN_ELEMENTS:
         return None
     inputs = {

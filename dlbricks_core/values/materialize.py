@@ -1,10 +1,9 @@
-"""Seeded values for weights and inputs: what makes a brick a network that can run.
+"""Seeded values for weights and inputs, with which a brick can run.
 
-Values do not change the work, as long as they are ordinary: denormal numbers slow
-kernels tenfold, NaN and infinity take other paths, an index out of range crashes. So
-floats are drawn with a variance that keeps activations near unit scale through many
-layers. Where layers demand more (indices in range, arguments of a domain), ranges that are passed
-through the model say what is valid (:mod:`dlbricks_core.values.ranges`).
+Ordinary values do not change the work. Others do: denormal numbers slow kernels tenfold, NaN and
+infinity take other paths, and an index out of range crashes. So floats are drawn with a variance
+that keeps activations near unit scale through many layers. Where layers demand more (indices in
+range, arguments in a domain), :mod:`dlbricks_core.values.ranges` finds the valid ranges.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from dlbricks_core.values.ranges import EVERYTHING, Range, index_range, is_whole
 
 @dataclass(frozen=True)
 class _Range:
-    """Floats drawn uniformly from an interval, or each from one of its own."""
+    """Interval that floats are drawn from, uniformly; one for all, or one for each element."""
 
     low: float | Array
     high: float | Array
 
     @property
     def uniform(self) -> bool:
-        """Whether all are drawn from the same."""
+        """Whether all elements have the same interval."""
         return not isinstance(self.low, np.ndarray)
 
     def place(self, values: Array) -> None:
-        """Puts what lies between 0 and 1 into the interval."""
+        """Maps values between 0 and 1 to the interval, in place."""
         values *= self.high - self.low
         values += self.low
 
@@ -51,7 +50,7 @@ class _Range:
 
 
 _BETWEEN_MAPS = 0.99
-"""Share of an activation's range that all elements of a feature map have in common."""
+"""Share of an activation's interval that differs between feature maps, not within one."""
 
 _UNIT = _Range.of_variance(1.0)
 _SMALL = _Range(-0.1, 0.1)
@@ -62,18 +61,19 @@ _ABOVE_ONE = _Range(1.1, 1.9)
 _SCALE = _Range(0.01, 0.02)
 
 _DRAWN = 1_048_573
-"""Floats that are drawn for one tensor at most. A prime: no two rows of a matrix are alike."""
+"""Maximum floats drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
+are alike."""
 
 _FEW_INDICES = 65_536
-"""Of a weight, up to which they are drawn before anything else."""
+"""Maximum elements of a weight of indices that is drawn before all other tensors."""
 
 _Rule = Callable[[Layer, TensorSpec], _Range]
 
 
 def _factor(spec: TensorSpec) -> _Range:
-    """A weight that multiplies: near one where it scales, small where it weights many things.
+    """Values of a weight that multiplies: near one for a scale, small for a whole matrix.
 
-    The latter has both signs then, as in a sum of products.
+    A matrix has both signs, as in a sum of products.
     """
     return _SMALL if sum(size > 1 for size in spec.sizes) > 1 else _NEAR_ONE
 
@@ -83,7 +83,7 @@ def _always(interval: _Range) -> _Rule:
 
 
 def _fan_in(first_axis: int) -> _Rule:
-    """Keeps the variance of a weighted sum over all axes from ``first_axis`` on."""
+    """Values that keep the variance of a weighted sum over the axes from ``first_axis`` on."""
     return lambda layer, spec: _Range.of_variance(1 / max(math.prod(spec.sizes[first_axis:]), 1))
 
 
@@ -105,8 +105,8 @@ _NORMALIZATION = {1: _always(_NEAR_ONE), 2: _always(_SMALL)}
 _RECURRENT = {1: _fan_in(2), 2: _fan_in(2), 3: _always(_SMALL)}
 _POSITIVE_FIRST = {0: _always(_POSITIVE)}
 
-#: Operator -> input position -> how to draw floats for it; anything else is drawn near
-#: unit scale if it is fed, small if it is a weight.
+#: Operator -> input position -> rule for its floats. All other inputs of a model are drawn near
+#: unit scale, all other weights small.
 _FLOAT_RULES: dict[str, dict[int, _Rule]] = {
     "Conv": {1: _fan_in(1), 2: _always(_SMALL)},
     "ConvTranspose": {1: _conv_transpose, 2: _always(_SMALL)},
@@ -140,14 +140,14 @@ _FLOAT_RULES: dict[str, dict[int, _Rule]] = {
     "QLinearAdd": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
 }  # fmt: skip
 
-#: Weighted sums: their weights also make up for the power of what is summed.
+#: Weighted sums. Their weights also compensate the power of the activations that they read.
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
-#: What nearly always reads the result of a rectifier, and takes as long as its data say:
-#: PyTorch's pooling branches on every comparison, which half a map of zeros makes easy.
+#: Operators that nearly always read the result of a rectifier, and whose time depends on it:
+#: PyTorch's pooling branches on every comparison, which is easy if half of a map is zero.
 _RECTIFIED = frozenset({"MaxPool"})
 
-#: What reads feature maps whose channels are along the last axis.
+#: Operators that read feature maps with the channels on the last axis.
 _CHANNELS_LAST = frozenset({"LayerNormalization", "RMSNormalization"})
 
 _ZERO_POINTS = {
@@ -157,12 +157,12 @@ _ZERO_POINTS = {
 
 
 def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] = ()) -> Network:
-    """Gives a model values to run on; the same arguments give the same values.
+    """Draws values for all weights and inputs; the same arguments give the same values.
 
     Args:
         model: In canonical form, without opaque layers.
-        seed: Of the random generator.
-        without: Weights that need no values.
+        seed: Seed of the random generator.
+        without: Names of weights that need no values.
 
     Raises:
         ModelError: If a layer is opaque or a tensor's type has no values to draw.
@@ -223,7 +223,7 @@ class _Drawer:
         return np.asarray(values, dtype=dtype)
 
     def _generator(self, name: str, seed: int) -> np.random.Generator:
-        """One for each tensor: a value does not depend on which others are drawn."""
+        """Generator of one tensor, so that values do not depend on which others are drawn."""
         return np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
 
     def _readers(self, name: str) -> set[str]:
@@ -233,7 +233,7 @@ class _Drawer:
         return -1 if self._readers(name) & _CHANNELS_LAST else 1
 
     def _within(self, valid: Range, name: str, rng: np.random.Generator) -> Array:
-        """Floats whose range something demands."""
+        """Floats within a range that a layer demands."""
         spec = self._model.tensors[name]
         dtype = numpy_dtype(spec.dtype)
         if valid.uniform:
@@ -244,7 +244,7 @@ class _Drawer:
             values = _floats(interval, spec.sizes, rng)
         else:
             values = _activations(interval, spec.sizes, self._channels(name), rng)
-        # Rounding leads out of it.
+        # Rounding may lead out of the range.
         low, high = (end.astype(dtype) for end in (valid.low, valid.high))
         return np.clip(values.astype(dtype), low, high)
 
@@ -261,9 +261,10 @@ class _Drawer:
         return _SMALL if name in self._model.weights else _UNIT
 
     def _is_scaled_input(self, name: str, layer: Layer) -> bool:
-        """Whether the layer multiplies what the user feeds by a known number.
+        """Whether the layer multiplies an input of the model by a known number.
 
-        Close to one, an image would be nearly even, and normalizing it would magnify rounding.
+        An image with values close to one would be nearly even: normalizing it would magnify
+        rounding errors.
         """
         constants = self._model.constants
         return (
@@ -280,7 +281,7 @@ class _Drawer:
                     yield layer, position
 
     def _default(self, name: str) -> Range:
-        """What a tensor holds where nothing demands something else."""
+        """Range of a tensor of which no layer demands anything."""
         spec = self._model.tensors[name]
         if is_whole(spec.dtype):
             return Range.of(*self._few(name, spec))
@@ -292,7 +293,7 @@ class _Drawer:
         return Range.of(interval.low, interval.high, smooth=True)
 
     def _few(self, name: str, spec: TensorSpec) -> tuple[int, int]:
-        """The least and the greatest of whole numbers that are no indices."""
+        """Least and greatest value of integers that are not indices."""
         if spec.dtype == "bool":
             return 0, 1
         if any(position in _ZERO_POINTS.get(layer.op, ()) for layer, position in self._uses(name)):
@@ -303,7 +304,7 @@ class _Drawer:
         return 1, 1
 
     def _is_index(self, name: str) -> bool:
-        """Whether everything that reads a weight takes it for a few indices."""
+        """Whether a weight is small and all of its readers use it as indices."""
         spec = self._model.tensors[name]
         uses = tuple(self._uses(name))
         return (
@@ -319,7 +320,7 @@ class _Drawer:
         valid = EVERYTHING
         for layer, position in self._uses(name):
             valid = valid.meet(index_range(self._model, layer, position))
-        # The same whatever the seed: a copy has weights of its own and the inputs of another.
+        # They do not depend on the seed: a copy of a network has other weights, but shares inputs.
         drawn = _whole_numbers(valid, spec.sizes, self._generator(name, 0))
         return drawn.astype(numpy_dtype(spec.dtype))
 
@@ -332,10 +333,10 @@ def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def _mask(shape: tuple[int, ...]) -> Array:
-    """Booleans as masks have them: true for the first half of each row, then false.
+    """A mask: the first half of each row is true, the rest false.
 
-    Kernels branch on masks. MXNet's ``where`` mispredicts every other element of a random one: in
-    the attention of a small decoder that was 1% of the whole model.
+    Kernels branch on masks. With a random mask, MXNet's ``where`` mispredicts every other element,
+    which took 1% of the latency of a small decoder.
     """
     row = np.arange(shape[-1]) < (shape[-1] + 1) // 2 if shape else np.True_
     return np.array(np.broadcast_to(row, shape))
@@ -346,16 +347,16 @@ def _activations(
 ) -> Array:
     """Floats that differ more between feature maps than within one.
 
-    Random weights even feature maps out: deep in a MobileNetV2 they cross zero once in 100 to
-    1,000 elements. On pure noise, kernels that branch on the sign mispredict every other element:
-    MXNet's ``clip`` was ten times slower on it, and 18% slower where 5% of the elements differed in
-    sign from the one before; its GELU on maps of six axes twice as slow.
+    Random weights smooth feature maps: deep in a MobileNetV2 the sign changes once in 100 to
+    1,000 elements. On pure noise, kernels that branch on the sign mispredict every other element.
+    MXNet's ``clip`` takes ten times as long on noise, and 18% longer if the sign changes at 5% of
+    the elements. Its GELU takes twice as long on maps of six axes.
 
     Args:
-        interval: Of the values.
-        shape: Of four axes or more for feature maps; anything else is noise.
-        channels: Axis along which feature maps lie beside each other.
-        rng: Draws them.
+        interval: Interval of the values.
+        shape: Shape of the result. With fewer than four axes, the result is noise.
+        channels: Axis of the channels; each of them is a feature map.
+        rng: Random generator.
     """
     if len(shape) < 4:
         return _floats(interval, shape, rng)
@@ -368,7 +369,7 @@ def _activations(
 
 
 def _floats(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Floats that repeat after so many: drawing all of a large weight takes longer than a run."""
+    """Floats that repeat in large tensors: drawing all of these takes longer than a run."""
     values = aligned_empty(shape, np.dtype(np.float32))
     flat = values.reshape(-1)
     drawn = flat[:_DRAWN]

@@ -1,4 +1,4 @@
-"""How large activations get: their expected squares, propagated through a model."""
+"""Power of activations: their expected mean square, propagated through a model."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def _softmax(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> fl
     return 3 / max(model.tensors[layer.inputs[0]].sizes[axis], 1) ** 2
 
 
-#: Operators whose weights are drawn for results of power 1, and those that normalize or
-#: bound their results; anything else keeps the largest power of what it reads.
+#: Rule by operator. Results of weighted sums have power 1, because weights are drawn for that;
+#: normalizations and bounded functions have it, too. Other operators keep the largest power
+#: that they read.
 _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(
         ("Conv", "ConvTranspose", "Gemm", "LSTM", "GRU", "RNN", "LayerNormalization",
@@ -70,9 +71,9 @@ _RULES: Mapping[str, _Rule] = {
 def activation_powers(model: CanonicalModel) -> dict[str, float]:
     """Rough mean square of every tensor when inputs and weights are near unit scale.
 
-    Materialization draws weights so that the results of weighted sums have power 1
-    whatever they read: magnitudes then grow at most as fast as the additions between
-    weighted layers, not with the depth of the network.
+    Weights are drawn such that the results of weighted sums have power 1, whatever the layers
+    read. Magnitudes then grow with the additions between weighted layers, not with the depth of
+    the network.
 
     Args:
         model: In canonical form.
@@ -87,6 +88,6 @@ def activation_powers(model: CanonicalModel) -> dict[str, float]:
         rule = _RULES.get(layer.qualified_op)
         power = rule(layer, read, model) if rule else max(read, default=1.0)
         for name in layer.outputs:
-            # Far outside of this nothing sensible follows, and rounding takes over.
+            # Beyond these bounds, rounding dominates.
             powers[name] = min(max(power, 1e-6), 1e12)
     return powers

@@ -11,14 +11,14 @@ from dlbricks_core.passes.forms.numbers import scalar
 
 
 def axis_scalar(draft: Draft, position: int) -> None:
-    """A known axis that is an input: 64-bit, rank 0, not negative."""
+    """Makes a known axis that is an input a non-negative 64-bit number of rank 0."""
     axis = draft.integers(position)
     if axis is not None:
         draft.put(position, np.array(axis[0] % max(draft.rank(), 1), dtype=np.int64))
 
 
 def _axes(draft: Draft, position: int, rank: int, default: Iterable[int]) -> list[int] | None:
-    """Axes that are an input, not negative and sorted; ``None`` if they are not known."""
+    """Axes that are an input, sorted and non-negative; ``None`` if they are unknown."""
     if draft.is_open(position):
         return None
     given = draft.integers(position)
@@ -26,7 +26,7 @@ def _axes(draft: Draft, position: int, rank: int, default: Iterable[int]) -> lis
 
 
 def reduction(draft: Draft) -> None:
-    """ReduceX: always with axes."""
+    """ReduceX: always with axes, sorted and non-negative."""
     keeps_all = draft.take("noop_with_empty_axes") == 1
     if keeps_all and (draft.is_open(1) or not draft.integers(1)):
         draft.attributes["noop_with_empty_axes"] = 1
@@ -37,7 +37,7 @@ def reduction(draft: Draft) -> None:
 
 
 def squeeze(draft: Draft) -> None:
-    """Without axes, all those of size 1."""
+    """Squeeze: always with axes; by default all axes of size 1."""
     sizes = draft.sizes()
     ones = [axis for axis, size in enumerate(sizes) if size == 1]
     axes = _axes(draft, 1, len(sizes), ones)
@@ -46,7 +46,7 @@ def squeeze(draft: Draft) -> None:
 
 
 def unsqueeze(draft: Draft) -> None:
-    """Axes count in the result."""
+    """Unsqueeze: axes are sorted and non-negative, counted in the result."""
     given = draft.integers(1)
     if given is not None:
         rank = draft.rank() + len(given)
@@ -54,7 +54,7 @@ def unsqueeze(draft: Draft) -> None:
 
 
 def one_hot(draft: Draft) -> None:
-    """The new axis counts in the result; depth is a scalar."""
+    """OneHot: the axis is non-negative, counted in the result; the depth has rank 0."""
     scalar(draft, 1)
     axis = draft.attributes["axis"]
     assert isinstance(axis, int)
@@ -62,7 +62,7 @@ def one_hot(draft: Draft) -> None:
 
 
 def dft(draft: Draft) -> None:
-    """The axis is written; no length where it is the signal's."""
+    """DFT: always with the axis; the length is left out if it is the signal's."""
     if not draft.has(2):
         draft.put(2, np.array(draft.rank() - 2, dtype=np.int64))
     axis_scalar(draft, 2)

@@ -1,4 +1,4 @@
-"""One layer on its way to canonical form."""
+"""A layer on its way to canonical form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlbricks_core.passes.schemas import input_name
 
 @dataclass
 class Draft:
-    """A layer that the steps of canonicalization change in place.
+    """A layer without the names of its model, which the passes of a form change in place.
 
     Tensor names are local to the draft: ``<0`` is the first input, ``>0`` the first
     output, anything else is a new constant or an intermediate result.
@@ -30,8 +30,8 @@ class Draft:
         values: Known values of inputs and new constants.
         before: Layers whose results this one reads.
         after: Layers that read this one's results.
-        results: Outputs that are known without any layer: the value, or ``None`` where
-            only the specification (in ``specs``) is known.
+        results: Outputs that need no layer: their values, or ``None`` if only the specification
+            (in ``specs``) is known.
     """
 
     op: str
@@ -77,7 +77,7 @@ class Draft:
         return self.has(position) and self.value(position) is None
 
     def put(self, position: int, value: Array) -> None:
-        """Makes an input the constant ``value``; keeps the tensor that is there if it is."""
+        """Sets an input to a constant, unless it has that value."""
         known = self.value(position)
         if known is not None and known.dtype == value.dtype and known.shape == value.shape \
                 and np.array_equal(known, value):  # fmt: skip
@@ -86,22 +86,22 @@ class Draft:
         self.inputs[position] = self.constant(input_name(self.op, position), value)
 
     def put_integers(self, position: int, values: Iterable[int]) -> None:
-        """Makes an input the constant list of 64-bit integers."""
+        """Sets an input to a constant list of 64-bit integers."""
         self.put(position, np.array(list(values), dtype=np.int64))
 
     def leave_out(self, position: int) -> None:
-        """Takes an optional input away."""
+        """Removes an optional input."""
         if self.has(position):
             self.inputs[position] = ""
 
     def constant(self, name: str, value: Array) -> str:
-        """A new constant; returns its local name."""
+        """Adds a constant and returns its local name."""
         self.specs[name] = TensorSpec(dtype_name(value.dtype), value.shape)
         self.values[name] = value
         return name
 
     def take(self, name: str) -> Any:
-        """Removes an attribute and returns its value, ``None`` if it is not there."""
+        """Removes an attribute and returns its value; ``None`` if it is not there."""
         return self.attributes.pop(name, None)
 
     def become(self, op: str, *inputs: str, **attributes: Attribute) -> None:

@@ -1,7 +1,7 @@
-"""What becomes of a layer, worked out once for all layers of the same form.
+"""Canonical form of a layer, found once for all layers that differ only in names.
 
-Networks repeat their layers, and so do the networks of a benchmark: everything about a
-layer that does not depend on names is kept from the first time.
+Networks repeat their layers, and networks of a benchmark repeat those of others. So everything
+about a layer that does not depend on names is kept.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import infer
 
 _PASSES = (UPGRADE, CANONICALIZE)
-"""What a draft goes through."""
+"""Passes over a draft, in order."""
 
 check_order(_PASSES, given=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID])
 
 
 @dataclass(frozen=True)
 class Form:
-    """A raw layer's counterpart in canonical form, with local tensor names.
+    """Canonical form of a raw layer, with local tensor names.
 
     ``<0`` is the raw layer's first input, ``>0`` its first output.
 
@@ -50,7 +50,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class RawLayer:
-    """Everything about a raw layer that its form depends on; hashable.
+    """A raw layer without names: everything that its form depends on; hashable.
 
     Attributes:
         op: Operator type.
@@ -104,7 +104,7 @@ def form_of(raw: RawLayer) -> Form:
     except (DLBricksError, MemoryError):
         raise
     except Exception as error:
-        # The steps rely on the definition, and run into anything where a layer breaks it.
+        # The passes rely on the definition. A layer that breaks it may raise anything in them.
         raise ModelError(
             f"{raw.op} has attributes or inputs that do not fit its definition: {reason(error)}",
             hint="The file may not be a valid ONNX model; try onnx.checker on it.",

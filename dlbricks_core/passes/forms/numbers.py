@@ -14,20 +14,20 @@ from dlbricks_core.passes.forms.draft import Draft
 
 
 def scalar(draft: Draft, position: int) -> None:
-    """A known input of one element gets rank 0."""
+    """Gives a known input of one element rank 0."""
     value = draft.value(position)
     if value is not None and value.size == 1 and value.ndim:
         draft.put(position, value.reshape(()))
 
 
 def scalars(draft: Draft) -> None:
-    """Every known input gets rank 0."""
+    """Gives every known input of one element rank 0."""
     for position in range(len(draft.inputs)):
         scalar(draft, position)
 
 
 def range_(draft: Draft) -> None:
-    """Known numbers get rank 0; they must come to an end."""
+    """Range: known inputs have rank 0, and the result is not too long."""
     scalars(draft)
     start, limit, delta = (draft.value(position) for position in range(3))
     if start is None or limit is None or delta is None:
@@ -41,7 +41,7 @@ def range_(draft: Draft) -> None:
 
 
 def clip(draft: Draft) -> None:
-    """No bound where it is the type's own."""
+    """Clip: bounds have rank 0; a bound that is the limit of the type is left out."""
     dtype: Any = numpy_dtype(draft.spec(0).dtype)
     for position, sign in ((1, -1), (2, 1)):
         scalar(draft, position)
@@ -51,21 +51,21 @@ def clip(draft: Draft) -> None:
 
 
 def top_k(draft: Draft) -> None:
-    """One element."""
+    """TopK: the count is a list of one element."""
     count = draft.integers(1)
     if count is not None:
         draft.put_integers(1, count)
 
 
 def trilu(draft: Draft) -> None:
-    """The diagonal is written."""
+    """Trilu: always with the number of the diagonal."""
     if not draft.has(1):
         draft.put(1, np.array(0, dtype=np.int64))
     scalar(draft, 1)
 
 
 def non_max_suppression(draft: Draft) -> None:
-    """Limits are written, each as one element."""
+    """NonMaxSuppression: always with its limits, each a list of one element."""
     for position, default in ((2, np.int64(0)), (3, np.float32(0))):
         if not draft.has(position):
             draft.put(position, np.array([default]))

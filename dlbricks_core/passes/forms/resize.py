@@ -11,7 +11,7 @@ from dlbricks_core.passes.forms.draft import Draft
 
 
 def resize(draft: Draft) -> None:
-    """All axes; sizes where they say the same as scales; only what the mode uses."""
+    """Resize: all axes, sizes instead of equal scales, and only the inputs that the mode uses."""
     attributes = draft.attributes
     crops = attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"
     for position in (1, 2, 3):
@@ -58,7 +58,7 @@ def resize(draft: Draft) -> None:
 
 
 def _exact_sizes(shape: list[int], scales: Array) -> list[int] | None:
-    """Sizes that stand for exactly these scales, if there are any."""
+    """Sizes that mean exactly these scales; ``None`` if there are none."""
     sizes = [math.floor(size * float(scale)) for size, scale in zip(shape, scales, strict=True)]
     for size, scale, result in zip(shape, scales, sizes, strict=True):
         if not size or np.float32(result / size) != scale:

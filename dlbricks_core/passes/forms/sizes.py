@@ -1,4 +1,4 @@
-"""Canonical form of layers that name sizes: of their result, of its parts, of its borders."""
+"""Canonical form of layers that name sizes of their result, its parts or its borders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbricks_core.passes.forms.numbers import scalar
 
 
 def reshape(draft: Draft) -> None:
-    """Names the full resulting shape."""
+    """Reshape: names the full resulting shape."""
     target = draft.integers(1)
     zero_is_zero = draft.take("allowzero")
     if target is None:
@@ -36,14 +36,14 @@ def reshape(draft: Draft) -> None:
 
 
 def expand(draft: Draft) -> None:
-    """Names the full resulting shape."""
+    """Expand: names the full resulting shape."""
     target = draft.integers(1)
     if target is not None:
         draft.put_integers(1, np.broadcast_shapes(draft.sizes(), tuple(target)))
 
 
 def slice_(draft: Draft) -> None:
-    """All of starts, ends, axes and steps, clamped, for the axes that are cut."""
+    """Slice: always with starts, ends, axes and steps, clamped, of the axes that are cut."""
     if any(draft.is_open(position) for position in (1, 2, 3, 4)):
         return
     starts, ends = draft.integers(1) or [], draft.integers(2) or []
@@ -59,7 +59,7 @@ def slice_(draft: Draft) -> None:
 
 
 def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """First index and the one that is too far, as the definition of Slice clamps them."""
+    """First index and end of a cut, clamped as the definition of Slice demands."""
     start, end = (at + size if at < 0 else at for at in (start, end))
     if step > 0:
         start = min(max(start, 0), size)
@@ -70,7 +70,7 @@ def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
 
 
 def split(draft: Draft) -> None:
-    """Sizes, never a number of outputs."""
+    """Split: always with sizes, never with a number of outputs."""
     parts = draft.take("num_outputs")
     if parts not in (None, len(draft.outputs)):
         raise ModelError(
@@ -90,7 +90,7 @@ def split(draft: Draft) -> None:
 
 
 def pad(draft: Draft) -> None:
-    """Pads of every axis, and the constant where one is used."""
+    """Pad: always with pads of all axes; with the constant only if the mode uses it."""
     if draft.attributes["mode"] != "constant":
         draft.leave_out(2)
     elif not draft.has(2):
@@ -109,7 +109,7 @@ def pad(draft: Draft) -> None:
 
 
 def center_crop_pad(draft: Draft) -> None:
-    """The axes are written, in the order of the sizes."""
+    """CenterCropPad: always with axes, in the order of the sizes."""
     rank = draft.rank()
     axes = draft.attributes.get("axes") or range(rank)
     assert isinstance(axes, tuple | range)

@@ -1,7 +1,7 @@
-"""Older operator definitions to the canonical one.
+"""Brings layers that follow older operator definitions up to the canonical opset.
 
-``UPGRADES`` holds, per operator, functions that carry a layer over the opset in which the
-form changed. Changes that only added element types, broadcasting or attributes whose
+``UPGRADES`` holds functions by operator. Each carries a layer over an opset in which the form of
+the operator changed. Changes that only added element types, broadcasting, or attributes whose
 default is the old behaviour need no function.
 """
 
@@ -25,7 +25,7 @@ _ALWAYS = 1 << 30
 
 
 def upgrade(draft: Draft) -> None:
-    """Brings a layer that follows an older definition up to date.
+    """Brings a draft that follows an older definition up to the canonical one.
 
     Raises:
         UnsupportedError: If the canonical definition cannot say the same.

@@ -1,6 +1,6 @@
-"""Whether a raw layer fits its operator's definition, before anything relies on it.
+"""Checks that a raw layer fits its operator's definition, before anything relies on that.
 
-ONNX shape inference reads some attributes without a look at them, and takes the process down.
+ONNX shape inference uses some attributes unchecked, and ends the process if they do not fit.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def check_definition(
 
     Args:
         schema: The definition that the layer follows.
-        attributes: By name; those that the definition does not know are let pass.
+        attributes: Attributes by name; those that the definition does not know are ignored.
         inputs: Specification of each input, ``None`` where one is left out.
         outputs: Whether each output is wanted.
 
     Raises:
-        ModelError: If the number of inputs or outputs, an attribute's type, or an axis is
-            none that the definition allows.
+        ModelError: If the definition does not allow the number of inputs or outputs, the type
+            of an attribute, or an axis.
     """
-    # Some producers use inputs before the opset that they name has them.
+    # Some producers use inputs that the opset that they name does not have yet.
     newest = definition(schema.name, schema.domain, NEWEST_OPSET) or schema
     most = (max(schema.max_input, newest.max_input), max(schema.max_output, newest.max_output))
     _check_count(schema.name, "inputs", inputs, schema.min_input, most[0])

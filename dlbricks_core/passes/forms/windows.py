@@ -1,4 +1,4 @@
-"""Canonical form of layers that slide a window: explicit kernel, strides, dilations and pads."""
+"""Canonical form of layers with sliding windows: kernel, strides, dilations and pads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlbricks_core.passes.forms.draft import Draft
 
 
 def _written(draft: Draft, name: str, default: Sequence[int]) -> list[int]:
-    """A per-axis attribute, written out."""
+    """Writes an attribute that has one value for each axis, and returns it."""
     given = draft.attributes.get(name)
     values = list(given) if isinstance(given, tuple) and given else list(default)
     draft.attributes[name] = tuple(values)
@@ -32,7 +32,7 @@ def _extents(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
 
 
 def _window(draft: Draft, kernel: Sequence[int]) -> None:
-    """Kernel, strides, dilations and pads; ``auto_pad`` resolved."""
+    """Writes kernel, strides, dilations and pads; ``auto_pad`` becomes pads."""
     kernel = _written(draft, "kernel_shape", kernel)
     strides = _written(draft, "strides", [1] * len(kernel))
     extents = _extents(kernel, _written(draft, "dilations", [1] * len(kernel)))
@@ -53,12 +53,12 @@ def _window(draft: Draft, kernel: Sequence[int]) -> None:
 
 
 def convolution(draft: Draft, weight: int = 1) -> None:
-    """Conv, ConvInteger, QLinearConv, DeformConv: the kernel's size is the weight's."""
+    """Conv, ConvInteger, QLinearConv, DeformConv: the kernel has the size of the weight."""
     _window(draft, draft.sizes(weight)[2:])
 
 
 def pooling(draft: Draft) -> None:
-    """MaxPool, AveragePool, LpPool; ``ceil_mode`` only where it makes a difference."""
+    """MaxPool, AveragePool, LpPool: ``ceil_mode`` is 1 only if it makes a difference."""
     _window(draft, ())
     kernel, strides, dilations, pads = (
         draft.attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads")
@@ -82,13 +82,13 @@ def pooling(draft: Draft) -> None:
 
 
 def _rounds_up(size: int, extent: int, stride: int, begin: int, end: int) -> bool:
-    """Whether rounding up gives one window more; one that starts on padding does not count."""
+    """Whether rounding up adds a window; a window that starts on padding does not count."""
     whole, rest = divmod(size + begin + end - extent, stride)
     return rest != 0 and (whole + 1) * stride < size + begin
 
 
 def unpooling(draft: Draft) -> None:
-    """MaxUnpool."""
+    """MaxUnpool: always with strides and pads."""
     kernel = draft.attributes["kernel_shape"]
     assert isinstance(kernel, tuple)
     _written(draft, "strides", [1] * len(kernel))
@@ -96,7 +96,7 @@ def unpooling(draft: Draft) -> None:
 
 
 def block_columns(draft: Draft) -> None:
-    """Col2Im."""
+    """Col2Im: always with strides, dilations and pads."""
     axes = draft.sizes(1)[0]
     if axes > MAX_AXES:
         raise ModelError(

@@ -1,7 +1,8 @@
-"""Sequences and optionals whose contents are known: what their layers do, on plain tensors.
+"""Sequences and optionals whose contents are known, and layers on tensors that do the same.
 
-Exporters write ``chunk`` as a ``SplitToSequence`` and a ``SequenceAt`` for each part. Where
-constants decide which tensors a sequence holds, these are a ``Split``, and nothing at all.
+Exporters write ``chunk`` as a ``SplitToSequence`` and one ``SequenceAt`` for each part. If
+constants decide which tensors a sequence holds, the former is a ``Split`` and the latter do
+nothing.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, Layer, TensorSpec
 
 _MOST_PARTS = 4096
-"""Of a sequence; a longer one is left to the runtime."""
+"""Maximum tensors in a sequence; a longer one is left to the runtime."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What does the same as a layer on sequences or optionals.
+    """Layers on tensors that do the same as a layer on sequences or optionals.
 
     Attributes:
-        layers: As the canonical opset defines them; none where only names change.
-        constants: New ones.
+        layers: Layers of the canonical opset; none if only names change.
+        constants: New constants by name.
     """
 
     layers: tuple[Layer, ...] = ()
@@ -35,10 +36,10 @@ class Sequences:
     """The sequences and optionals of a model whose contents are known.
 
     Args:
-        tensors: Specifications of what has been passed; results that stay unknown, but have a
-            shape in any case, are added.
-        values: What is known of their values.
-        new_name: Makes a name that no other tensor has.
+        tensors: Specifications of the tensors so far. Results that stay unknown but have a
+            certain shape are added.
+        values: Known values of these tensors.
+        new_name: Function that makes a unique name.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Sequences:
         self._contents: dict[str, str] = {}
 
     def lowered(self, layer: Layer) -> Lowered | None:
-        """What does the same; ``None`` for other layers, and where constants do not decide it.
+        """Layers that do the same; ``None`` if constants do not decide, or for other operators.
 
         Raises:
-            ModelError: If the layer takes from a sequence what it does not hold.
+            ModelError: If the layer asks for a position that the sequence does not have.
         """
         rule = None if layer.domain else _RULES.get(layer.op)
         return rule(self, layer) if rule else None

@@ -1,4 +1,4 @@
-"""Ranges of values, passed through the layers of a model."""
+"""Ranges of valid values, propagated through the layers of a model."""
 
 from dlbricks_core.values.ranges.domains import index_range
 from dlbricks_core.values.ranges.interval import EVERYTHING, Range, is_whole

@@ -1,7 +1,7 @@
-"""Sums, products and extremes of ranges, and what their operands must be for what is wanted.
+"""Rules for sums, products and extremes: ranges of results, and ranges to ask of operands.
 
-A wish is met by one operand alone if that can be; else all of them give way, in proportion to how
-far they reach: what is subtracted stays below what it is subtracted from.
+One operand alone changes its range if that is enough. Otherwise all operands change theirs, in
+proportion to their widths, so that a subtrahend stays below its minuend.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dlbricks_core.values.ranges.step import Rule, Step
 POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
 
 _NEAR_ZERO = 1e-6
-"""What divisors that are chosen do not come near to."""
+"""Minimum distance from zero of divisors that are chosen."""
 
 
 def _alone(step: Step) -> int | None:

@@ -1,4 +1,4 @@
-"""What layers demand of their inputs: arguments of a domain, indices in range."""
+"""Demands of layers on their inputs: arguments in a domain, indices in range."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Domain:
     """Arguments for which a function is defined.
 
     Attributes:
-        valid: All of them.
-        choice: Those at some distance from its ends, from which to choose.
+        valid: Range of all of them.
+        choice: Range to choose from, at some distance from the ends.
     """
 
     valid: Range
@@ -60,13 +60,13 @@ def _of_base(exponent: Array | None) -> tuple[Domain, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What a layer demands of one of its inputs.
+    """Demand of a layer on one of its inputs.
 
     Attributes:
         layer: Index of the layer.
-        tensor: The input.
-        domains: Each of them is valid.
-        index: Whether these are indices: values that are to be spread over all that is valid.
+        tensor: Name of the input.
+        domains: Domains, each of which is valid.
+        index: Whether the values are indices, which are spread over the whole valid range.
     """
 
     layer: int
@@ -87,11 +87,11 @@ class Demand:
 
 
 def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Demand]:
-    """All that the layers of a model demand.
+    """All demands of a model's layers.
 
     Args:
         model: In canonical form, without opaque layers.
-        known: Values that are certain.
+        known: Known values of tensors.
     """
     for index, layer in enumerate(model.layers):
         if layer.qualified_op == "Pow":
@@ -104,7 +104,7 @@ def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Deman
 
 
 def index_range(model: CanonicalModel, layer: Layer, position: int) -> Range:
-    """The valid values of an input of indices, lengths or shifts."""
+    """Range of valid values of an input of indices, lengths or shifts."""
     bound = INDEX_INPUTS[layer.qualified_op][position]
     above = bound(layer, model.specs(layer.inputs), model.specs(layer.outputs))
     most = np.maximum(np.asarray(above, dtype=np.float64) - 1, 0)

@@ -1,4 +1,4 @@
-"""Ranges of values: an interval for all elements of a tensor, or one for each."""
+"""Ranges: one interval for all elements of a tensor, or one for each element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from dlbricks_core.ir import Array, numpy_dtype
 
 TINY = 1e-30
-"""Stands for the least number above zero; frameworks still divide by it."""
+"""Stands for the least number above zero, as frameworks can still divide by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +21,11 @@ class Range:
     """All values from ``low`` to ``high``, both included.
 
     Attributes:
-        low: Of rank 0 where all elements have one range, else of the tensor's shape.
-        high: Of the same shape.
-        smooth: Whether no single value is likelier than its neighbours, so that none is exactly
-            zero but for an accident.
+        low: Lower ends: an array of rank 0 if all elements have one range, else of the tensor's
+            shape.
+        high: Upper ends, of the same shape.
+        smooth: Whether no single value is likelier than its neighbours. An element is then
+            exactly zero only by accident.
     """
 
     low: Array
@@ -33,7 +34,7 @@ class Range:
 
     @classmethod
     def of(cls, low: object, high: object, smooth: bool = False) -> Range:
-        """A range from numbers or arrays that broadcast; what is not a number bounds nothing."""
+        """Range from numbers or arrays that broadcast; NaN stands for no bound."""
         lows, highs = np.broadcast_arrays(
             np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         )
@@ -55,17 +56,17 @@ class Range:
 
     @property
     def nonzero(self) -> bool:
-        """Whether zero is outside."""
+        """Whether the range is without zero."""
         return self.smooth or bool(((self.low > 0) | (self.high < 0)).all())
 
     @property
     def width(self) -> Array:
-        """From end to end."""
+        """Distance between the ends."""
         return np.asarray(self.high - self.low)
 
     @property
     def negative(self) -> Array:
-        """Where most of it is below zero."""
+        """Elements whose range lies mostly below zero."""
         return np.asarray(self.low + self.high < 0)
 
     def inside(self, other: Range) -> bool:
@@ -73,32 +74,32 @@ class Range:
         return bool(((self.low >= other.low) & (self.high <= other.high)).all())
 
     def meet(self, other: Range) -> Range:
-        """What both hold; may be empty."""
+        """Intersection of both ranges; may be empty."""
         return Range.of(
             np.maximum(self.low, other.low), np.minimum(self.high, other.high), self.smooth
         )
 
     def hull(self) -> Range:
-        """The range of all elements together."""
+        """One interval that covers the ranges of all elements."""
         if self.uniform or not self.low.size:
             return self if self.uniform else EVERYTHING
         return Range.of(self.low.min(), self.high.max(), self.smooth)
 
     def core(self) -> Range:
-        """What is in the range of every element; may be empty."""
+        """One interval, the intersection of the ranges of all elements; may be empty."""
         if self.uniform or not self.low.size:
             return self if self.uniform else EVERYTHING
         return Range.of(self.low.max(), self.high.min(), self.smooth)
 
     def simplest(self) -> Range:
-        """One interval, if that of every element is the same."""
+        """The same range, as one interval if all elements have the same."""
         if self.uniform:
             return self
         whole = self.hull()
         return whole if whole.inside(self) else self
 
     def rough(self) -> Range:
-        """The same values, some of them likelier than others."""
+        """The same range, in which some values are likelier than others."""
         return replace(self, smooth=False)
 
 
@@ -106,7 +107,7 @@ EVERYTHING = Range.of(-np.inf, np.inf)
 
 
 def join(ranges: Iterable[Range]) -> Range:
-    """The least range that holds all of several."""
+    """Smallest range that covers several ranges."""
     first, *others = ranges
     for other in others:
         first = Range.of(
@@ -118,13 +119,13 @@ def join(ranges: Iterable[Range]) -> Range:
 
 
 def is_whole(dtype: str) -> bool:
-    """Whether elements of the type are whole numbers, or truth values, which count as 0 and 1."""
+    """Whether elements of a type are integers, or truth values, which count as 0 and 1."""
     return dtype.startswith(("int", "uint", "bool"))
 
 
 @cache
 def limits(dtype: str) -> Range:
-    """What whole numbers of a type can be; everything for other types."""
+    """Range of an integer type; everything for other types."""
     if not is_whole(dtype):
         return EVERYTHING
     if dtype == "bool":
@@ -134,9 +135,9 @@ def limits(dtype: str) -> Range:
 
 
 def held(computed: Range, dtype: str) -> Range:
-    """What a tensor holds of values that were computed exactly.
+    """Range of a tensor whose values were computed exactly and then rounded to its type.
 
-    Rounding keeps the order of numbers: the results lie between the rounded ends.
+    Rounding keeps the order of numbers, so the results lie between the rounded ends.
     """
     if dtype == "bool":
         # All but zero is true.
@@ -152,7 +153,7 @@ def held(computed: Range, dtype: str) -> Range:
 
 
 def representable(wanted: Range, dtype: str) -> Range:
-    """The numbers of a type that are in a range."""
+    """Range of the numbers of a type that lie in a range."""
     if is_whole(dtype):
         most = limits(dtype)
         return Range.of(
@@ -171,12 +172,12 @@ def representable(wanted: Range, dtype: str) -> Range:
 
 
 def loosened(computed: Range, dtype: str) -> Range:
-    """What a float function gives that is not rounded exactly."""
+    """Range of a float function's results, widened by the error of its computation."""
     return _wider(computed, _error(dtype))
 
 
 def tightened(wanted: Range, dtype: str) -> Range:
-    """What must be wanted of such a function, lest its error lead out of a range."""
+    """Range to ask of such a function, narrowed so that its error does not lead out of a range."""
     less = _wider(wanted, -2 * _error(dtype))
     return wanted if less.empty else less
 

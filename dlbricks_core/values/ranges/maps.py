@@ -1,4 +1,4 @@
-"""Functions of one number, and of all numbers of a tensor together, on ranges."""
+"""Rules for functions of one number, and of all numbers of a tensor together."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Map:
     """A function of ranges.
 
     Attributes:
-        image: What it makes of a range.
-        source: ``(wanted, now)`` to a range whose image is within what is wanted; near to what
-            the argument holds now where there are several.
-        codomain: All that it gives; ``None`` if its results are rounded exactly.
+        image: Range of the results, from the range of the argument.
+        source: Range of the argument from ``(wanted, now)``: its image lies within the wanted
+            range. Of several such ranges it is one near to the present range.
+        codomain: Range of all results; ``None`` if results are rounded exactly.
     """
 
     image: Callable[[Range], Range]
@@ -30,12 +30,12 @@ class Map:
     codomain: Range | None = None
 
     def computed(self, now: Range, dtype: str) -> Range:
-        """What comes out where floats of a type are computed with."""
+        """Range of the results, computed with floats of a type."""
         exact = self.image(now)
         return exact if self.codomain is None else loosened(exact, dtype).meet(self.codomain)
 
     def safe_source(self, wanted: Range, now: Range, dtype: str) -> Range:
-        """What must go in for that to be wanted."""
+        """Range of the argument for a wanted range, despite the error of computing."""
         if self.codomain is not None:
             wanted = tightened(wanted, dtype)
         return self.source(wanted, now)
@@ -44,7 +44,7 @@ class Map:
 def through(
     maps: Callable[[Step], Sequence[Map]], carries: Callable[[Step], bool] = lambda step: False
 ) -> Rule:
-    """The rule of an operator that applies some maps to its first input, one after the other."""
+    """Rule of an operator that applies maps to its first input, one after the other."""
 
     def image(step: Step) -> Sequence[Range]:
         result = step.ranges[0]
@@ -68,7 +68,7 @@ def through(
 def rising(
     function: Function, inverse: Function, low: float = -np.inf, high: float = np.inf
 ) -> Map:
-    """A function that grows with its argument, which lies between ``low`` and ``high``."""
+    """A function that grows with an argument between ``low`` and ``high``."""
     with np.errstate(all="ignore"):
         codomain = Range.of(function(np.asarray(low)), function(np.asarray(high)))
     return Map(
@@ -83,7 +83,7 @@ def rising(
 
 
 def rough(function: Function, source: Callable[[Range], Range]) -> Map:
-    """A function that never falls and gives the same for many arguments."""
+    """A function that never falls, with the same result for many arguments."""
     return Map(
         lambda now: Range.of(function(now.low), function(now.high)),
         lambda wanted, now: source(wanted),
@@ -91,7 +91,7 @@ def rough(function: Function, source: Callable[[Range], Range]) -> Map:
 
 
 def even(function: Function, inverse: Function) -> Map:
-    """A function of the magnitude, that grows with it."""
+    """A function that grows with the magnitude of its argument."""
 
     def image(now: Range) -> Range:
         ends = np.abs(now.low), np.abs(now.high)
@@ -130,7 +130,7 @@ def _divisors(wanted: Range, now: Range) -> Range:
 
 
 def scaled(factor: float) -> Map:
-    """The sum of so many numbers."""
+    """The sum of a number of equal arguments."""
     return Map(
         lambda now: Range.of(now.low * factor, now.high * factor, now.smooth),
         lambda wanted, now: Range.of(wanted.low / factor, wanted.high / factor),
@@ -139,7 +139,7 @@ def scaled(factor: float) -> Map:
 
 
 def accumulated(steps: int, exclusive: bool) -> Map:
-    """Sums of the first so many numbers; of none as well if ``exclusive``."""
+    """Cumulative sums; from the empty sum on if ``exclusive``."""
 
     def image(now: Range) -> Range:
         sums = Range.of(
@@ -173,12 +173,12 @@ def power(exponent: float) -> Sequence[Map]:
 
 
 def constant(value: float) -> Map:
-    """The same for everything."""
+    """A function with one result for all arguments."""
     return Map(lambda now: Range.of(value, value), lambda wanted, now: now)
 
 
 TOGETHER = Map(lambda now: now.hull(), lambda wanted, now: wanted.core())
-"""Numbers that lie between the least and the greatest of a tensor."""
+"""A function whose results lie between the least and the greatest element of a tensor."""
 
 RECIPROCAL = Map(_reciprocal, _divisors)
 ABSOLUTE = replace(even(lambda x: x, lambda x: x), codomain=None)

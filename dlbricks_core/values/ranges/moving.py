@@ -1,4 +1,4 @@
-"""Layers that move elements: their results hold what their inputs hold, elsewhere."""
+"""Rules for layers that move elements: results hold elements of inputs at other places."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlbricks_core.values.ranges.interval import EVERYTHING, Range, is_whole, jo
 from dlbricks_core.values.ranges.step import Rule, Step
 
 Move = Callable[[Step, Sequence[Array]], Sequence[Array]]
-"""``(step, arrays)`` to what the layer makes of any arrays in the place of the elements."""
+"""The layer's work on any arrays in the place of its inputs: ``(step, arrays)`` to results."""
 
 
 class _UnknownError(Exception):
-    """Where elements go to depends on what is not known."""
+    """The places that elements move to depend on unknown values."""
 
 
 def _known(step: Step, position: int) -> Array:
@@ -87,7 +87,7 @@ def _tile(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
 
 
 def _truncated(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
-    """Floats that become whole numbers: what lies above the last of these becomes that one."""
+    """Floats that become integers: those above an integer become that integer."""
     before, after = step.inputs[0], step.outputs[0]
     assert before is not None
     assert after is not None
@@ -111,12 +111,12 @@ def _moving(
     positions: Sequence[int] | None = (0,),
     zeros: Callable[[Step], bool] = lambda step: False,
 ) -> Rule:
-    """The rule of an operator that moves elements.
+    """Rule of an operator that moves elements.
 
     Args:
-        move: What it does.
-        positions: Of the inputs that hold the elements; ``None`` for all of them.
-        zeros: Whether it puts zeros between them.
+        move: The move.
+        positions: Positions of the inputs that hold the elements; ``None`` for all inputs.
+        zeros: Whether the operator puts zeros between elements.
     """
 
     def data(step: Step) -> list[int]:
@@ -161,7 +161,7 @@ def _moving(
 def _traced(
     step: Step, positions: Sequence[int], move: Move, wanted: Sequence[Range]
 ) -> dict[int, Range]:
-    """What is wanted of each element of the inputs, wherever it goes to."""
+    """Range that is wanted of each element of the inputs, at the places that it moves to."""
     sizes = [step.sizes(at) for at in positions]
     ends = np.cumsum([0, *(int(np.prod(each)) for each in sizes)])
     numbered = [
@@ -179,7 +179,7 @@ def _traced(
 
 
 def _chosen(rule: Rule) -> Rule:
-    """A Where whose condition is often known without its values: the same everywhere."""
+    """Rule of Where; its condition is often the same everywhere, though its values are unknown."""
 
     def taken(step: Step) -> int | None:
         condition = step.ranges[0].hull()
@@ -203,7 +203,7 @@ def _chosen(rule: Rule) -> Rule:
 
 
 def _gaps(step: Step) -> bool:
-    """Whether a Pad fills with zeros, not with a number that is given or with the data."""
+    """Whether a Pad fills with zeros, rather than with a given number or with its data."""
     given = len(step.inputs) > 2 and step.inputs[2] is not None
     return not given and step.text("mode", "constant") == "constant"
 

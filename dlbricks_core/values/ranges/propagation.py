@@ -1,10 +1,10 @@
-"""From what layers demand to ranges for what a brick is fed.
+"""Finds ranges of inputs and weights from which all layers read valid values.
 
-What is fed, and weights without values, begin with the ranges that they have by themselves.
-Forwards, ranges tell what every layer reads. Where that is not valid, what it should read is
-passed backwards, against the order of the layers, and narrows what is fed. Each pass visits every
-layer once. A demand that cannot be shown to be met this way changes nothing: a variance is not
-negative, though intervals do not tell.
+Inputs, and weights without values, start with default ranges. The forward pass finds the range of
+whatever each layer reads. Where that is not valid, the backward pass carries the valid range
+against the order of the layers and narrows the ranges of inputs and weights. Each pass visits
+every layer once. A demand that intervals cannot meet changes nothing: a variance, for example, is
+never negative, but intervals do not show that.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dlbricks_core.values.ranges.rules import RULES
 from dlbricks_core.values.ranges.step import Rule, Step
 
 _ROUNDS = 4
-"""Times that ranges are passed back and forth; each may lead out of what the last relied on."""
+"""Maximum forward and backward passes; each pass may leave the ranges that the last relied on."""
 
 _ATTEMPTS = 4
-"""Times that demands which were not met are left out."""
+"""Maximum times that unmet demands are left out and the rest is tried again."""
 
 _ELEMENTS = 2**26
-"""Elements with ranges of their own, over all layers: what takes a second."""
+"""Maximum elements with ranges of their own, over all layers: these take about a second."""
 
 _Ranges = Mapping[str, Range]
 _NO_RULE = Rule(lambda step: [EVERYTHING] * len(step.outputs))
@@ -42,16 +42,15 @@ _NO_RULE = Rule(lambda step: [EVERYTHING] * len(step.outputs))
 def valid_ranges(
     model: CanonicalModel, defaults: Callable[[str], Range], known: Mapping[str, Array]
 ) -> dict[str, Range]:
-    """Ranges from which all that a model reads is valid where it is used.
+    """Ranges of inputs and weights that make all values valid where layers use them.
 
     Args:
         model: In canonical form, without opaque layers.
-        defaults: The range of an input, or of a weight without a value, where nothing demands
-            another.
-        known: Values that are certain.
+        defaults: Range of an input, or of a weight without a value, if no layer demands another.
+        known: Known values of tensors.
 
     Returns:
-        Of the inputs and weights whose range is another than by default.
+        Ranges of those inputs and weights whose range is not the default.
     """
     wanted = tuple(demands(model, known))
     if not wanted:
@@ -61,7 +60,7 @@ def valid_ranges(
 
 
 class Propagation:
-    """Passes ranges through those layers of a model that lead to what something demands."""
+    """Propagation of ranges through the layers that lead to a demand."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class Propagation:
         self._most = _ELEMENTS // max(len(self._layers), 1)
 
     def settled(self) -> dict[str, Range]:
-        """Ranges of all that is drawn, where they are not the default ones."""
+        """Ranges of inputs and weights that differ from their default."""
         considered = self.demands
         for _ in range(_ATTEMPTS):
             start = self._with_indices([each for each in considered if each.index])
@@ -109,7 +108,7 @@ class Propagation:
         return {name: each for name, each in current.items() if each is not self._defaults[name]}
 
     def _with_indices(self, indices: Collection[Demand]) -> dict[str, Range]:
-        """Indices are spread over all that is valid, others keep their ranges."""
+        """Ranges in which indices are spread over all valid values; others are unchanged."""
         if not indices:
             return self._defaults
         forward = self.forward(self._defaults)
@@ -135,7 +134,7 @@ class Propagation:
     def _narrowed(
         self, current: _Ranges, considered: Collection[Demand]
     ) -> tuple[_Ranges, list[Demand]]:
-        """Ranges for which as many demands as possible are met, and those that are not."""
+        """Ranges that meet as many demands as possible, and the demands that they do not meet."""
         for last in (*(False for _ in range(_ROUNDS)), True):
             forward = self.forward(current)
             unmet = [demand for demand in considered if not demand.met(forward[demand.tensor])]
@@ -151,7 +150,7 @@ class Propagation:
         return current, unmet
 
     def forward(self, current: _Ranges) -> dict[str, Range]:
-        """Ranges of all that leads to a demand, from those of what is drawn."""
+        """Ranges of all tensors that lead to a demand, from those of inputs and weights."""
         ranges = {**self._certain, **current}
         for _, step, rule in self._steps(ranges, self._layers):
             for name, spec, image in zip(
@@ -166,7 +165,7 @@ class Propagation:
         return ranges
 
     def _backward(self, forward: _Ranges, unmet: Iterable[Demand]) -> dict[str, Range]:
-        """What is wanted of inputs and weights."""
+        """Ranges that are wanted of inputs and weights."""
         asked: dict[str, Range] = {}
         demanded: dict[int, list[Demand]] = {}
         for demand in unmet:

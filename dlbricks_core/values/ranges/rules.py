@@ -1,4 +1,4 @@
-"""For each operator, how ranges pass through its layers. What has no rule may give anything."""
+"""Rule of each operator for ranges. Results of an operator without a rule may be anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer with the ranges of what it reads, and the form of the rules for it."""
+"""A layer with the ranges of its inputs, and the form of rules for operators."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dlbricks_core.values.ranges.interval import Range
 
 @dataclass(frozen=True)
 class Step:
-    """A layer and what is known of its inputs, by position.
+    """A layer, with the knowledge about its inputs by position.
 
     Attributes:
         layer: The layer.
-        inputs: Their specifications; ``None`` where one is left out.
+        inputs: Specifications of the inputs; ``None`` where one is left out.
         outputs: Specifications of the results.
-        known: Their values, where these are certain.
-        ranges: What they hold.
-        free: Whether values that are still to be drawn decide what they hold.
-        fed: Whether inputs of the model do, not weights alone.
-        detailed: Whether they are small enough for ranges of single elements.
+        known: Values of the inputs, where they are known.
+        ranges: Ranges of the inputs.
+        free: Whether each input depends on values that are still to be drawn.
+        fed: Whether each input depends on inputs of the model, not on weights alone.
+        detailed: Whether the tensors are small enough for ranges of single elements.
     """
 
     layer: Layer
@@ -75,14 +75,14 @@ def _nothing(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
 
 @dataclass(frozen=True)
 class Rule:
-    """How ranges pass through layers of one operator.
+    """Rule for the ranges of one operator.
 
     Attributes:
-        image: The range of each result.
-        asked: What each input must hold, by position, for the results to hold what is wanted of
-            them; an input that is not named need not change.
-        carries: Whether results are inputs that were moved or shifted: indices stay indices, and
-            are spread over all that is allowed.
+        image: Range of each result, from the ranges of the inputs.
+        asked: Range that each input must have, by position, so that results have the wanted
+            range. An input that is not named need not change.
+        carries: Whether results are moved or shifted inputs. Indices then stay indices, and are
+            spread over the whole valid range.
     """
 
     image: Callable[[Step], Sequence[Range]]
@@ -91,5 +91,5 @@ class Rule:
 
     @property
     def passes(self) -> bool:
-        """Whether what is wanted of results can be had from inputs."""
+        """Whether ranges that are wanted of results can be asked of inputs."""
         return self.asked is not _nothing
