@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
+from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.ir import Model
+from dlbricks_mxnet.executors import EXECUTORS
 from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.loading import Loaded, feeds_blocks, placed, unload
+from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.lowering.build import LAYER
-
-if TYPE_CHECKING:
-    from dlbricks_mxnet.timer import Loaded, MxnetTimer
 
 mx = import_mxnet()
 
@@ -32,7 +32,7 @@ _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": 
 
 
 @contextmanager
-def one_by_one(settings: BackendSettings) -> Iterator[None]:
+def _one_by_one(settings: BackendSettings) -> Iterator[None]:
     """Executors that are bound meanwhile run, and report, every operator on its own.
 
     Otherwise many operators are one piece of work to MXNet's engine, and to its profiler.
@@ -56,19 +56,34 @@ def one_by_one(settings: BackendSettings) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def profile(timer: MxnetTimer, loaded: Loaded, runs: int) -> Profile:
-    """Time of every operator, summed up for each layer.
+def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
+    """Time of every layer of a network: that of its operators, added up.
 
     Args:
-        timer: Runs the network.
-        loaded: Bound within :func:`one_by_one`, its operators marked with their layers.
-        runs: How many count.
+        network: Network in canonical form.
+        settings: Threads and options.
+        runs: Number of runs that count; a few more warm the network up.
+
+    Raises:
+        UnsupportedError: If MXNet cannot tell operators apart under these settings.
     """
+    with _one_by_one(settings):
+        lowered, blocks = lower(network, marked=True), feeds_blocks(settings)
+        loaded = placed(network, lowered, EXECUTORS["symbol"], blocks=blocks)
+        try:
+            return _profiled(loaded, runs)
+        finally:
+            unload(loaded)
+
+
+def _profiled(loaded: Loaded, runs: int) -> Profile:
+    """Profile of a network that is bound within :func:`_one_by_one`, its operators marked."""
 
     def run() -> float:
         begin = perf_counter_ns()
-        timer.run(loaded)
-        timer.synchronize(loaded)
+        loaded.results = loaded.start()
+        for result in loaded.results:
+            result.wait_to_read()
         return (perf_counter_ns() - begin) / 1e6
 
     for _ in range(_WARMUP_RUNS):

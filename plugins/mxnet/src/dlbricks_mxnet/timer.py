@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import BackendSettings, CpuTimer, Network, Profile
-from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_mxnet.blocks import handed_on, laid_out
-from dlbricks_mxnet.executors import EXECUTORS, Prepare, Start
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
+from dlbricks_mxnet.executors import EXECUTORS, Start
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_mxnet.layouts import PLAIN, fed_layout
+from dlbricks_mxnet.loading import (
+    Loaded,
+    NDArray,
+    feeds_blocks,
+    place,
+    placed,
+    unload,
+    without_arrays,
+)
 from dlbricks_mxnet.lowering import Lowered, lower
 from dlbricks_mxnet.native import original
 
 mx = import_mxnet()
 
-NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
-
-
 _COLUMNS = 1024
-"""Of the matrix that is read to displace a network."""
-
-
-@dataclass
-class Loaded:
-    """A network that is ready to run.
-
-    Attributes:
-        start: Starts one inference.
-        inputs: What it reads.
-        results: Of the last run.
-        copied: Whether a copy reads the same inputs, and runs before each timed run.
-        place: Where the results of the next run go; anywhere if empty.
-    """
-
-    model: CanonicalModel
-    lowered: Lowered
-    start: Start
-    inputs: tuple[NDArray, ...]
-    results: Sequence[NDArray] = ()
-    copied: bool = False
-    place: Sequence[NDArray] = ()
+"""Columns of the matrix that is read to displace a network from the caches."""
 
 
 class MxnetTimer(CpuTimer[Loaded]):
@@ -63,15 +40,15 @@ class MxnetTimer(CpuTimer[Loaded]):
         self._prepare = EXECUTORS[settings.options.get("executor", "cachedop")]
         priming = settings.options.get("priming", "displaced")
         self._both, self._displaced = priming != "copy", priming == "displaced"
-        self._blocks = settings.options.get("inputs", "found") != "plain"
+        self._blocks = feeds_blocks(settings)
         self._elsewhere: dict[int, NDArray] = {}
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
-        return self._placed(network, lower(network), self._prepare)
+        return placed(network, lower(network), self._prepare, blocks=self._blocks)
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Loads it to read the very inputs of the other, which its runs keep in the caches.
+        """Loads a copy that reads the other network's inputs, which its runs keep in the caches.
 
         By default the other runs first each time: what MXNet keeps of a network besides its
         weights is large, and as warm in a model that runs again and again. It runs on the copy's
@@ -83,7 +60,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         """
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
-        held = {name: _place(value) for name, value in lowered.arrays.items()}
+        held = {name: place(value) for name, value in lowered.arrays.items()}
         start = self._prepare(lowered, {**held, **dict(zip(names, loaded.inputs, strict=True))})
         loaded.copied = True
         if self._displaced and private_cache_bytes:
@@ -91,7 +68,7 @@ class MxnetTimer(CpuTimer[Loaded]):
             start = _Primed(loaded, start, partial(self._displace, private_cache_bytes))
         elif self._both:
             start = _Primed(loaded, start)
-        return Loaded(network.model, _without_arrays(lowered), start, loaded.inputs)
+        return Loaded(network.model, without_arrays(lowered), start, loaded.inputs)
 
     def _displace(self, nbytes: int) -> None:
         """Multiplies by a matrix of that size, on all threads; nothing large is written."""
@@ -101,24 +78,12 @@ class MxnetTimer(CpuTimer[Loaded]):
         row, matrix = mx.nd.ones((1, _COLUMNS)), self._elsewhere[rows]
         mx.nd.FullyConnected(row, matrix, no_bias=True, num_hidden=rows).wait_to_read()
 
-    def _placed(self, network: Network, lowered: Lowered, prepare: Prepare) -> Loaded:
-        model = network.model
-        fed = {
-            name: _laid_out(_place(value), fed_layout(model, tensor) if self._blocks else PLAIN)
-            for (name, value), tensor in zip(
-                lowered.feed(network.inputs, model).items(), model.inputs, strict=True
-            )
-        }
-        held = {name: _place(value) for name, value in lowered.arrays.items()}
-        start = prepare(lowered, {**held, **fed})
-        return Loaded(network.model, _without_arrays(lowered), start, tuple(fed.values()))
-
     def load_native(self, network: Network) -> Loaded:
         """Loads a zoo network or a model file as MXNet itself runs it, nothing exported."""
         symbol, arrays = original(network)
-        fed = {name: _place(value) for name, value in network.inputs.items()}
+        fed = {name: place(value) for name, value in network.inputs.items()}
         lowered = Lowered(symbol, tuple(fed), {}, frozenset(symbol.list_auxiliary_states()))
-        held = {name: _place(value) for name, value in arrays.items()}
+        held = {name: place(value) for name, value in arrays.items()}
         return Loaded(
             network.model, lowered, self._prepare(lowered, {**held, **fed}), tuple(fed.values())
         )
@@ -143,29 +108,19 @@ class MxnetTimer(CpuTimer[Loaded]):
             _read(loaded.results)
             _read(loaded.inputs)
 
-    def outputs(self, loaded: Loaded) -> Mapping[str, np.ndarray[Any, Any]]:
+    def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
         return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
 
     def profile(self, network: Network, runs: int) -> Profile:
-        """What MXNet's profiler says of every operator."""
-        from dlbricks_mxnet.profile import one_by_one, profile
+        """Time of every layer, from MXNet's profiler."""
+        from dlbricks_mxnet.profile import profile
 
-        with one_by_one(self._settings):
-            loaded = self._placed(network, lower(network, marked=True), EXECUTORS["symbol"])
-            try:
-                return profile(self, loaded, runs)
-            finally:
-                self.unload(loaded)
+        return profile(network, self._settings, runs)
 
     def unload(self, loaded: Loaded) -> None:
-        """Drops the graph, its weights, inputs and results, once its work is done."""
-        self.synchronize(loaded)
-        loaded.results = loaded.place = loaded.inputs = ()
-        loaded.start = _Unloaded()
-        gc.collect()  # executors and their symbols refer to each other
-        mx.nd.waitall()  # arrays are freed by the engine, in its own time
-        _trim()
+        """Frees the network once its work is done."""
+        unload(loaded)
 
     def close(self) -> None:
         """Waits for all that MXNet still does."""
@@ -177,11 +132,6 @@ def _read(arrays: Sequence[NDArray]) -> None:
     for array in arrays:
         read = mx.nd.relu if array.dtype == np.float32 else mx.nd.identity
         read(array).wait_to_read()
-
-
-def _without_arrays(lowered: Lowered) -> Lowered:
-    """The same once its values live in MXNet's own arrays."""
-    return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
 
 
 class _Primed:
@@ -208,42 +158,3 @@ class _Primed:
         if self._between:
             self._between()
         return self._then(arrays, results or self._first.place)
-
-
-def _laid_out(array: NDArray, layout: str) -> NDArray:
-    """The input as the layer before would leave it.
-
-    A feature map in the middle of a network nearly always comes from a convolution or
-    from what keeps its layout, and stays blocked until something needs it otherwise. Fed
-    in plain layout, every brick would pay for a conversion that the model pays for once.
-
-    Args:
-        array: In plain order.
-        layout: oneDNN's name; empty where nothing tells what is before, and each channel's
-            convolution by itself decides.
-    """
-    if layout == PLAIN:
-        return array
-    return laid_out(array, layout) if layout else handed_on(array, array.shape[1], 1)
-
-
-def _place(value: np.ndarray[Any, Any]) -> NDArray:
-    return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
-
-
-class _Unloaded:
-    """What is left of a network that was unloaded."""
-
-    arrays: Sequence[NDArray] = ()
-
-    def __call__(
-        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
-    ) -> Sequence[NDArray]:
-        raise BackendError("the network was unloaded")
-
-
-def _trim() -> None:
-    """Gives freed memory back to the system: glibc keeps up to several networks' weights."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
@@ -11,38 +11,16 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import CanonicalModel, numpy_dtype
-from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
+from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
+from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
 from dlbricks_onnxruntime.offline import WORTH_IT, create_optimized
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
     session_options,
-    value_of,
     without_optimizations,
 )
-
-
-@dataclass
-class Loaded:
-    """A session with its inputs and outputs bound to arrays of ours.
-
-    An output that is an input is the same array: ONNX Runtime never writes such outputs.
-
-    Attributes:
-        model: What it runs.
-        arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
-        pristine: What inputs held before a result took their place.
-        warmed: Memory of results, then of inputs, as bytes.
-    """
-
-    session: ort.InferenceSession
-    binding: ort.IOBinding
-    model: CanonicalModel
-    arrays: dict[str, Array]
-    pristine: Mapping[str, Array] = field(default_factory=dict)
-    warmed: Sequence[Array] = ()
 
 
 class OnnxruntimeTimer(CpuTimer[Loaded]):
@@ -77,12 +55,12 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
     def _session(self, network: Network, arrays: Mapping[str, Array]) -> ort.InferenceSession:
         """A session that hands on whatever has an array."""
         model, settings = network.model, self._settings
-        handed_on = replace(model, outputs=_handed_on(model, arrays))
-        if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
+        complete = replace(model, outputs=handed_on(model, arrays))
+        if model.executed:  # Layers that ONNX Runtime itself made are not to be rewritten again.
             settings = without_optimizations(settings)
         elif model.weight_bytes < WORTH_IT:
-            return create_optimized(handed_on, network.weights, settings)
-        return create_session(handed_on, network.weights, session_options(settings))
+            return create_optimized(complete, network.weights, settings)
+        return create_session(complete, network.weights, session_options(settings))
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -118,42 +96,6 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         loaded.pristine = {}
         loaded.arrays = {}
         del loaded.binding, loaded.session
-
-
-def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
-    """Memory for every input and result of a network, with the inputs' values.
-
-    Args:
-        network: With its inputs' values.
-        shared: Which of its tensors take whose place; see :func:`places`.
-    """
-    model = network.model
-    arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
-    for name in model.outputs:
-        if name not in arrays and name not in shared:
-            spec = model.tensors[name]
-            arrays[name] = aligned(np.zeros(spec.sizes, dtype=numpy_dtype(spec.dtype)))
-    for name, place in shared.items():
-        arrays[name] = arrays[place].reshape(model.tensors[name].sizes)
-    return arrays
-
-
-def bind(
-    session: ort.InferenceSession, model: CanonicalModel, arrays: Mapping[str, Array]
-) -> Loaded:
-    """Binds arrays to a session: the model's inputs, and what it hands on."""
-    binding = session.io_binding()
-    for name in model.inputs:
-        binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
-    for name in _handed_on(model, arrays):
-        binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
-    return Loaded(session, binding, model, dict(arrays))
-
-
-def _handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    """The model's outputs, and results in its middle that have an array."""
-    others = (name for name in arrays if name not in model.inputs)
-    return tuple(dict.fromkeys((*model.outputs, *others)))
 
 
 def _bytes_of(array: Array) -> Array:

@@ -70,6 +70,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         """Time of every layer, taken around its torch calls."""
         if self._compile != "off":
             raise UnsupportedError("what torch.compile makes of a model has no layers left")
+
         from dlbricks_pytorch.profile import profile
 
         return profile(network, self._settings, runs)

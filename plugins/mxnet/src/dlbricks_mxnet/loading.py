@@ -1,0 +1,125 @@
+"""Networks as MXNet runs them: executors with their arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlbricks_core.backends import Array, BackendSettings, Network
+from dlbricks_core.errors import BackendError
+from dlbricks_core.ir import Model
+from dlbricks_mxnet.blocks import handed_on, laid_out
+from dlbricks_mxnet.executors import Prepare, Start
+from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.layouts import PLAIN, fed_layout
+from dlbricks_mxnet.lowering import Lowered
+
+mx = import_mxnet()
+
+NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
+
+
+@dataclass
+class Loaded:
+    """A network that is ready to run.
+
+    Attributes:
+        start: Starts one inference.
+        inputs: What it reads.
+        results: Of the last run.
+        copied: Whether a copy reads the same inputs, and runs before each timed run.
+        place: Where the results of the next run go; anywhere if empty.
+    """
+
+    model: Model
+    lowered: Lowered
+    start: Start
+    inputs: tuple[NDArray, ...]
+    results: Sequence[NDArray] = ()
+    copied: bool = False
+    place: Sequence[NDArray] = ()
+
+
+def feeds_blocks(settings: BackendSettings) -> bool:
+    """Whether inputs are fed in the layouts that the settings ask for, rather than in order."""
+    return settings.options.get("inputs", "found") != "plain"
+
+
+def placed(network: Network, lowered: Lowered, prepare: Prepare, *, blocks: bool) -> Loaded:
+    """Places a network's weights and inputs, and builds its executor.
+
+    Args:
+        network: The network.
+        lowered: The same as MXNet's symbol.
+        prepare: Builds the executor.
+        blocks: Whether inputs are fed in blocks of channels where layers before leave such.
+    """
+    model = network.model
+    fed = {
+        name: _laid_out(place(value), fed_layout(model, tensor) if blocks else PLAIN)
+        for (name, value), tensor in zip(
+            lowered.feed(network.inputs, model).items(), model.inputs, strict=True
+        )
+    }
+    held = {name: place(value) for name, value in lowered.arrays.items()}
+    start = prepare(lowered, {**held, **fed})
+    return Loaded(model, without_arrays(lowered), start, tuple(fed.values()))
+
+
+def unload(loaded: Loaded) -> None:
+    """Drops a network's graph, weights, inputs and results, once its work is done."""
+    for result in loaded.results:
+        result.wait_to_read()
+    loaded.results = loaded.place = loaded.inputs = ()
+    loaded.start = _Unloaded()
+    gc.collect()  # executors and their symbols refer to each other
+    mx.nd.waitall()  # arrays are freed by the engine, in its own time
+    _trim()
+
+
+def without_arrays(lowered: Lowered) -> Lowered:
+    """The same once its values live in MXNet's own arrays."""
+    return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
+
+
+def _laid_out(array: NDArray, layout: str) -> NDArray:
+    """The input as the layer before would leave it.
+
+    A feature map in the middle of a network nearly always comes from a convolution or
+    from what keeps its layout, and stays blocked until something needs it otherwise. Fed
+    in plain layout, every brick would pay for a conversion that the model pays for once.
+
+    Args:
+        array: In plain order.
+        layout: oneDNN's name; empty where nothing tells what is before, and each channel's
+            convolution by itself decides.
+    """
+    if layout == PLAIN:
+        return array
+    return laid_out(array, layout) if layout else handed_on(array, array.shape[1], 1)
+
+
+def place(value: Array) -> NDArray:
+    """An array of MXNet's own with these values."""
+    return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
+
+
+class _Unloaded:
+    """What is left of a network that was unloaded."""
+
+    arrays: Sequence[NDArray] = ()
+
+    def __call__(
+        self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
+    ) -> Sequence[NDArray]:
+        raise BackendError("the network was unloaded")
+
+
+def _trim() -> None:
+    """Gives freed memory back to the system: glibc keeps up to several networks' weights."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,69 @@
+"""Networks as ONNX Runtime runs them: sessions, bound to memory of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnxruntime as ort
+
+from dlbricks_core.backends import Array, Network
+from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_onnxruntime.buffers import aligned
+from dlbricks_onnxruntime.sessions import value_of
+
+
+@dataclass
+class Loaded:
+    """A session with its inputs and outputs bound to arrays of ours.
+
+    An output that is an input is the same array: ONNX Runtime never writes such outputs.
+
+    Attributes:
+        model: What it runs.
+        arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
+        pristine: What inputs held before a result took their place.
+        warmed: Memory of results, then of inputs, as bytes.
+    """
+
+    session: ort.InferenceSession
+    binding: ort.IOBinding
+    model: Model
+    arrays: dict[str, Array]
+    pristine: Mapping[str, Array] = field(default_factory=dict)
+    warmed: Sequence[Array] = ()
+
+
+def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
+    """Memory for every input and result of a network, with the inputs' values.
+
+    Args:
+        network: With its inputs' values.
+        shared: Which of its tensors take whose place; see :func:`places`.
+    """
+    model = network.model
+    arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
+    for name in model.outputs:
+        if name not in arrays and name not in shared:
+            spec = model.tensors[name]
+            arrays[name] = aligned(np.zeros(spec.sizes, dtype=numpy_dtype(spec.dtype)))
+    for name, place in shared.items():
+        arrays[name] = arrays[place].reshape(model.tensors[name].sizes)
+    return arrays
+
+
+def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
+    """Binds arrays to a session: the model's inputs, and what it hands on."""
+    binding = session.io_binding()
+    for name in model.inputs:
+        binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
+    for name in handed_on(model, arrays):
+        binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
+    return Loaded(session, binding, model, dict(arrays))
+
+
+def handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+    """The model's outputs, and results in its middle that have an array."""
+    others = (name for name in arrays if name not in model.inputs)
+    return tuple(dict.fromkeys((*model.outputs, *others)))
