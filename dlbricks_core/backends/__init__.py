@@ -2,6 +2,7 @@
 
 from dlbricks_core.backends.alone import layer_alone, refused_layers
 from dlbricks_core.backends.base import (
+    WARMUP_RUNS,
     Backend,
     BackendOption,
     BackendSettings,
@@ -14,6 +15,7 @@ from dlbricks_core.backends.layer import LayerView, halves, naming
 from dlbricks_core.ir import Array, Network
 
 __all__ = [
+    "WARMUP_RUNS",
     "Array",
     "Backend",
     "BackendOption",

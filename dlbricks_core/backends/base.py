@@ -9,12 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Array, CanonicalModel, Network
+from dlbricks_core.errors import BackendError, PluginError, UnsupportedError
+from dlbricks_core.ir import Array, Model, Network
 
 LoadedT = TypeVar("LoadedT")
+
+
+WARMUP_RUNS = 3
+"""Runs that come before those that count, of a network that was just loaded."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         Args:
             network: The network with the tensor names that :meth:`Backend.rewrite` receives.
-            runs: Number of runs that count; a few more warm it up.
+            runs: Number of runs that count; ``WARMUP_RUNS`` come before them.
 
         Raises:
             UnsupportedError: If the framework cannot tell.
@@ -244,6 +249,38 @@ class Backend(ABC):
         Raises:
             PluginError: If the framework is not installed.
         """
+
+    def installed_version(self, hint: str = "") -> str:
+        """Version of :attr:`distribution`, from its metadata: what most ``version`` return.
+
+        Args:
+            hint: Command that installs it; ``pip install`` with its name unless given.
+
+        Raises:
+            PluginError: If it is not installed.
+        """
+        try:
+            return metadata.version(self.distribution)
+        except metadata.PackageNotFoundError as error:
+            raise PluginError(
+                f"the backend {self.name} needs {self.distribution}, which is not installed",
+                hint=hint or f"pip install {self.distribution}",
+            ) from error
+
+    def check_options(self, settings: BackendSettings) -> None:
+        """Compares the settings' options with those that the backend declares.
+
+        Raises:
+            BackendError: If there is another option or value among them.
+        """
+        for key, value in settings.options.items():
+            option = self.options.get(key)
+            if option is None or value not in option.choices:
+                known = "; ".join(f"{k}={'|'.join(o.choices)}" for k, o in self.options.items())
+                raise BackendError(
+                    f"{self.name} has no option {key}={value}",
+                    hint=f"Use {known}." if known else "It has none.",
+                )
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Environment variables that must be set before the framework is imported.

@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends.base import Backend, BackendSettings, CpuTimer, Profile
-from dlbricks_core.bricks import weights_are_reread
+from dlbricks_core.backends.base import (
+    WARMUP_RUNS,
+    Backend,
+    BackendSettings,
+    CpuTimer,
+    Profile,
+)
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
-
-_WARMUP_RUNS = 3
 
 CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 """Networks that show what a call costs: keys, and how many layers of next to no work."""
@@ -140,7 +143,7 @@ class TimerHost:
 
     def _warmed_up(self, key: str) -> float:
         """Latency after some runs; a long one tells enough about its network."""
-        for _ in range(_WARMUP_RUNS):
+        for _ in range(WARMUP_RUNS):
             latency_ms = self.sample(key, 1, warm_io=False)[-1]
             if latency_ms >= _LONG_MS:
                 break

@@ -22,6 +22,9 @@ A tuple holds one bound for each position along the index tensor's last axis. Ze
 valid always, as long as the bound is positive. The specs are static.
 """
 
+MOST_SIZES = 8
+"""Length up to which a vector of integers may be a shape, or what a shape is computed from."""
+
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 #: Operator -> positions of the inputs whose values change the work (or its result's shape).

@@ -16,8 +16,8 @@ from dlbricks_mxnet.layouts import (
     blocks_of,
     comes_in_blocks,
     fed_layout,
-    with_layouts,
 )
+from dlbricks_mxnet.rewrite import with_layouts
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, signature

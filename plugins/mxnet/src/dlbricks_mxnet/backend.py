@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
-from dlbricks_core.errors import BackendError, PluginError
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_mxnet.layouts import UNKNOWN, with_layouts
+from dlbricks_core.errors import BackendError
+from dlbricks_core.ir import Model
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import MxnetTimer
@@ -74,13 +72,7 @@ class MxnetBackend(Backend):
 
     def version(self) -> str:
         """Version of the installed MXNet, from its metadata."""
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError as error:
-            raise PluginError(
-                "the backend mxnet needs MXNet, which is not installed",
-                hint="pip install 'mxnet>=1.9.1,<2' 'numpy<2'",
-            ) from error
+        return self.installed_version("pip install 'mxnet>=1.9.1,<2' 'numpy<2'")
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Threads of one operator, one operator at a time, and no chatter.
@@ -112,11 +104,7 @@ class MxnetBackend(Backend):
                 number of threads.
         """
         self.version()
-        for key, value in settings.options.items():
-            option = self.options.get(key)
-            if option is None or value not in option.choices:
-                allowed = "; ".join(f"{k}={'|'.join(o.choices)}" for k, o in self.options.items())
-                raise BackendError(f"mxnet has no option {key}={value}", hint=f"Use {allowed}.")
+        self.check_options(settings)
         self._set_environment(settings)
         from dlbricks_mxnet.timer import MxnetTimer
 
@@ -130,15 +118,10 @@ class MxnetBackend(Backend):
         self, model: CanonicalModel, settings: BackendSettings, seed: int
     ) -> CanonicalModel:
         """The model with the layouts in which feature maps reach the layers that read them."""
-        inputs = settings.options.get("inputs", "found")
-        if inputs == "plain":
-            return model
-        if inputs == "blocked":
-            return with_layouts(model, lambda *_: UNKNOWN)
         self._set_environment(settings)
-        from dlbricks_mxnet.blocks import made_by
+        from dlbricks_mxnet.rewrite import rewrite
 
-        return with_layouts(model, made_by)
+        return rewrite(model, settings)
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""

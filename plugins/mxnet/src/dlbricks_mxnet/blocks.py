@@ -6,22 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from dlbricks_core.backends import Network
 from dlbricks_core.bricks import signature
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_core.ir import Array, Layer, Model
+from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of
 from dlbricks_mxnet.lowering import lower
 
 mx = import_mxnet()
 
-Array = np.ndarray[Any, Any]
-NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 Shape = tuple[int, ...]
 
 _BLOCKS = (4, 8, 16)

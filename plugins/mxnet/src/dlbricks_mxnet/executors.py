@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.lowering import Lowered
 
 mx = import_mxnet()
-
-NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 
 
 class Start(Protocol):

@@ -21,7 +21,7 @@ import onnx
 from onnx import GraphProto, ModelProto, helper, numpy_helper
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import TensorSpec, numpy_dtype
+from dlbricks_core.ir import Array, TensorSpec, numpy_dtype
 from dlbricks_mxnet import export_recurrent as export_recurrent  # adds to the table
 from dlbricks_mxnet.export_converters import CONVERTERS, SHAPES, TYPES
 from dlbricks_mxnet.export_graph import Symbol, annotate, unique_names
@@ -46,7 +46,7 @@ class _Parameter:
     def dtype(self) -> np.dtype[Any]:
         return numpy_dtype(self.spec.dtype)
 
-    def asnumpy(self) -> np.ndarray[Any, Any]:
+    def asnumpy(self) -> Array:
         """Zeros that take no memory."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
@@ -103,7 +103,7 @@ def export(
     return proto
 
 
-def fill(proto: ModelProto, values: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
+def fill(proto: ModelProto, values: Mapping[str, Array]) -> ModelProto:
     """What :func:`export` returns, complete with the values of its parameters."""
     filled = ModelProto()
     filled.CopyFrom(proto)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from dlbricks_core.errors import PluginError
+
+NDArray = Any
+"""An ``mxnet.nd.NDArray``: MXNet has no type information."""
 
 #: Time and place of a check in MXNet's own sources.
 _PLACE = re.compile(r"^\w*MXNetError: |\[\d\d:\d\d:\d\d\] \S+:\d+: ")

@@ -6,20 +6,17 @@ import ctypes
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dlbricks_core.backends import Array, BackendSettings, Network
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Model
 from dlbricks_mxnet.blocks import handed_on, laid_out
 from dlbricks_mxnet.executors import Prepare, Start
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.layouts import PLAIN, fed_layout
 from dlbricks_mxnet.lowering import Lowered
 
 mx = import_mxnet()
-
-NDArray = Any  # mxnet.nd.NDArray; MXNet has no type information
 
 
 @dataclass

@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.files import check_file
 from dlbricks_core.ir import TensorSpec, numpy_dtype
+from dlbricks_core.ir.limits import MAX_AXES
 
 #: MXNet's numbers for element types.
 TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
          "int16", "uint16", "uint32", "uint64", "bfloat16")  # fmt: skip
 
 MOST_ARRAYS = 1_000_000
-_MOST_AXES = 32
 _MOST_NAME_BYTES = 10_000
 
 _LIST_MAGIC = 0x112
@@ -100,7 +100,7 @@ class _Reader:
         return self._sizes(self._numbers("i")[0], "q")
 
     def _sizes(self, rank: int, form: str) -> tuple[int, ...]:
-        if not 0 <= rank <= _MOST_AXES:
+        if not 0 <= rank <= MAX_AXES:
             raise _DamageError(f"an array has {rank} axes")
         sizes: tuple[int, ...] = self._numbers(form * rank)
         if any(size < 0 for size in sizes):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import Model
@@ -26,7 +26,6 @@ from dlbricks_mxnet.lowering.build import LAYER
 
 mx = import_mxnet()
 
-_WARMUP_RUNS = 3
 #: MXNet reads both whenever an executor is bound.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 
@@ -86,7 +85,7 @@ def _profiled(loaded: Loaded, runs: int) -> Profile:
             result.wait_to_read()
         return (perf_counter_ns() - begin) / 1e6
 
-    for _ in range(_WARMUP_RUNS):
+    for _ in range(WARMUP_RUNS):
         run()
     trace = _Trace.of_process()
     known = len(trace.events())

@@ -9,10 +9,9 @@ import numpy as np
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
 from dlbricks_mxnet.executors import EXECUTORS, Start
-from dlbricks_mxnet.framework import import_mxnet
+from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.loading import (
     Loaded,
-    NDArray,
     feeds_blocks,
     place,
     placed,

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
-from dlbricks_core.bricks import native_to
-from dlbricks_core.errors import PluginError
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.ir import Model
 
 if TYPE_CHECKING:
     from dlbricks_onnxruntime.timer import OnnxruntimeTimer
@@ -45,13 +42,7 @@ class OnnxruntimeBackend(Backend):
 
     def version(self) -> str:
         """Version of the installed ONNX Runtime, from its metadata."""
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError as error:
-            raise PluginError(
-                "the backend onnxruntime needs ONNX Runtime, which is not installed",
-                hint="pip install onnxruntime",
-            ) from error
+        return self.installed_version()
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Threads of what computes outside of ONNX Runtime's own pool, which all sessions share."""
@@ -60,6 +51,7 @@ class OnnxruntimeBackend(Backend):
     def timer(self, settings: BackendSettings) -> OnnxruntimeTimer:
         """Imports ONNX Runtime and returns a timer."""
         self.version()
+        self.check_options(settings)
         from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
         return OnnxruntimeTimer(settings)

@@ -1,56 +1,32 @@
-"""Which layers ONNX Runtime can run, found by asking it."""
+"""Layers that ONNX Runtime cannot run, found by building a session for each of them alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import onnxruntime as ort
 
-from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import extract, signature
-from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.backends import BackendSettings, refused_layers
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Model
 from dlbricks_onnxruntime.limits import refusal
-from dlbricks_onnxruntime.sessions import create_session, session_options
+from dlbricks_onnxruntime.sessions import QUIET, create_session, session_options
+
+_AS_IT_STANDS = BackendSettings(threads=1, options={"optimizations": "off"})
 
 
-def unsupported(model: CanonicalModel) -> dict[int, str]:
-    """Index and reason of every layer that has no CPU kernel.
+def unsupported(model: Model) -> dict[int, str]:
+    """Reason for every layer that has no CPU kernel or is computed wrongly, by its index.
 
-    Each kind of layer is put into a session of its own, once, with its weights as
-    inputs: no values are needed.
+    Works without the values of weights.
     """
-    ort.set_default_logger_severity(4)
-    reasons = {}
-    known: dict[str, str] = {}
-    for index, layer in enumerate(model.layers):
-        reason = refusal(model, layer)
-        if reason:
-            reasons[index] = reason
-            continue
-        identity = signature(model, (index,))
-        if identity not in known:
-            known[identity] = _reason(extract(model, (index,), "layer"))
-        if known[identity]:
-            reasons[index] = known[identity]
-    return reasons
+    ort.set_default_logger_severity(QUIET)
+    limited = {i: refusal(model, layer) for i, layer in enumerate(model.layers)}
+    reasons = refused_layers(model, _reason) | {i: why for i, why in limited.items() if why}
+    return dict(sorted(reasons.items()))
 
 
-def _reason(layer: CanonicalModel) -> str:
-    open_weights = sorted(layer.weights - set(layer.constants))
-    fed = replace(
-        layer,
-        inputs=(*layer.inputs, *open_weights),
-        weights=frozenset(layer.constants),
-    )
+def _reason(layer: Model) -> str:
     try:
-        create_session(fed, layer.constants, _options())
+        create_session(layer, layer.constants, session_options(_AS_IT_STANDS))
     except UnsupportedError as error:
         return error.message
-    except DLBricksError as error:
-        return error.message
     return ""
-
-
-def _options() -> ort.SessionOptions:
-    return session_options(BackendSettings(threads=1, options={"optimizations": "off"}))

@@ -13,14 +13,13 @@ import numpy as np
 import onnx
 from onnx import NodeProto
 
-from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import Model
 from dlbricks_onnxruntime.loading import allocate, bind
 from dlbricks_onnxruntime.origins import named, origins
 from dlbricks_onnxruntime.sessions import create_session, session_options
 
-_WARMUP_RUNS = 3
 _SUFFIX = "_kernel_time"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 
@@ -45,7 +44,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         nodes = onnx.load(path, load_external_data=False).graph.node
         loaded = bind(session, model, allocate(network, {}))
         latencies = []
-        for _ in range(_WARMUP_RUNS + runs):
+        for _ in range(WARMUP_RUNS + runs):
             begin = perf_counter_ns()
             session.run_with_iobinding(loaded.binding)
             latencies.append((perf_counter_ns() - begin) / 1e6)

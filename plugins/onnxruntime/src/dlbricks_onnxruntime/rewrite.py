@@ -12,8 +12,8 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import native
-from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.origins import in_order, named
@@ -162,7 +162,4 @@ def _spec_of(value: Array) -> TensorSpec:
 
 def _may_be_size(spec: TensorSpec) -> bool:
     """Whether a result may be a shape, or what a shape is computed from."""
-    return spec.dtype == "int64" and spec.rank < 2 and math.prod(spec.sizes) <= _MAX_AXES
-
-
-_MAX_AXES = 8
+    return spec.dtype == "int64" and spec.rank < 2 and math.prod(spec.sizes) <= MOST_SIZES

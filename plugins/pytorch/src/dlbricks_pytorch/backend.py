@@ -6,13 +6,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
-from dlbricks_core.errors import BackendError, PluginError
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.errors import BackendError
+from dlbricks_core.ir import Model
 
 if TYPE_CHECKING:
     from dlbricks_pytorch.timer import PytorchTimer
@@ -49,13 +48,9 @@ class PytorchBackend(Backend):
 
     def version(self) -> str:
         """Version of the installed torch, from its metadata."""
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError as error:
-            raise PluginError(
-                "the backend pytorch needs torch, which is not installed",
-                hint="pip install torch (the CPU build, unless you need CUDA elsewhere).",
-            ) from error
+        return self.installed_version(
+            hint="pip install torch (the CPU build, unless you need CUDA elsewhere)."
+        )
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Thread counts for the OpenMP and MKL runtimes that torch starts, and room in oneDNN.
@@ -87,7 +82,8 @@ class PytorchBackend(Backend):
                 no C++ compiler.
         """
         self.version()
-        self._check_options(settings)
+        self.check_options(settings)
+        self._check_compiler(settings)
         from dlbricks_pytorch.timer import PytorchTimer
 
         return PytorchTimer(settings)
@@ -105,12 +101,7 @@ class PytorchBackend(Backend):
         named = os.environ.get("CXX")
         return any(shutil.which(compiler) for compiler in ((named,) if named else _COMPILERS))
 
-    def _check_options(self, settings: BackendSettings) -> None:
-        for key, value in settings.options.items():
-            option = self.options.get(key)
-            if option is None or value not in option.choices:
-                allowed = "; ".join(f"{k}={'|'.join(o.choices)}" for k, o in self.options.items())
-                raise BackendError(f"pytorch has no option {key}={value}", hint=f"Use {allowed}.")
+    def _check_compiler(self, settings: BackendSettings) -> None:
         if settings.options.get("compile", "off") != "off" and not self.can_compile():
             raise BackendError(
                 "the option compile needs a C++ compiler, and none is installed",

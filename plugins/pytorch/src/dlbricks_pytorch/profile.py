@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from torch import fx
 
-from dlbricks_core.backends import BackendSettings, Network, Profile, ProfiledLayer
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.ir import Model
 from dlbricks_pytorch.loading import placed
-
-_WARMUP_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -48,18 +46,18 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     module, inputs = placed(network, settings)
     steps = _steps(model, module)
     held = _held(module, inputs)
-    taken = np.zeros((_WARMUP_RUNS + runs, len(model.layers)))
+    taken = np.zeros((WARMUP_RUNS + runs, len(model.layers)))
     latencies = []
     for row in taken:
         begin = perf_counter_ns()
         _run(steps, dict(held), row)
         latencies.append((perf_counter_ns() - begin) / 1e6)
-    medians = np.median(taken[_WARMUP_RUNS:], axis=0) / 1e6
+    medians = np.median(taken[WARMUP_RUNS:], axis=0) / 1e6
     layers = [
         ProfiledLayer(layer.name, layer.qualified_op, layer.outputs, float(ms))
         for layer, ms in zip(model.layers, medians, strict=True)
     ]
-    return Profile(layers, float(np.median(latencies[_WARMUP_RUNS:])))
+    return Profile(layers, float(np.median(latencies[WARMUP_RUNS:])))
 
 
 def _run(steps: Sequence[_Step], values: dict[fx.Node, Any], spent_ns: Any) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import dtype_name, numpy_dtype
+from dlbricks_core.ir import Array, dtype_name, numpy_dtype
 
 _SAME_NAME = ("float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
               "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128")  # fmt: skip
@@ -40,7 +38,7 @@ def torch_dtype(name: str) -> torch.dtype:
     return TORCH_DTYPES[name]
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
+def from_numpy(array: Array) -> torch.Tensor:
     """A tensor with its own, contiguous copy of the values.
 
     It lies in torch's memory, which begins on a cache line; numpy's begins where it may, and
@@ -53,7 +51,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
-def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+def to_numpy(tensor: torch.Tensor) -> Array:
     """The values as an array of the IR's numpy type."""
     tensor = tensor.detach().contiguous()
     numpy_type = numpy_dtype(_IR_NAMES[tensor.dtype])

@@ -1,5 +1,7 @@
 """Tensors that MXNet can hold: their element types, and how many axes they may have."""
 
+from dlbricks_core.ir.limits import MAX_AXES
+
 #: Types that MXNet's matrix kernels compute with on CPUs.
 REAL = frozenset({"float32", "float64"})
 FLOAT = REAL | {"float16"}
@@ -12,5 +14,5 @@ ANY = NUMBER | {"bool"}
 SELECTION_AXES = 5
 #: Most axes of the oneDNN arrays that any tensor may become; what has more is one row of numbers.
 MOST_AXES = 6
-#: Most axes for operators that only move elements: as many as numpy knows.
-ANY_AXES = 32
+#: Most axes for operators that only move elements: as many as a tensor of the IR may have.
+ANY_AXES = MAX_AXES

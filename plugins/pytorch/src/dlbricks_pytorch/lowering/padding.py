@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Array
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import torch_pads
 from dlbricks_pytorch.lowering.table import lowers
@@ -58,7 +57,7 @@ def _has_native(ctx: LayerContext, mode: str, begins: Shape, ends: Shape) -> boo
     )
 
 
-def _source_indices(mode: str, size: int, begin: int, end: int) -> np.ndarray[Any, Any]:
+def _source_indices(mode: str, size: int, begin: int, end: int) -> Array:
     """Where each element of the padded axis comes from."""
     position = np.arange(-begin, size + end)
     if mode == "edge":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Array
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.convolution import torch_pads
 from dlbricks_pytorch.lowering.table import lowers
@@ -163,7 +163,7 @@ def window_sums(ctx: LayerContext, x: Node, windows: Windows) -> Node:
     )
 
 
-def _window_counts(ctx: LayerContext, windows: Windows, include: bool) -> np.ndarray[Any, Any]:
+def _window_counts(ctx: LayerContext, windows: Windows, include: bool) -> Array:
     """Number of elements that each window averages over."""
     _, ends = ctx.pads()
     axes = len(windows.kernel)

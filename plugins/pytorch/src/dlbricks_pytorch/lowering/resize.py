@@ -19,6 +19,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.fx import Node
 
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Array
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
@@ -113,7 +114,7 @@ def source_positions(rule: Rule, axis: Axis) -> Matrix:
     return position
 
 
-def nearest_sources(rule: Rule, axis: Axis) -> np.ndarray[Any, Any]:
+def nearest_sources(rule: Rule, axis: Axis) -> Array:
     """The old element that each new one copies."""
     rounding: dict[str, Callable[[Matrix], Matrix]] = {
         "floor": np.floor,
@@ -169,7 +170,7 @@ def _resize_nearest(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Nod
     return node
 
 
-def _torch_nearest(axis: Axis, shift: float) -> np.ndarray[Any, Any]:
+def _torch_nearest(axis: Axis, shift: float) -> Array:
     """What F.interpolate copies, in the arithmetic that it uses."""
     ratio = np.float32(axis.size / axis.wanted)
     position = (np.arange(axis.wanted, dtype=np.float32) + np.float32(shift)) * ratio

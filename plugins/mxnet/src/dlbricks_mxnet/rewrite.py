@@ -1,0 +1,94 @@
+"""The graph that MXNet executes: the layers of the model, with the layouts between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.ir import Layer, Model
+from dlbricks_mxnet.layouts import BLOCKING, LAST, PLAIN, UNKNOWN, may_be_blocked
+
+#: oneDNN computes them on blocks as they come. MXNet 1.9.1 has no such kernel for anything
+#: else that is lowered here, and puts the elements back into plain order first.
+_KEEPING = frozenset(
+    {"AveragePool", "BatchNormalization", "Elu", "Gelu", "GlobalAveragePool", "GlobalMaxPool",
+     "LRN", "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
+)  # fmt: skip
+_KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
+
+
+def rewrite(model: Model, settings: BackendSettings) -> Model:
+    """The model with the layouts in which feature maps reach the layers that read them.
+
+    Args:
+        model: Model in canonical form.
+        settings: The option ``inputs`` says how layouts are found.
+    """
+    inputs = settings.options.get("inputs", "found")
+    if inputs == "plain":
+        return model
+    if inputs == "blocked":
+        return with_layouts(model, lambda *_: UNKNOWN)
+    from dlbricks_mxnet.blocks import made_by
+
+    return with_layouts(model, made_by)
+
+
+def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
+    """The model with every feature map marked by the layout in which it reaches its readers.
+
+    A layer that does not know a layout costs its readers a conversion, or computes several times
+    as long: its bricks and those that read what it wrote have to be fed accordingly.
+
+    Args:
+        model: In canonical form.
+        made_by: Layout that a convolution leaves, or UNKNOWN; the model and the layer's index.
+    """
+    layouts: dict[str, str] = {}
+    for index, layer in enumerate(model.layers):
+        first = layer.outputs[0]  # nobody may want it: of an LSTM, only the last state
+        if first and _is_map(model, first) and math.prod(model.tensors[first].sizes[2:]) > 1:
+            layouts[first] = (
+                made_by(model, index)
+                if layer.op in BLOCKING and not layer.domain
+                else _handed_on(model, layer, layouts)
+            )
+    tensors = {
+        name: replace(spec, layout=layouts.get(name, PLAIN)) if _is_map(model, name) else spec
+        for name, spec in model.tensors.items()
+    }
+    return replace(model, tensors=tensors)
+
+
+def _is_map(model: Model, name: str) -> bool:
+    spec = model.tensors[name]
+    return name not in model.weights and spec.is_static and may_be_blocked(spec)
+
+
+def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
+    """Layout of what a layer writes that is no convolution."""
+    read = [layouts.get(name, PLAIN) for name in layer.inputs]
+    if layer.domain or not read:
+        return PLAIN
+    if layer.op in _KEEPING:
+        # GELU by way of the hyperbolic tangent is lowered to several operators.
+        exact = layer.attributes.get("approximate", "none") == "none"
+        return read[0] if exact else PLAIN
+    if layer.op not in _KEEPING_ALL or layer.attributes.get("axis", 1) != 1:
+        return PLAIN
+    if layer.op != "Concat":
+        if len({model.tensors[name].shape for name in layer.inputs}) > 1:
+            return PLAIN
+        # The sum takes the place of an input that nobody else needs, and its layout.
+        replaced = (name for name in layer.inputs if _is_handed_over(model, name))
+        if (name := next(replaced, None)) is not None:
+            return layouts.get(name, PLAIN)
+    # oneDNN takes on the first layout in blocks, or else the first.
+    return next((layout for layout in read if layout not in (PLAIN, LAST)), read[0])
+
+
+def _is_handed_over(model: Model, name: str) -> bool:
+    """Whether the memory of a tensor is free once its only reader is done."""
+    return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1
