@@ -1,4 +1,4 @@
-"""Which memory layouts oneDNN chooses on this machine, found out by running it."""
+"""Memory layouts that oneDNN chooses on this machine, found by running it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ mx = import_mxnet()
 Shape = tuple[int, ...]
 
 _BLOCKS = (4, 8, 16)
-"""Channels that oneDNN keeps together."""
+"""Numbers of channels that oneDNN keeps together in a block."""
 
 _DRAWN = 1_048_573
-"""Numbers; a prime, so that hardly any axis repeats them."""
+"""How many different numbers are drawn: a prime, so that hardly any axis repeats them."""
 
 _KERNELS = (1, 3)
 _GROUPS = (1, 2, 4, 8, 16, 32)
-"""Of convolutions that are tried, to find one that leaves a certain layout."""
+"""Windows and groups of the convolutions that are tried to find one that leaves a layout."""
 
 _made: dict[str, str] = {}
-"""Layouts that convolutions of models leave, by signature."""
+"""Layout that each convolution leaves, by its signature."""
 
 
-def made_by(model: CanonicalModel, index: int) -> str:
-    """In which layout a convolution leaves its result, whatever it reads.
+def made_by(model: Model, index: int) -> str:
+    """Layout in which a convolution leaves its result, whatever it reads.
 
     oneDNN decides by its shape, the processor and the number of threads, and has no way of telling
     that MXNet makes available. So it runs once.
 
     Args:
-        model: In canonical form, with static shapes.
-        index: Of a Conv or ConvTranspose in it.
+        model: Model in canonical form, with static shapes.
+        index: Index of a Conv or ConvTranspose in the model.
     """
     key = signature(model, (index,))
     if key not in _made:
@@ -84,7 +84,7 @@ def _recipe(shape: Shape, layout: str) -> tuple[int, int]:
 
 
 def _same_order(channels: int, layout: str) -> tuple[str, ...]:
-    """What lies in memory just like a layout: all channels in one block, or along the last axis."""
+    """Layouts with the same order in memory: all channels in one block, or along the last axis."""
     both = (LAST, blocks_of(channels))
     return both if channels in _BLOCKS and layout in both else ()
 
@@ -96,7 +96,7 @@ def _left_by(shape: Shape, groups: int, kernel: int) -> str:
 
 
 def handed_on(array: NDArray, groups: int, kernel: int, out: NDArray = None) -> NDArray:
-    """What a convolution makes of an array whose weights pick each channel itself."""
+    """Result of a convolution that hands every channel on as it is."""
     channels = array.shape[1]
     weights = np.zeros((channels, channels // groups, kernel, kernel), np.float32)
     each = np.arange(channels)
@@ -107,8 +107,8 @@ def handed_on(array: NDArray, groups: int, kernel: int, out: NDArray = None) -> 
     )  # fmt: skip
 
 
-def _alone(model: CanonicalModel, layer: Layer) -> CanonicalModel:
-    """A layer as a model: what is not its first input counts as weights."""
+def _alone(model: Model, layer: Layer) -> Model:
+    """A layer as a model; all inputs but the first are weights."""
     data, *others = layer.inputs
     names = {*filter(None, layer.inputs), layer.outputs[0]}
     return CanonicalModel(
@@ -122,7 +122,7 @@ def _alone(model: CanonicalModel, layer: Layer) -> CanonicalModel:
 
 
 def _different(shape: Shape) -> Array:
-    """Numbers that differ from those near them; drawing all of a large weight takes long."""
+    """Numbers that differ from their neighbours; drawing a large weight whole would take long."""
     return np.resize(_drawn(), shape)
 
 
@@ -132,14 +132,14 @@ def _drawn() -> Array:
 
 
 def layout_of_result(shape: Shape, compute: Callable[[NDArray], object]) -> str:
-    """In which layout a result lies in memory.
+    """Layout in which a result lies in memory.
 
     Args:
-        shape: Of the result.
-        compute: Leaves it in the array that it is given.
+        shape: Shape of the result.
+        compute: Function that leaves the result in the array that it is given.
 
     Raises:
-        BackendError: If it is a layout that nobody has heard of.
+        BackendError: If it is an unknown layout.
     """
     memory, result = _looked_into(shape)
     compute(result)
@@ -165,12 +165,12 @@ def layout_of_result(shape: Shape, compute: Callable[[NDArray], object]) -> str:
 
 
 def _looked_into(shape: Shape) -> tuple[Array, NDArray]:
-    """Memory, and an array of MXNet's that lies in it."""
+    """Memory, and an MXNet array that lies in it."""
     memory = np.full(shape, np.nan, np.float32)
     return memory, mx.nd.from_numpy(memory, zero_copy=True)
 
 
 def _is_in_blocks(memory: Array, plain: Array, size: int) -> bool:
-    """Whether values in memory are in blocks of so many channels."""
+    """Whether the values lie in blocks of ``size`` channels."""
     first = plain[0, :size]
     return np.array_equal(memory.ravel()[: first.size], first.reshape(len(first), -1).T.ravel())

@@ -16,7 +16,7 @@ class Start(Protocol):
     """Starts one inference and returns its results, which are not there yet.
 
     Attributes:
-        arrays: What it reads unless told otherwise; empty if it can read nothing else.
+        arrays: Arrays that it reads by default; empty if it cannot read others.
     """
 
     arrays: Sequence[NDArray]
@@ -24,11 +24,11 @@ class Start(Protocol):
     def __call__(
         self, arrays: Sequence[NDArray] = (), results: Sequence[NDArray] = ()
     ) -> Sequence[NDArray]:
-        """Starts it.
+        """Starts one inference.
 
         Args:
-            arrays: What it is to read, in the order of ``arrays``, which must not be empty.
-            results: Where it is to leave its results; anywhere else if empty, or if it cannot.
+            arrays: Arrays to read instead, in the order of the attribute ``arrays``.
+            results: Arrays for the results; new ones if empty, or if the executor cannot do that.
         """
 
 
@@ -42,7 +42,7 @@ class _CachedOp:
     Args:
         lowered: The network.
         arrays: Its inputs and weights.
-        static: Whether its memory is its own for good (``static_alloc``, ``static_shape``).
+        static: Whether its memory is allocated once (``static_alloc``, ``static_shape``).
     """
 
     def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray], *, static: bool) -> None:
@@ -88,4 +88,4 @@ EXECUTORS: Mapping[str, Prepare] = {
     "static": partial(_CachedOp, static=True),
     "symbol": _Bound,
 }
-"""By the name that ``--backend-option executor`` takes."""
+"""Ways to build an executor, by the name that ``--backend-option executor`` takes."""

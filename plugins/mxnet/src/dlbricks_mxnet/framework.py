@@ -1,4 +1,4 @@
-"""The one place that imports MXNet, and what it needs to import beside today's numpy."""
+"""The only import of MXNet, made to work with the numpy of today."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlbricks_core.errors import PluginError
 NDArray = Any
 """An ``mxnet.nd.NDArray``: MXNet has no type information."""
 
-#: Time and place of a check in MXNet's own sources.
+#: Time and line of MXNet's own sources, which its messages begin with.
 _PLACE = re.compile(r"^\w*MXNetError: |\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 
@@ -37,7 +37,7 @@ def import_mxnet() -> ModuleType:
 
 
 def one_line(error: Exception) -> str:
-    """What an error of MXNet says, without its stack trace."""
+    """Message of an MXNet error in one line, without the stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "Check failed" in line]
     text = (told or lines or [type(error).__name__])[-1]

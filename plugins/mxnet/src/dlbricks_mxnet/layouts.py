@@ -1,35 +1,35 @@
-"""In which memory layout MXNet hands feature maps on."""
+"""Memory layouts in which MXNet hands feature maps from layer to layer."""
 
 from __future__ import annotations
 
 from dlbricks_core.ir import Model, TensorSpec
 
 PLAIN = "plain"
-"""Layout of a tensor that would be blocked if nothing were in the way."""
+"""Layout in order, of a tensor that convolutions might have left in blocks."""
 
 UNKNOWN = ""
-"""Layout of a tensor of which nothing tells how a convolution left it."""
+"""Layout of a tensor that comes from a convolution, where nothing tells which it is."""
 
 LAST = "acdb"
 """oneDNN's name of the layout with channels along the last axis."""
 
 
 def blocks_of(channels: int) -> str:
-    """The name that oneDNN has for the layout in which so many channels lie together."""
+    """Name that oneDNN gives the layout in which so many channels lie together."""
     return f"aBcd{channels}b"
 
 
 _BLOCK = 8
 _RANKS_WITH_BLOCKS = (4, 5)
 
-#: Whatever they read, oneDNN writes their results in a layout that it chooses.
+#: Operators whose results oneDNN writes in a layout of its own choice.
 BLOCKING = frozenset({"Conv", "ConvTranspose"})
-#: What they write is in plain order, whatever they read.
+#: Operators whose results are in plain order, whatever they read.
 _MOVING = frozenset(
     {"Expand", "Flatten", "Gather", "MatMul", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
      "Unsqueeze"}
 )  # fmt: skip
-#: MXNet 1.9.1 crashes where these read blocks and work along the last axis.
+#: Operators with which MXNet 1.9.1 crashes if they read blocks and work along the last axis.
 _CRASHING = frozenset({"LogSoftmax", "Softmax"})
 
 
@@ -38,8 +38,8 @@ def may_be_blocked(spec: TensorSpec) -> bool:
     return spec.dtype == "float32" and spec.rank == 4 and spec.sizes[1] % _BLOCK == 0
 
 
-def fed_layout(model: CanonicalModel, name: str) -> str:
-    """In which layout an input of a brick is to be fed."""
+def fed_layout(model: Model, name: str) -> str:
+    """Layout in which an input of a brick is fed."""
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}
     return PLAIN if not may_be_blocked(spec) or readers & _CRASHING else spec.layout

@@ -1,4 +1,4 @@
-"""Networks as MXNet runs them: executors with their arrays."""
+"""Networks that are ready to run: executors with their arrays."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Loaded:
     """A network that is ready to run.
 
     Attributes:
-        start: Starts one inference.
-        inputs: What it reads.
-        results: Of the last run.
-        copied: Whether a copy reads the same inputs, and runs before each timed run.
-        place: Where the results of the next run go; anywhere if empty.
+        start: Executor; starts one inference.
+        inputs: Arrays that it reads.
+        results: Results of the last run.
+        copied: Whether a copy, which reads the same inputs, runs before each timed run.
+        place: Arrays for the results of the next run; new ones if empty.
     """
 
     model: Model
@@ -41,7 +41,7 @@ class Loaded:
 
 
 def feeds_blocks(settings: BackendSettings) -> bool:
-    """Whether inputs are fed in the layouts that the settings ask for, rather than in order."""
+    """Whether the settings ask for inputs in the layouts that layers before them leave."""
     return settings.options.get("inputs", "found") != "plain"
 
 
@@ -49,10 +49,10 @@ def placed(network: Network, lowered: Lowered, prepare: Prepare, *, blocks: bool
     """Places a network's weights and inputs, and builds its executor.
 
     Args:
-        network: The network.
-        lowered: The same as MXNet's symbol.
-        prepare: Builds the executor.
-        blocks: Whether inputs are fed in blocks of channels where layers before leave such.
+        network: Network in canonical form.
+        lowered: MXNet's symbol of the network.
+        prepare: Function that builds the executor.
+        blocks: Whether inputs are fed in the layouts that layers before them leave.
     """
     model = network.model
     fed = {
@@ -78,7 +78,7 @@ def unload(loaded: Loaded) -> None:
 
 
 def without_arrays(lowered: Lowered) -> Lowered:
-    """The same once its values live in MXNet's own arrays."""
+    """The network without its values, which live in MXNet's own arrays."""
     return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
 
 
@@ -90,7 +90,7 @@ def _laid_out(array: NDArray, layout: str) -> NDArray:
     in plain layout, every brick would pay for a conversion that the model pays for once.
 
     Args:
-        array: In plain order.
+        array: Input in plain order.
         layout: oneDNN's name; empty where nothing tells what is before, and each channel's
             convolution by itself decides.
     """
@@ -100,12 +100,12 @@ def _laid_out(array: NDArray, layout: str) -> NDArray:
 
 
 def place(value: Array) -> NDArray:
-    """An array of MXNet's own with these values."""
+    """MXNet array with these values."""
     return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
 
 
 class _Unloaded:
-    """What is left of a network that was unloaded."""
+    """Executor of a network that was unloaded."""
 
     arrays: Sequence[NDArray] = ()
 

@@ -1,4 +1,4 @@
-"""Models of MXNet's own as MXNet runs them, to compare with what export and lowering made."""
+"""MXNet's own models in their original form, to compare with the exported and lowered ones."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dlbricks_mxnet.paper.catalogue import ENTRIES
 from dlbricks_mxnet.symbol_file import load_symbol, read_graph
 
 _NEAR_ONE = ("gamma", "var")
-"""How the names of scales and variances end; anything else is drawn small."""
+"""Ends of the names of scales and variances, which are drawn near 1; all else is near 0."""
 
 
 def original(network: Network) -> tuple[Any, dict[str, Array]]:
-    """The symbol of a model's original and values for its parameters.
+    """Symbol of the original of a model, and values for its parameters.
 
     Parameters that the IR knows have its values; those that exporting folded away or
     packed differently are drawn anew: they only have to be ordinary numbers.
 
     Args:
-        network: Named as its producer named it.
+        network: Network with the producer's tensor names.
 
     Raises:
         UnsupportedError: If the symbol's shapes do not follow from the network's inputs.

@@ -1,4 +1,4 @@
-"""What MXNet's own profiler says of a whole model."""
+"""Time of each layer of a whole model, from MXNet's own profiler."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from dlbricks_mxnet.lowering.build import LAYER
 
 mx = import_mxnet()
 
-#: MXNet reads both whenever an executor is bound.
+#: Environment in which operators run one by one; MXNet reads it whenever it binds an executor.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
 @contextmanager
 def _one_by_one(settings: BackendSettings) -> Iterator[None]:
-    """Executors that are bound meanwhile run, and report, every operator on its own.
+    """Lets executors that are bound meanwhile run, and report, every operator on its own.
 
     Otherwise many operators are one piece of work to MXNet's engine, and to its profiler.
 
@@ -100,7 +100,7 @@ def _profiled(loaded: Loaded, runs: int) -> Profile:
 
 
 class _Trace:
-    """The file that MXNet's profiler writes to: one a process, and it only grows."""
+    """File that MXNet's profiler writes to. A process has only one, and it only grows."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="dlbricks-")
@@ -110,11 +110,11 @@ class _Trace:
     @classmethod
     @cache
     def of_process(cls) -> _Trace:
-        """The one of this process."""
+        """The file of this process."""
         return cls()
 
     def events(self) -> Sequence[Mapping[str, Any]]:
-        """All that is in it so far; MXNet closes the brackets when it ends."""
+        """All events so far. MXNet closes the brackets only when the process ends."""
         if not self._path.exists():
             return []
         text = self._path.read_text(encoding="utf-8") + "]}"
@@ -125,7 +125,7 @@ class _Trace:
 def _times(
     operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
 ) -> Sequence[float]:
-    """Milliseconds of each operator. The engine runs them in the graph's order.
+    """Time of each operator in milliseconds, in the order of the graph, which is that of runs.
 
     Raises:
         BackendError: If the events are not of these operators.
@@ -150,7 +150,7 @@ def _times(
 def _layers(
     model: CanonicalModel, nodes: Sequence[Mapping[str, Any]], times: Sequence[float]
 ) -> list[ProfiledLayer]:
-    """Times of the layers, and of operators that are part of none."""
+    """Times of the layers, and of operators that belong to no layer."""
     sums = [0.0] * len(model.layers)
     others = []
     for node, ms in zip(nodes, times, strict=True):

@@ -10,8 +10,8 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import Layer, Model
 from dlbricks_mxnet.layouts import BLOCKING, LAST, PLAIN, UNKNOWN, may_be_blocked
 
-#: oneDNN computes them on blocks as they come. MXNet 1.9.1 has no such kernel for anything
-#: else that is lowered here, and puts the elements back into plain order first.
+#: Operators that oneDNN computes on blocks as they come. For all others that are lowered here,
+#: MXNet 1.9.1 puts the elements into plain order first.
 _KEEPING = frozenset(
     {"AveragePool", "BatchNormalization", "Elu", "Gelu", "GlobalAveragePool", "GlobalMaxPool",
      "LRN", "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
@@ -24,7 +24,7 @@ def rewrite(model: Model, settings: BackendSettings) -> Model:
 
     Args:
         model: Model in canonical form.
-        settings: The option ``inputs`` says how layouts are found.
+        settings: Settings with the option ``inputs``, which says how layouts are found.
     """
     inputs = settings.options.get("inputs", "found")
     if inputs == "plain":
@@ -43,8 +43,9 @@ def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
     as long: its bricks and those that read what it wrote have to be fed accordingly.
 
     Args:
-        model: In canonical form.
-        made_by: Layout that a convolution leaves, or UNKNOWN; the model and the layer's index.
+        model: Model in canonical form.
+        made_by: Layout that a convolution leaves, or ``UNKNOWN``, from the model and the layer's
+            index.
     """
     layouts: dict[str, str] = {}
     for index, layer in enumerate(model.layers):
@@ -68,7 +69,7 @@ def _is_map(model: Model, name: str) -> bool:
 
 
 def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
-    """Layout of what a layer writes that is no convolution."""
+    """Layout in which a layer that is no convolution leaves its result."""
     read = [layouts.get(name, PLAIN) for name in layer.inputs]
     if layer.domain or not read:
         return PLAIN
@@ -90,5 +91,5 @@ def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
 
 
 def _is_handed_over(model: Model, name: str) -> bool:
-    """Whether the memory of a tensor is free once its only reader is done."""
+    """Whether a layer that reads a tensor may overwrite it: no other layer needs it."""
     return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1

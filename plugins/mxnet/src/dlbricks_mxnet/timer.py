@@ -1,4 +1,4 @@
-"""Loads and runs networks with MXNet; the shared timer interface."""
+"""The timer: loads and runs networks with MXNet."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         return Loaded(network.model, without_arrays(lowered), start, loaded.inputs)
 
     def _displace(self, nbytes: int) -> None:
-        """Multiplies by a matrix of that size, on all threads; nothing large is written."""
+        """Reads a matrix of that size on all threads, by a product whose result is small."""
         rows = max(1, nbytes // (4 * _COLUMNS))
         if rows not in self._elsewhere:
             self._elsewhere[rows] = mx.nd.ones((rows, _COLUMNS))
@@ -127,7 +127,7 @@ class MxnetTimer(CpuTimer[Loaded]):
 
 
 def _read(arrays: Sequence[NDArray]) -> None:
-    """Copies arrays; with an operator that reads a blocked layout as it is, or any type."""
+    """Reads arrays by copying them, with an operator that leaves blocked layouts as they are."""
     for array in arrays:
         read = mx.nd.relu if array.dtype == np.float32 else mx.nd.identity
         read(array).wait_to_read()

@@ -1,4 +1,4 @@
-"""Memory and threads that bricks use as if they were layers of one model."""
+"""Memory and threads that all bricks of a worker share, as the layers of a model do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.ir.tensors import aligned_empty
 
-#: Layers that write over one of their inputs when nobody else needs it, and which ones; as
-#: registered with ``MayInplace`` in ONNX Runtime 1.31. A fused sum copies it otherwise.
+#: Inputs that a layer may overwrite with its result if no other layer reads them, by operator;
+#: registered with ``MayInplace`` in ONNX Runtime 1.31. A fused sum otherwise copies the input.
 _IN_PLACE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("Add", "Div", "Mul", "Sub"), (0, 1)),
     **dict.fromkeys(("Relu", "Sum"), (0,)),
@@ -24,8 +24,8 @@ _IN_PLACE: dict[str, tuple[int, ...]] = {
     "com.microsoft.nchwc.Conv": (3,),
 }
 
-#: Layers whose result is their first input under another shape (``Alias``). Where the result
-#: has a place of its own, they copy.
+#: Operators whose result is their first input under another shape (``Alias``). They copy only
+#: if the result has memory of its own.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
@@ -66,8 +66,8 @@ def _seen_anyway(model: CanonicalModel, name: str, kept: str) -> bool:
     return operator in _VIEWS and kept in model.inputs and name not in model.output_names
 
 
-def _taken(model: CanonicalModel, index: int, layer: Layer) -> str:
-    """The input that the layer's result takes the place of in the model, if any."""
+def _taken(model: Model, index: int, layer: Layer) -> str:
+    """Input whose memory the layer's result takes in the model; empty if there is none."""
     specs, result = model.tensors, layer.outputs[0]
     if layer.qualified_op in _VIEWS and layer.inputs[0] not in model.weights:
         name = layer.inputs[0]
@@ -112,11 +112,11 @@ def share_arena() -> None:
 
 
 OWN_PROCESS = "DLBRICKS_ONNXRUNTIME_WORKER"
-"""Environment variable of workers, where no sessions but the timer's are."""
+"""Environment variable that is set in workers, whose only sessions are those of the timer."""
 
 
 class ThreadPool:
-    """The pool of threads that all sessions of the process share, once there is one.
+    """Pool of threads that all sessions of the process share, once it is made.
 
     With a pool for each session, a brick's threads sleep until its turn comes, and waking
     them takes as long as a small brick. Only a worker that was started for it shares one:
@@ -127,14 +127,14 @@ class ThreadPool:
     has no way to forbid it: only pools of single sessions obey ``allow_spinning``.
 
     Attributes:
-        threads: How many there are; ``None`` while sessions have pools of their own.
+        threads: Number of threads; ``None`` while every session has a pool of its own.
     """
 
     threads: int | None = None
 
     @classmethod
     def share(cls, threads: int) -> None:
-        """Makes the pool, before the first session of the process.
+        """Makes the pool; called before the first session of the process.
 
         Raises:
             BackendError: If there is one with another number of threads: ONNX Runtime

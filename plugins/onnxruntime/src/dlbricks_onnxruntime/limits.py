@@ -1,4 +1,4 @@
-"""What ONNX Runtime accepts when it loads a model and then refuses to run, or gets wrong.
+"""Layers that ONNX Runtime loads, and then refuses to run or computes wrongly.
 
 Found with the onnx package's operator cases on version 1.31; everything else it says
 itself when a session is created.
@@ -12,7 +12,7 @@ import numpy as np
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
-#: Element types that its Python interface takes no tensors of; weights may have them.
+#: Element types that its Python interface has no tensors of; only weights may have them.
 _UNBOUND = frozenset({"uint2", "int2", "uint4", "int4", "float4e2m1", "float8e8m0"})
 
 

@@ -1,4 +1,4 @@
-"""Networks as ONNX Runtime runs them: sessions, bound to memory of ours."""
+"""Networks that are ready to run: sessions, bound to memory of this plugin."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dlbricks_onnxruntime.sessions import value_of
 
 @dataclass
 class Loaded:
-    """A session with its inputs and outputs bound to arrays of ours.
+    """A session whose inputs and outputs are bound to arrays of this plugin.
 
     An output that is an input is the same array: ONNX Runtime never writes such outputs.
 
     Attributes:
-        model: What it runs.
-        arrays: Memory of inputs, outputs, and what shares it with one of them, by name.
-        pristine: What inputs held before a result took their place.
-        warmed: Memory of results, then of inputs, as bytes.
+        model: Model that the session runs.
+        arrays: Memory of inputs, outputs and the tensors that share it with them, by name.
+        pristine: Values of those inputs that a result overwrites, by name.
+        warmed: Memory that is warmed before a timed run, as bytes: results, then inputs.
     """
 
     session: ort.InferenceSession
@@ -39,8 +39,8 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
     """Memory for every input and result of a network, with the inputs' values.
 
     Args:
-        network: With its inputs' values.
-        shared: Which of its tensors take whose place; see :func:`places`.
+        network: Network with the values of its inputs.
+        shared: Tensors that take another tensor's memory, as :func:`places` returns them.
     """
     model = network.model
     arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
@@ -54,7 +54,7 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
 
 
 def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
-    """Binds arrays to a session: the model's inputs, and what it hands on."""
+    """Binds arrays to a session: those of the model's inputs and of all results that have one."""
     binding = session.io_binding()
     for name in model.inputs:
         binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
@@ -64,6 +64,6 @@ def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array
 
 
 def handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    """The model's outputs, and results in its middle that have an array."""
+    """Names of the model's outputs, and of results in its middle that have an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))

@@ -1,4 +1,4 @@
-"""Sessions for models that ONNX Runtime optimizes beforehand, its offline mode."""
+"""Sessions of models that ONNX Runtime has optimized beforehand (its offline mode)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dlbricks_onnxruntime.sessions import (
 )
 
 WORTH_IT = 64_000_000
-"""Bytes of weights up to which a model is optimized beforehand. Reading more takes a hundred
-times as long as what is saved."""
+"""Most bytes of weights of a model that is optimized beforehand. Reading more takes a hundred
+times as long as the optimization saves."""
 
 
 def create_optimized(
@@ -39,9 +39,9 @@ def create_optimized(
     nothing in a loop. Sessions of bricks, which change nothing, do not pay for it.
 
     Args:
-        model: In canonical form, with weights of less than 2 GB, protobuf's limit.
-        weights: Values by name.
-        settings: Whose ``optimizations`` are applied.
+        model: Model in canonical form, with less than 2 GB of weights (protobuf's limit).
+        weights: Values of the weights by name.
+        settings: Settings with the option ``optimizations``.
 
     Raises:
         UnsupportedError: If ONNX Runtime has no kernel for a layer.

@@ -1,4 +1,4 @@
-"""What the layers of an optimized graph were made from, and their order.
+"""Origins of the layers of an optimized graph, and an order that is always the same.
 
 ONNX Runtime names what it makes after what it finds. Where its blocked layout ends it inserts
 conversions in the order of a table of pointers, and sorts the graph by what comes of that:
@@ -16,8 +16,8 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 _BLOCKED = "_nchwc"
 
 
-def named(model: CanonicalModel) -> CanonicalModel:
-    """The model with a name of its own for every layer.
+def named(model: Model) -> Model:
+    """The model with a different name for every layer.
 
     ONNX Runtime derives names of what it makes from those of what it finds, and tells
     layers apart by them when it profiles.
@@ -29,14 +29,14 @@ def named(model: CanonicalModel) -> CanonicalModel:
     return replace(model, layers=tuple(layers))
 
 
-def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
-    """By the names of layers that are made of a model: which of its tensors they compute.
+def origins(model: Model) -> dict[str, tuple[str, ...]]:
+    """Tensors of the model that each layer of its optimized graph computes, by the layer's name.
 
     What a layer computes in blocked layout has another name than the tensor of the model; the
     layer itself is named after that, or keeps the name that it had.
 
     Args:
-        model: As :func:`named` gives it.
+        model: Model as :func:`named` returns it.
     """
     blocked = {f"{name}{_BLOCKED}": (name,) for name in model.producers}
     return blocked | {layer.name: layer.outputs for layer in model.layers}
@@ -49,7 +49,7 @@ def in_order(made: RawModel) -> RawModel:
     blocks that are alike have the same order.
 
     Args:
-        made: What ONNX Runtime makes of a model.
+        made: Graph that ONNX Runtime made of a model.
     """
     graph = nx.DiGraph()
     end = len(made.layers)

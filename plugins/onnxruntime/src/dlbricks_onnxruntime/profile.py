@@ -1,4 +1,4 @@
-"""What ONNX Runtime's own profiler says of a whole model."""
+"""Time of each layer of a whole model, from ONNX Runtime's own profiler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     Args:
         network: The network with the tensor names that ``rewrite`` receives.
         settings: Threads and optimizations.
-        runs: How many count.
+        runs: Number of runs that count.
     """
     options = session_options(settings)
     options.enable_profiling = True
@@ -60,7 +60,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
 def _layers(
     nodes: Sequence[NodeProto], model: CanonicalModel, durations: dict[str, list[float]], runs: int
 ) -> list[ProfiledLayer]:
-    """The nodes that the trace knows; where several share a name, they take turns in it.
+    """Times of the nodes that the trace names; nodes that share a name take turns in it.
 
     The trace has whole microseconds: a mean over the runs' middle resolves more of a short
     layer than their median.

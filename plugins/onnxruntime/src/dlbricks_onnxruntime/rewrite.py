@@ -1,4 +1,4 @@
-"""The graph that ONNX Runtime really executes: fused, and in its blocked layout."""
+"""The graph that ONNX Runtime executes in place of a model: fused, and in blocked layout."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
     asked for depends on them, and drawing, folding and saving them takes far longer.
 
     Args:
-        model: In canonical form, without opaque layers.
-        settings: Whose ``optimizations`` are applied.
-        seed: Of small weights and of inputs, whose values decide nothing but what is folded.
+        model: Model in canonical form, without opaque layers.
+        settings: Settings with the option ``optimizations``.
+        seed: Seed of small weights and of inputs. Their values decide only what is folded.
     """
     large = frozenset(
         name
@@ -61,7 +61,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
 
 
 def _parameters(proto: ModelProto, unknown: Collection[str]) -> dict[str, Array]:
-    """Values of the graph's parameters, of any length: they are part of what a brick is."""
+    """Values of the graph's parameters, of any length: they belong to a brick's identity."""
     names = graph_parameters(proto.graph).difference(unknown)
     return {
         tensor.name: numpy_helper.to_array(tensor)

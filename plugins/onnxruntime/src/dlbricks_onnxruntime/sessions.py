@@ -1,4 +1,4 @@
-"""Makes ONNX Runtime's sessions."""
+"""ONNX Runtime's sessions, and their options."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LEVELS = {
 }
 
 INLINE_BYTES = 4096
-"""Weights up to this size are written into the model, and parameters of any size are: ONNX
-Runtime's shape inference reads them, and finds no values that are handed over in memory."""
+"""Size up to which a weight is written into the model, in bytes. Parameters are always written:
+ONNX Runtime's shape inference reads them, and finds no values that are handed over in memory."""
 
-#: Types that numpy lacks: ONNX Runtime takes their bits.
+#: Types of the same width for element types that numpy lacks: ONNX Runtime takes their bits.
 _BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
          "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
 
@@ -39,7 +39,7 @@ class Session(ort.InferenceSession):  # type: ignore[misc]
     """A session, and the memory of the weights that it was given.
 
     Attributes:
-        weights: What must live as long as it does.
+        weights: Memory that must live as long as the session.
     """
 
     weights: tuple[ort.OrtValue, ...] = ()
@@ -54,9 +54,9 @@ def create_session(
     five times, and protobuf takes no more than 2 GB. Known parameters are written into it.
 
     Args:
-        model: In canonical form.
-        weights: Values by name.
-        options: Of this session only: the weights become part of them.
+        model: Model in canonical form.
+        weights: Values of the weights by name.
+        options: Options of this session only: its weights become part of them.
 
     Raises:
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
@@ -78,7 +78,7 @@ def session_of(
     Args:
         proto: The model.
         large: Type and values of these weights by name; aligned ones are used where they are.
-        options: Of this session only.
+        options: Options of this session only.
 
     Raises:
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
@@ -130,14 +130,14 @@ def parameters(layers: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
 
 
 def graph_parameters(graph: GraphProto) -> set[str]:
-    """The same for a graph that ONNX Runtime wrote."""
+    """Tensors whose values ONNX Runtime may read before anything runs, in a graph that it wrote."""
     return parameters(
         (f"{n.domain}.{n.op_type}" if n.domain else n.op_type, n.input) for n in graph.node
     )
 
 
 def session_options(settings: BackendSettings) -> ort.SessionOptions:
-    """One operator at a time, on so many threads, as quiet as possible."""
+    """Options of a session that computes one operator at a time and logs nothing."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
@@ -152,7 +152,7 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
 
 
 def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
-    """For a session that nobody times: kernels leave large weights in the order they have."""
+    """The options for a session that is not timed: kernels do not reorder large weights."""
     options.add_session_config_entry("session.disable_prepacking", "1")
     return options
 
@@ -163,7 +163,7 @@ def without_optimizations(settings: BackendSettings) -> BackendSettings:
 
 
 def value_of(spec: TensorSpec, array: Array) -> ort.OrtValue:
-    """The array for ONNX Runtime, which works on its memory; no copy is made."""
+    """ONNX Runtime's view of an array; it works on the same memory."""
     if spec.dtype in _BITS:
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
             array.view(_BITS[spec.dtype]), DTYPE_NUMBERS[spec.dtype]

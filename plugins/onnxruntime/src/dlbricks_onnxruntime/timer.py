@@ -1,4 +1,4 @@
-"""Loads and runs networks with ONNX Runtime; the shared timer interface."""
+"""The timer: loads and runs networks with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return loaded
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Builds a session on the other's memory, which its runs keep in the caches."""
+        """Builds a session on the other network's memory, which its runs keep in the caches."""
         return bind(self._session(network, loaded.arrays), network.model, loaded.arrays)
 
     def _session(self, network: Network, arrays: Mapping[str, Array]) -> ort.InferenceSession:
-        """A session that hands on whatever has an array."""
+        """A session whose outputs are all results that have an array."""
         model, settings = network.model, self._settings
         complete = replace(model, outputs=handed_on(model, arrays))
         if model.executed:  # Layers that ONNX Runtime itself made are not to be rewritten again.
@@ -83,7 +83,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
 
     def profile(self, network: Network, runs: int) -> Profile:
-        """What ONNX Runtime's profiler says of every node that it executes."""
+        """Time of every node that ONNX Runtime executes, from its profiler."""
         from dlbricks_onnxruntime.profile import profile
 
         return profile(network, self._settings, runs)
@@ -99,7 +99,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
 
 def _bytes_of(array: Array) -> Array:
-    """The memory of an array; nothing of one that holds texts."""
+    """Memory of an array as bytes; empty if the array holds texts."""
     if array.dtype.hasobject:
         return np.empty(0, dtype=np.uint8)
     return array.reshape(-1).view(np.uint8)

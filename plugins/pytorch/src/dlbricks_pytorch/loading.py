@@ -1,4 +1,4 @@
-"""Networks as torch runs them."""
+"""Networks that are ready to run: torch modules with their inputs."""
 
 from __future__ import annotations
 

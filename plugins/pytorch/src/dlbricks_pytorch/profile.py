@@ -1,4 +1,4 @@
-"""How long each layer of a network takes while torch runs all of it."""
+"""Time of each layer of a whole model, taken around its torch calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Step:
 
     Attributes:
         node: The call.
-        layer: Index of the layer that it is part of.
+        layer: Index of the layer that the call belongs to.
         dropped: Nodes whose results nobody reads after it.
     """
 
@@ -90,7 +90,7 @@ def _steps(model: CanonicalModel, module: fx.GraphModule) -> list[_Step]:
 
 
 def _held(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> dict[fx.Node, Any]:
-    """Values that are there before the first call: inputs and weights."""
+    """Values that exist before the first call: inputs and weights."""
     fed = iter(inputs)
     held = {}
     for node in module.graph.nodes:

@@ -18,7 +18,7 @@ _OTHER_NAME = {
     "float8e8m0": "float8_e8m0fnu",
 }
 
-#: IR element type -> torch type, where this torch has one.
+#: Torch type of each IR element type that this version of torch has.
 TORCH_DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, spelled)
     for name, spelled in {**{n: n for n in _SAME_NAME}, **_OTHER_NAME}.items()
@@ -28,7 +28,7 @@ _IR_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The torch type of the IR type ``name``.
+    """Torch type of an IR element type.
 
     Raises:
         UnsupportedError: If torch has none.
@@ -39,7 +39,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def from_numpy(array: Array) -> torch.Tensor:
-    """A tensor with its own, contiguous copy of the values.
+    """Tensor with a contiguous copy of the values.
 
     It lies in torch's memory, which begins on a cache line; numpy's begins where it may, and
     every long vector that is read from there lies on two lines.
@@ -52,7 +52,7 @@ def from_numpy(array: Array) -> torch.Tensor:
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
-    """The values as an array of the IR's numpy type."""
+    """Copy of a tensor's values, as an array of the IR's numpy type."""
     tensor = tensor.detach().contiguous()
     numpy_type = numpy_dtype(_IR_NAMES[tensor.dtype])
     if numpy_type.isbuiltin == 1:

@@ -1,4 +1,4 @@
-"""Loads and runs networks with torch; the shared timer interface."""
+"""The timer: loads and runs networks with torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         self._mode.__enter__()
 
     def load(self, network: Network) -> Loaded:
-        """Lowers the network, places weights and inputs, and compiles where asked."""
+        """Lowers the network, places weights and inputs, and compiles it if asked to."""
         module, inputs = placed(network, self._settings)
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
@@ -42,11 +42,11 @@ class PytorchTimer(CpuTimer[Loaded]):
         return Loaded(call, inputs, network.model.outputs)
 
     def run(self, loaded: Loaded) -> None:
-        """One inference; torch on the CPU returns when it is done."""
+        """Runs one inference to its end."""
         loaded.results = loaded.call(*loaded.inputs)
 
     def warm_io(self, loaded: Loaded) -> None:
-        """Warms memory for the results, then every byte of the inputs, with torch's own threads.
+        """Warms the memory for the results, then every byte of the inputs, with torch's threads.
 
         Results are allocated in every run: they get the memory that was freed last.
         """
@@ -117,5 +117,5 @@ def _set_interop_threads() -> None:
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor's memory, whatever its layout and element type."""
+    """Memory of a tensor as bytes, whatever its layout and element type."""
     return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())

@@ -1,4 +1,4 @@
-"""Whole models: layers in order through the table of operators."""
+"""Whole networks: layers in order through the table of operators."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Lowered:
 
 
 LAYER = "__layer__"
-"""Attribute of an operator with the index of the layer that it is part of."""
+"""Name of the attribute that tells which layer an operator belongs to, by its index."""
 
 
 def lower(network: Network, *, marked: bool = False) -> Lowered:
     """Lowers a network to an MXNet symbol with its parameters.
 
     Args:
-        network: In canonical form.
+        network: Network in canonical form.
         marked: Whether every operator gets the attribute ``LAYER``.
 
     Raises:
@@ -89,8 +89,8 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     )
 
 
-def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
-    """Compares the shapes and types that MXNet derives with the model's.
+def verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
+    """Compares the shapes and element types that MXNet derives with those of the model.
 
     Raises:
         UnsupportedError: If MXNet refuses, or computes something else.
@@ -112,7 +112,7 @@ def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
 
 
 def _distinct(outputs: list[Symbol]) -> list[Symbol]:
-    """Gives outputs that are variables or appear twice a node of their own."""
+    """The outputs, with a node of its own for each that is a variable or appears twice."""
     seen: set[str] = set()
     distinct = []
     for symbol in outputs:
