@@ -29,7 +29,9 @@ def layer_alone(model: CanonicalModel, index: int) -> CanonicalModel:
     return replace(layer, inputs=(*layer.inputs, *sorted(layer.weights - known)), weights=known)
 
 
-def refused_layers(model: Model, refusal: Callable[[Model], str]) -> dict[int, str]:
+def refused_layers(
+    model: CanonicalModel, refusal: Callable[[CanonicalModel], str]
+) -> dict[int, str]:
     """Index and reason of every layer that a framework refuses, as ``Backend.check`` returns them.
 
     Layers that do the same work are tried once.

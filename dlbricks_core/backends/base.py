@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar
 
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError
-from dlbricks_core.ir import Array, Model, Network
+from dlbricks_core.ir import Array, CanonicalModel, Network
 
 LoadedT = TypeVar("LoadedT")
 
@@ -132,7 +132,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """Prepares a network so that ``run`` does nothing but inference.
 
         Args:
-            network: Model in canonical form with its weights and inputs. The arrays belong to
+            network: CanonicalModel in canonical form with its weights and inputs. The arrays belong to
                 the caller and must stay as they are.
 
         Returns:
@@ -311,7 +311,7 @@ class Backend(ABC):
         it carry that annotation, and the timer runs them just as they stand.
 
         Args:
-            model: Model in canonical form, without opaque layers.
+            model: CanonicalModel in canonical form, without opaque layers.
             settings: Threads and options.
             seed: Seed of the weights, where their values are needed.
 
@@ -325,7 +325,7 @@ class Backend(ABC):
         """Layers that the framework has no exact counterpart for.
 
         Args:
-            model: Model in canonical form; the values of its weights are not there.
+            model: CanonicalModel in canonical form; the values of its weights are not there.
 
         Returns:
             Reason for each such layer, by the layer's index in the model.

@@ -19,6 +19,7 @@ from dlbricks_core.backends.base import (
     CpuTimer,
     Profile,
 )
+from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object

@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks.annotations import native_to
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import MOST_SIZES, PARAMETER_INPUTS, made_into_indices
 
 
@@ -85,7 +85,7 @@ def extract(
 def _is_size(model: CanonicalModel, tensor: str) -> bool:
     """Whether shapes may be computed from a tensor, as in graphs that a backend wrote."""
     value = model.constants[tensor]
-    return bool(model.executed) and value.dtype.kind == "i" and value.size <= MOST_SIZES
+    return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= MOST_SIZES
 
 
 def numbers(model: CanonicalModel) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from dlbricks_core.passes.pipeline import Pass, Property, check_order
 from dlbricks_core.passes.schemas import defaults
 from dlbricks_core.passes.steps.fold_constants import NEVER_FOLDED
 
-Model = RawModel | CanonicalModel
+CanonicalModel = RawModel | CanonicalModel
 PASSES = (*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING)
 
 TEXTS = {
@@ -59,20 +59,20 @@ def raw_models() -> list[RawModel]:
     return [*map(texts, TEXTS), *(light.load(name) for name in light.names()[:3])]
 
 
-def ordinary(model: Model) -> list[Layer]:
+def ordinary(model: CanonicalModel) -> list[Layer]:
     return [layer for layer in model.layers if not layer.opaque]
 
 
-def read(model: Model) -> set[str]:
+def read(model: CanonicalModel) -> set[str]:
     return {name for layer in model.layers for name in layer.reads}.union(model.outputs)
 
 
-def leads_on(model: Model) -> bool:
+def leads_on(model: CanonicalModel) -> bool:
     wanted = read(model)
     return all(not wanted.isdisjoint(layer.outputs) for layer in model.layers)
 
 
-def is_canonical(model: Model) -> bool:
+def is_canonical(model: CanonicalModel) -> bool:
     layers = [layer for layer in ordinary(model) if not layer.domain]
     return model.opsets[""] == CANONICAL_OPSET and all(
         not layer.opset and defaults(layer.op).keys() - layer.attributes.keys() <= _DROPPED
@@ -86,25 +86,25 @@ _DROPPED = {"allowzero", "auto_pad", "axis", "axes", "cubic_coeff_a", "extrapola
             "training_mode"}  # fmt: skip
 
 
-def is_static(model: Model) -> bool:
+def is_static(model: CanonicalModel) -> bool:
     unknown = {name for layer in model.layers if layer.opaque for name in layer.outputs}
     return all(spec.is_static for name, spec in model.tensors.items()
                if name not in unknown and name in read(model))  # fmt: skip
 
 
-def is_folded(model: Model) -> bool:
+def is_folded(model: CanonicalModel) -> bool:
     layers = [layer for layer in ordinary(model) if layer.inputs and not layer.domain]
     return not any(
         model.weights.issuperset(layer.reads) and layer.op not in NEVER_FOLDED for layer in layers
     )
 
 
-def needs_identities(model: Model) -> bool:
+def needs_identities(model: CanonicalModel) -> bool:
     kept = {*model.inputs, *model.outputs, *(n for each in model.layers for n in each.captures)}
     return all(kept.intersection(layer.outputs) for layer in model.layers if layer.op == "Identity")
 
 
-def follows_convolution(model: Model, layer: Layer) -> bool:
+def follows_convolution(model: CanonicalModel, layer: Layer) -> bool:
     data = layer.inputs[0]
     producer = model.producers.get(data)
     alone = len(model.consumers[data]) == 1
@@ -112,7 +112,7 @@ def follows_convolution(model: Model, layer: Layer) -> bool:
 
 
 #: What each property of a whole model means.
-HOLDS: Mapping[Property, Callable[[Model], bool]] = {
+HOLDS: Mapping[Property, Callable[[CanonicalModel], bool]] = {
     Property.INPUTS_SIZED: lambda m: all(
         m.tensors[n].is_static for n in m.inputs if m.tensors[n].dtype != "undefined"
     ),

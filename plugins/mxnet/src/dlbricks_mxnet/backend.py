@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import MxnetTimer

@@ -12,7 +12,7 @@ import numpy as np
 from dlbricks_core.backends import Network
 from dlbricks_core.bricks import signature
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Array, Layer, Model
+from dlbricks_core.ir import Array, CanonicalModel, Layer
 from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.layouts import LAST, PLAIN, blocks_of
 from dlbricks_mxnet.lowering import lower
@@ -35,14 +35,14 @@ _made: dict[str, str] = {}
 """Layout that each convolution leaves, by its signature."""
 
 
-def made_by(model: Model, index: int) -> str:
+def made_by(model: CanonicalModel, index: int) -> str:
     """Layout in which a convolution leaves its result, whatever it reads.
 
     oneDNN decides by its shape, the processor and the number of threads, and has no way of telling
     that MXNet makes available. So it runs once.
 
     Args:
-        model: Model in canonical form, with static shapes.
+        model: CanonicalModel in canonical form, with static shapes.
         index: Index of a Conv or ConvTranspose in the model.
     """
     key = signature(model, (index,))
@@ -107,7 +107,7 @@ def handed_on(array: NDArray, groups: int, kernel: int, out: NDArray = None) -> 
     )  # fmt: skip
 
 
-def _alone(model: Model, layer: Layer) -> Model:
+def _alone(model: CanonicalModel, layer: Layer) -> CanonicalModel:
     """A layer as a model; all inputs but the first are weights."""
     data, *others = layer.inputs
     names = {*filter(None, layer.inputs), layer.outputs[0]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlbricks_core.ir import Model, TensorSpec
+from dlbricks_core.ir import CanonicalModel, TensorSpec
 
 PLAIN = "plain"
 """Layout in order, of a tensor that convolutions might have left in blocks."""
@@ -38,7 +38,7 @@ def may_be_blocked(spec: TensorSpec) -> bool:
     return spec.dtype == "float32" and spec.rank == 4 and spec.sizes[1] % _BLOCK == 0
 
 
-def fed_layout(model: Model, name: str) -> str:
+def fed_layout(model: CanonicalModel, name: str) -> str:
     """Layout in which an input of a brick is fed."""
     spec = model.tensors[name]
     readers = {model.layers[index].op for index in model.consumers.get(name, ())}

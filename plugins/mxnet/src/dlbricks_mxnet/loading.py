@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.backends import Array, BackendSettings, Network
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.blocks import handed_on, laid_out
 from dlbricks_mxnet.executors import Prepare, Start
 from dlbricks_mxnet.framework import NDArray, import_mxnet
@@ -31,7 +31,7 @@ class Loaded:
         place: Arrays for the results of the next run; new ones if empty.
     """
 
-    model: Model
+    model: CanonicalModel
     lowered: Lowered
     start: Start
     inputs: tuple[NDArray, ...]

@@ -17,7 +17,7 @@ import numpy as np
 from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.executors import EXECUTORS
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.loading import Loaded, feeds_blocks, placed, unload

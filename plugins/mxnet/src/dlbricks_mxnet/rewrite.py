@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_mxnet.layouts import BLOCKING, LAST, PLAIN, UNKNOWN, may_be_blocked
 
 #: Operators that oneDNN computes on blocks as they come. For all others that are lowered here,
@@ -19,11 +19,11 @@ _KEEPING = frozenset(
 _KEEPING_ALL = frozenset({"Add", "Concat", "Sum"})
 
 
-def rewrite(model: Model, settings: BackendSettings) -> Model:
+def rewrite(model: CanonicalModel, settings: BackendSettings) -> CanonicalModel:
     """The model with the layouts in which feature maps reach the layers that read them.
 
     Args:
-        model: Model in canonical form.
+        model: CanonicalModel in canonical form.
         settings: Settings with the option ``inputs``, which says how layouts are found.
     """
     inputs = settings.options.get("inputs", "found")
@@ -36,14 +36,16 @@ def rewrite(model: Model, settings: BackendSettings) -> Model:
     return with_layouts(model, made_by)
 
 
-def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
+def with_layouts(
+    model: CanonicalModel, made_by: Callable[[CanonicalModel, int], str]
+) -> CanonicalModel:
     """The model with every feature map marked by the layout in which it reaches its readers.
 
     A layer that does not know a layout costs its readers a conversion, or computes several times
     as long: its bricks and those that read what it wrote have to be fed accordingly.
 
     Args:
-        model: Model in canonical form.
+        model: CanonicalModel in canonical form.
         made_by: Layout that a convolution leaves, or ``UNKNOWN``, from the model and the layer's
             index.
     """
@@ -63,12 +65,12 @@ def with_layouts(model: Model, made_by: Callable[[Model, int], str]) -> Model:
     return replace(model, tensors=tensors)
 
 
-def _is_map(model: Model, name: str) -> bool:
+def _is_map(model: CanonicalModel, name: str) -> bool:
     spec = model.tensors[name]
     return name not in model.weights and spec.is_static and may_be_blocked(spec)
 
 
-def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
+def _handed_on(model: CanonicalModel, layer: Layer, layouts: Mapping[str, str]) -> str:
     """Layout in which a layer that is no convolution leaves its result."""
     read = [layouts.get(name, PLAIN) for name in layer.inputs]
     if layer.domain or not read:
@@ -90,6 +92,6 @@ def _handed_on(model: Model, layer: Layer, layouts: Mapping[str, str]) -> str:
     return next((layout for layout in read if layout not in (PLAIN, LAST)), read[0])
 
 
-def _is_handed_over(model: Model, name: str) -> bool:
+def _is_handed_over(model: CanonicalModel, name: str) -> bool:
     """Whether a layer that reads a tensor may overwrite it: no other layer needs it."""
     return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
-from dlbricks_core.ir import Model
+from dlbricks_core.bricks import native_to
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_onnxruntime.timer import OnnxruntimeTimer

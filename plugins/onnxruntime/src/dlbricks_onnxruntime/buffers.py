@@ -66,7 +66,7 @@ def _seen_anyway(model: CanonicalModel, name: str, kept: str) -> bool:
     return operator in _VIEWS and kept in model.inputs and name not in model.output_names
 
 
-def _taken(model: Model, index: int, layer: Layer) -> str:
+def _taken(model: CanonicalModel, index: int, layer: Layer) -> str:
     """Input whose memory the layer's result takes in the model; empty if there is none."""
     specs, result = model.tensors, layer.outputs[0]
     if layer.qualified_op in _VIEWS and layer.inputs[0] not in model.weights:

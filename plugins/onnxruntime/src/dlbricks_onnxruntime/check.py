@@ -6,14 +6,14 @@ import onnxruntime as ort
 
 from dlbricks_core.backends import BackendSettings, refused_layers
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.sessions import QUIET, create_session, session_options
 
 _AS_IT_STANDS = BackendSettings(threads=1, options={"optimizations": "off"})
 
 
-def unsupported(model: Model) -> dict[int, str]:
+def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that has no CPU kernel or is computed wrongly, by its index.
 
     Works without the values of weights.
@@ -24,7 +24,7 @@ def unsupported(model: Model) -> dict[int, str]:
     return dict(sorted(reasons.items()))
 
 
-def _reason(layer: Model) -> str:
+def _reason(layer: CanonicalModel) -> str:
     try:
         create_session(layer, layer.constants, session_options(_AS_IT_STANDS))
     except UnsupportedError as error:

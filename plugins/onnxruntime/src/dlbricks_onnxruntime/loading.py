@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 
 from dlbricks_core.backends import Array, Network
-from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_onnxruntime.buffers import aligned
 from dlbricks_onnxruntime.sessions import value_of
 
@@ -21,7 +21,7 @@ class Loaded:
     An output that is an input is the same array: ONNX Runtime never writes such outputs.
 
     Attributes:
-        model: Model that the session runs.
+        model: CanonicalModel that the session runs.
         arrays: Memory of inputs, outputs and the tensors that share it with them, by name.
         pristine: Values of those inputs that a result overwrites, by name.
         warmed: Memory that is warmed before a timed run, as bytes: results, then inputs.
@@ -29,7 +29,7 @@ class Loaded:
 
     session: ort.InferenceSession
     binding: ort.IOBinding
-    model: Model
+    model: CanonicalModel
     arrays: dict[str, Array]
     pristine: Mapping[str, Array] = field(default_factory=dict)
     warmed: Sequence[Array] = ()
@@ -53,7 +53,9 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
     return arrays
 
 
-def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array]) -> Loaded:
+def bind(
+    session: ort.InferenceSession, model: CanonicalModel, arrays: Mapping[str, Array]
+) -> Loaded:
     """Binds arrays to a session: those of the model's inputs and of all results that have one."""
     binding = session.io_binding()
     for name in model.inputs:
@@ -63,7 +65,7 @@ def bind(session: ort.InferenceSession, model: Model, arrays: Mapping[str, Array
     return Loaded(session, binding, model, dict(arrays))
 
 
-def handed_on(model: Model, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+def handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """Names of the model's outputs, and of results in its middle that have an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))

@@ -16,7 +16,7 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 _BLOCKED = "_nchwc"
 
 
-def named(model: Model) -> Model:
+def named(model: CanonicalModel) -> CanonicalModel:
     """The model with a different name for every layer.
 
     ONNX Runtime derives names of what it makes from those of what it finds, and tells
@@ -29,14 +29,14 @@ def named(model: Model) -> Model:
     return replace(model, layers=tuple(layers))
 
 
-def origins(model: Model) -> dict[str, tuple[str, ...]]:
+def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
     """Tensors of the model that each layer of its optimized graph computes, by the layer's name.
 
     What a layer computes in blocked layout has another name than the tensor of the model; the
     layer itself is named after that, or keeps the name that it had.
 
     Args:
-        model: Model as :func:`named` returns it.
+        model: CanonicalModel as :func:`named` returns it.
     """
     blocked = {f"{name}{_BLOCKED}": (name,) for name in model.producers}
     return blocked | {layer.name: layer.outputs for layer in model.layers}

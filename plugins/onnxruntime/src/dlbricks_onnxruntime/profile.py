@@ -15,7 +15,7 @@ from onnx import NodeProto
 
 from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.loading import allocate, bind
 from dlbricks_onnxruntime.origins import named, origins
 from dlbricks_onnxruntime.sessions import create_session, session_options

@@ -12,7 +12,8 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Array, Model, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.bricks import native
+from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model, to_onnx
 from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
@@ -35,7 +36,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
     asked for depends on them, and drawing, folding and saving them takes far longer.
 
     Args:
-        model: Model in canonical form, without opaque layers.
+        model: CanonicalModel in canonical form, without opaque layers.
         settings: Settings with the option ``optimizations``.
         seed: Seed of small weights and of inputs. Their values decide only what is folded.
     """

@@ -56,7 +56,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """A session whose outputs are all results that have an array."""
         model, settings = network.model, self._settings
         complete = replace(model, outputs=handed_on(model, arrays))
-        if model.executed:  # Layers that ONNX Runtime itself made are not to be rewritten again.
+        if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
             settings = without_optimizations(settings)
         elif model.weight_bytes < WORTH_IT:
             return create_optimized(complete, network.weights, settings)

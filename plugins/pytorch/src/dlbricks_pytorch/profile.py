@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.loading import placed
 
 

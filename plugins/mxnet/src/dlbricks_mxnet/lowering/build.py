@@ -89,7 +89,7 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     )
 
 
-def verify(symbol: Symbol, names: Sequence[str], model: Model) -> None:
+def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
     """Compares the shapes and element types that MXNet derives with those of the model.
 
     Raises:

@@ -27,7 +27,7 @@ def build_alone(
     """Graph of a single layer of a model.
 
     Args:
-        model: Model in canonical form.
+        model: CanonicalModel in canonical form.
         layer: One of its layers.
         weights: Values of the layer's weights; none are needed to see whether it can be built.
 
@@ -45,7 +45,7 @@ class TypeTrial:
     """Tries on which element types layers run, each kind of layer once.
 
     Args:
-        model: Model in canonical form.
+        model: CanonicalModel in canonical form.
     """
 
     def __init__(self, model: CanonicalModel) -> None:
