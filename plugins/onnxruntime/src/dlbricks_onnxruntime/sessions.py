@@ -172,7 +172,9 @@ def value_of(spec: TensorSpec, array: Array) -> ort.OrtValue:
 
 
 _STATES = ort.capi.onnxruntime_pybind11_state
-_UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail, _STATES.InvalidArgument)
+_UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail)
+"""Answers to a model that is well-formed, but has a layer without a kernel. ``Fail`` is that of
+kernels that refuse attributes, and of operators in unknown domains."""
 
 
 def _reason(error: Exception) -> str:

@@ -1,10 +1,14 @@
 """Layers one at a time: whether torch has a counterpart, and takes their element types.
 
 Torch does not say which element types an operator takes. So a layer with other types than the
-usual ones runs once on zeros, the first of its kind only.
+usual ones runs once on zeros, the first of its kind only. If that fails with another error than
+"not implemented", the same layer runs on the usual types: where it then succeeds, the types were
+the reason.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,7 +22,11 @@ from dlbricks_pytorch.lowering.table import lower_layer
 from dlbricks_pytorch.tensors import from_numpy
 
 _USUAL_TYPES = frozenset(("float32", "float64", "int32", "int64", "bool"))
-_REFUSALS = ("not implemented for", "not supported", "dtype", "scalar type", "ScalarType")
+_WIDER = {
+    **dict.fromkeys(("float16", "bfloat16"), "float32"),
+    **dict.fromkeys(("int8", "int16", "uint8", "uint16", "uint32", "uint64"), "int64"),
+}
+"""Usual type that stands in for another one."""
 
 
 def build_alone(
@@ -64,21 +72,39 @@ class TypeTrial:
         return self._tried[kind]
 
     def _on_zeros(self, layer: Layer) -> str:
-        model = self._model
-        weights = {name: self._zeros(name) for name in layer.reads if name in model.weights}
+        error = _error(self._model, layer)
+        if error is None:
+            return ""
+        if not isinstance(error, NotImplementedError) and _error(
+            _on_usual_types(self._model), layer
+        ):
+            return ""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"{layer.qualified_op}: torch: {reason}"
+
+
+def _error(model: Model, layer: Layer) -> Exception | None:
+    """Error of a run of a layer on zeros, if any."""
+    try:
+        weights = {name: _zeros(model, name) for name in layer.reads if name in model.weights}
         builder = build_alone(model, layer, weights)
         builder.graph.output(tuple(builder.node(name) for name in layer.outputs if name))
         module = fx.GraphModule(builder.root, builder.graph)
-        inputs = (from_numpy(self._zeros(name)) for name in model.activations(layer))
-        try:
-            with torch.inference_mode():
-                module.forward(*inputs)
-        except Exception as error:  # noqa: BLE001 - only what torch says of types is a finding here
-            message = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            if any(words in message for words in _REFUSALS):
-                return f"{layer.qualified_op}: torch: {message}"
-        return ""
+        with torch.inference_mode():
+            module.forward(*(from_numpy(_zeros(model, name)) for name in model.activations(layer)))
+    except Exception as error:  # noqa: BLE001 - whoever called decides what it means
+        return error
+    return None
 
-    def _zeros(self, name: str) -> Array:
-        spec = self._model.tensors[name]
-        return np.zeros(spec.sizes, numpy_dtype(spec.dtype))
+
+def _on_usual_types(model: Model) -> Model:
+    tensors = {
+        name: replace(spec, dtype=_WIDER.get(spec.dtype, spec.dtype))
+        for name, spec in model.tensors.items()
+    }
+    return replace(model, tensors=tensors)
+
+
+def _zeros(model: Model, name: str) -> Array:
+    spec = model.tensors[name]
+    return np.zeros(spec.sizes, numpy_dtype(spec.dtype))
