@@ -38,6 +38,10 @@ class PluginError(DLBricksError):
     """A plugin is unknown, broken, or clashes with another."""
 
 
+class UnknownPluginError(PluginError):
+    """No plugin has that name."""
+
+
 class StoreError(DLBricksError):
     """The result store cannot be opened, read or written."""
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from stevedore import ExtensionManager
 
-from dlbricks_core.errors import DLBricksError, PluginError
+from dlbricks_core.errors import DLBricksError, PluginError, UnknownPluginError
 from dlbricks_core.plugins.version import code_version
 
 T = TypeVar("T")
@@ -83,7 +83,8 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
     """The usable plugin of that name.
 
     Raises:
-        PluginError: If there is none, or it is broken, or two claim the name.
+        UnknownPluginError: If there is none.
+        PluginError: If it is broken, or two claim the name.
     """
     plugins = discover(kind, base)
     named = [plugin for plugin in plugins if plugin.name == name]
@@ -95,7 +96,7 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
             if meant
             else f"A {kind} comes with a plugin: pip install dlbricks-{name}"
         )
-        raise PluginError(
+        raise UnknownPluginError(
             f"unknown {kind} {name!r}", hint=f"Usable here: {', '.join(known) or 'none'}. {cure}"
         )
     if named[0].problem:

@@ -11,6 +11,7 @@ from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.tables import table
 from dlbricks_core.workflows import Lacking, Verdict, VerifyOptions
+from dlbricks_core.workflows.verify import REFERENCE
 
 
 def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
@@ -28,6 +29,9 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
     # Remarks are the same for all backends of a model.
     for model, remark in dict.fromkeys((v.model, each) for v in verdicts for each in v.remarks):
         console.print(f"Remark: {model}: {remark}")
+    for model, failure in dict.fromkeys((v.model, v.reference_failure) for v in verdicts):
+        if failure:
+            console.print(styled(("Failed:", "red"), f" {model} on the {REFERENCE}: {failure}"))
     for verdict in verdicts:
         where = f"{verdict.model} on {verdict.backend}"
         for lacking in verdict.unsupported:
@@ -59,6 +63,7 @@ def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> di
                 "unsupported": [asdict(lacking) for lacking in verdict.unsupported],
                 "failure": verdict.failure or None,
                 "remarks": list(verdict.remarks),
+                "reference_failure": verdict.reference_failure or None,
                 "disputed": verdict.disputed,
             }
             for verdict in verdicts

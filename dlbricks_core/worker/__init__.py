@@ -1,6 +1,11 @@
 """Processes of their own for what may crash, hang, or clash: frameworks."""
 
 from dlbricks_core.worker.memory import memory_to_use
-from dlbricks_core.worker.process import RemoteError, WorkerError, WorkerProcess
+from dlbricks_core.worker.process import (
+    RemoteError,
+    WorkerError,
+    WorkerProcess,
+    WorkerTimeout,
+)
 
-__all__ = ["RemoteError", "WorkerError", "WorkerProcess", "memory_to_use"]
+__all__ = ["RemoteError", "WorkerError", "WorkerProcess", "WorkerTimeout", "memory_to_use"]

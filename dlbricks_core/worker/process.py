@@ -41,6 +41,10 @@ class WorkerError(BackendError):
     """The worker process is gone: it crashed, hung, or ran out of memory."""
 
 
+class WorkerTimeout(WorkerError):  # noqa: N818 - as in concurrent.futures
+    """The worker process did not answer in time; it is gone."""
+
+
 class RemoteError(BackendError):
     """A call failed inside the worker, which goes on. Its cause is a :class:`RemoteTraceback`."""
 
@@ -118,7 +122,7 @@ class WorkerProcess:
             kind, payload = self._answer((method, arguments), timeout)
         except TimeoutError as error:
             self.kill()
-            raise WorkerError(
+            raise WorkerTimeout(
                 f"no answer within {timeout:g} s",
                 hint="It hangs or is very slow; --timeout sets the limit.",
             ) from error

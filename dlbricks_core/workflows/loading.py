@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import DLBricksError, ModelError, PluginError
+from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
 from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
 from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
@@ -203,14 +203,12 @@ def find_collection(name: str) -> Plugin:
     """
     try:
         return find("models", name, ModelCollection)
-    except PluginError as error:
-        if error.message.startswith("unknown"):
-            known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
-            raise ModelError(
-                f"{name}: is neither a file nor a model collection",
-                hint=f"Collections here: {known or 'none'}",
-            ) from error
-        raise
+    except UnknownPluginError as error:
+        known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
+        raise ModelError(
+            f"{name}: is neither a file nor a model collection",
+            hint=f"Collections here: {known or 'none'}",
+        ) from error
 
 
 def load_models(

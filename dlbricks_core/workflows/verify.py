@@ -11,7 +11,7 @@ from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
-from dlbricks_core.worker import WorkerProcess
+from dlbricks_core.worker import WorkerProcess, WorkerTimeout
 from dlbricks_core.workflows.agreement import (
     Results,
     all_vary,
@@ -23,6 +23,8 @@ from dlbricks_core.workflows.observer import Observer
 
 #: What the ONNX reference evaluator is called where backends have their names.
 REFERENCE = "onnx reference"
+
+REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
 
 #: Operators whose results can hide a difference in what they read: with random weights a
 #: classifier's probabilities are nearly one and zero.
@@ -74,7 +76,8 @@ class Verdict:
         unsupported: What kept the backend from running the model.
         failure: What went wrong otherwise.
         remarks: What to know of the comparison, the same for all backends of a model: who
-            agrees with whom, what is wrong with the ONNX reference, why it has no results.
+            agrees with whom, what is wrong with the ONNX reference, that it took too long.
+        reference_failure: Why the ONNX reference failed, the same for all backends of a model.
         disputed: Whether the backends agree with each other and not with the ONNX reference,
             and nothing is known to be wrong with that.
     """
@@ -88,6 +91,7 @@ class Verdict:
     unsupported: tuple[Lacking, ...] = ()
     failure: str = ""
     remarks: tuple[str, ...] = ()
+    reference_failure: str = ""
     disputed: bool = False
 
     @property
@@ -166,12 +170,14 @@ class _Reference:
 
     Attributes:
         results: ``None`` where there are none.
-        reason: Why there are none, unless nobody wanted them.
+        limit: Which limit of the user's it ran into, if that is why there are none.
+        failure: Why it failed, if it did.
         defects: What is known to be wrong with them.
     """
 
     results: Results | None = None
-    reason: str = ""
+    limit: str = ""
+    failure: str = ""
     defects: tuple[str, ...] = ()
 
 
@@ -180,13 +186,15 @@ def _reference(cut: CutModel, options: VerifyOptions, observer: Observer) -> _Re
     if options.reference_s <= 0 or any(layer.opaque for layer in cut.model.layers):
         return _Reference()
     defects = known_defects(cut.model)
-    with WorkerProcess("dlbricks_core.backends.reference:ReferenceHost") as worker:
+    with WorkerProcess(REFERENCE_HOST) as worker:
         try:
             results: Results = worker.call(
                 "outputs", cut.whole.model, options.seed, timeout=options.reference_s
             )
+        except WorkerTimeout as error:
+            return _Reference(limit=error.message, defects=defects)
         except DLBricksError as error:
-            return _Reference(reason=error.message, defects=defects)
+            return _Reference(failure=error.message, defects=defects)
     return _Reference(results, defects=defects)
 
 
@@ -245,11 +253,12 @@ def _compared(
 ) -> list[Verdict]:
     """Verdicts on one model."""
     ran = [(a.verdict.backend, a.results) for a in attempts if a.results is not None]
-    standard = _standard(ran, reference, options.tolerance) if ran else _Standard()
+    standard = _standard(ran, reference, options.tolerance)
     return [
         replace(
             _judged(attempt, standard, options.tolerance),
             remarks=standard.remarks,
+            reference_failure=reference.failure,
             disputed=standard.disputed,
         )
         for attempt in attempts
@@ -289,7 +298,7 @@ def _standard(
     if reference.results is not None and (trusted or not (alike or reference.defects)):
         return _Standard(REFERENCE, reference.results)
     remarks = _remarks([name for name, _ in ran], alike, reference)
-    if not alike and len(ran) == 1:
+    if not alike and len(ran) < 2:
         return _Standard(remarks=remarks)
     name, results = ran[alike[0] if alike else 0]
     disputed = reference.results is not None and not reference.defects
@@ -306,7 +315,7 @@ def _remarks(names: Sequence[str], alike: Sequence[int], reference: _Reference) 
         group = "the backends" if every else " and ".join(names[i] for i in alike)
         verb = "does" if len(others) == 1 else "do"
         remarks.append(f"{group} agree with each other; {' and '.join(others)} {verb} not")
-    if reference.reason:
-        remarks.append(f"the {REFERENCE} has no results: {reference.reason}")
+    if reference.limit:
+        remarks.append(f"the {REFERENCE} has no results: {reference.limit}")
     remarks += [f"known to be wrong in the {REFERENCE}: {defect}" for defect in reference.defects]
     return tuple(remarks)

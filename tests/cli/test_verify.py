@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from io import StringIO
 
@@ -113,6 +114,9 @@ def clipped():
     return cases.build(CLIPPED, "clipped").model
 
 
+#: The package has a function of the module's name.
+MODULE = sys.modules["dlbricks_core.workflows.verify"]
+
 KNOWN = "known to be wrong in the onnx reference: LSTM: clip is ignored"
 
 
@@ -149,6 +153,27 @@ def test_verify_tells_why_there_is_no_reference(wrong, model):
     assert all(verdict.agrees for verdict in found)
     (remark,) = found[0].remarks
     assert remark == "the onnx reference has no results: no answer within 0.001 s"
+
+
+def test_the_failure_of_the_reference_is_one(wrong, model, monkeypatch):
+    monkeypatch.setattr(MODULE, "REFERENCE_HOST", "builtins:object")
+    found = verify([model], options("faulty", "faulty"))
+    assert all(verdict.agrees for verdict in found)
+    failure = "AttributeError: 'object' object has no attribute 'outputs'"
+    assert [(v.reference_failure, v.remarks) for v in found] == [(failure, ())] * 2
+    stream = StringIO()
+    print_verification(Console(file=stream, width=120), found)
+    assert stream.getvalue().count(f"Failed: {model.name} on the onnx reference: {failure}") == 1
+
+
+def test_the_failure_of_the_reference_shows_in_the_status(dlbricks, save, read, monkeypatch):
+    for framework in ("onnxruntime", "torch"):
+        pytest.importorskip(framework)
+    monkeypatch.setattr(MODULE, "REFERENCE_HOST", "builtins:object")
+    asked = "verify", save("chain", "Relu"), "--backends", "onnxruntime,pytorch"
+    done = dlbricks(*asked, "--threads", 1, "--json", "v.json")
+    assert done.status == 3
+    assert {v["agrees"] for v in read("v.json")["verdicts"]} == {True}
 
 
 def test_verify_names_layers_that_cannot_run_alone(wrong, builder, model):
