@@ -1,0 +1,1 @@
+"""OpenVINO as a backend of DLBricks."""

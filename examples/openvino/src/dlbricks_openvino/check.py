@@ -1,0 +1,59 @@
+"""Layers that OpenVINO cannot run, or computes in another element type than the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlbricks_core.backends import BackendSettings, Network, refused_layers
+from dlbricks_core.ir import Model, Layer
+from dlbricks_openvino.compiling import compiled
+
+_TYPES = frozenset(("float32", "float16", "int64", "int32", "int8", "uint8", "bool"))
+"""Element types that OpenVINO takes from Python and computes as such, or in a wider type."""
+
+#: OpenVINO computes 64-bit integers in 32 bits. Only indices are sure to fit: these operators
+#: read or compute them, at these positions.
+_READ = {
+    "Gather": (1,), "GatherElements": (1,), "GatherND": (1,), "OneHot": (0,),
+    "ScatterElements": (1,), "ScatterND": (1,),
+}  # fmt: skip
+_COMPUTED = {"ArgMax": (0,), "ArgMin": (0,), "TopK": (1,)}
+
+
+def unsupported(model: Model) -> Mapping[int, str]:
+    """Reason for every layer that OpenVINO cannot run exactly, by its index."""
+    return {**refused_layers(model, _refusal), **narrowed(model)}
+
+
+def narrowed(model: Model) -> Mapping[int, str]:
+    """Reason for every layer that OpenVINO would compute in another type, by its index."""
+    reasons = {index: _other_type(model, layer) for index, layer in enumerate(model.layers)}
+    return {index: reason for index, reason in reasons.items() if reason}
+
+
+def _refusal(layer: Model) -> str:
+    try:
+        compiled(Network(layer, layer.constants, {}), BackendSettings())
+    except RuntimeError as error:
+        return f"{layer.layers[0].qualified_op}: OpenVINO: {one_line(error)}"
+    return ""
+
+
+def _other_type(model: Model, layer: Layer) -> str:
+    """Why the element types of a layer would not be computed as such; mostly empty."""
+    fixed = model.constants
+    for allowed, names in ((_READ, layer.inputs), (_COMPUTED, layer.outputs)):
+        for position, name in enumerate(names):
+            dtype = model.tensors[name].dtype if name else "float32"
+            if dtype not in _TYPES:
+                return f"{layer.op}: OpenVINO does not compute {dtype} as such"
+            free = name in fixed or position in allowed.get(layer.op, ())
+            if dtype == "int64" and not free:
+                return f"{layer.op}: OpenVINO computes int64 in 32 bits"
+    return ""
+
+
+def one_line(error: RuntimeError) -> str:
+    """The last line of an error, which says the reason; those before it say where it arose."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

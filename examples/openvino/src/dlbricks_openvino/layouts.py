@@ -1,0 +1,54 @@
+"""In which memory layout OpenVINO hands feature maps from layer to layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import openvino
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import materialize
+from dlbricks_core.ir import Model
+from dlbricks_openvino.compiling import LAST, compiled
+
+_PLAIN = frozenset(("abcd", "abcde"))
+
+
+def with_layouts(model: Model, settings: BackendSettings, seed: int) -> Model:
+    """The model with the layouts that OpenVINO chooses when it compiles all of it.
+
+    A convolution by itself would get its input, and give its output, in plain order, and OpenVINO
+    would convert both. In a model it does not: what convolutions read and write has the channels
+    along the last axis. Bricks that are cut from the marked model are fed in that layout.
+
+    The graph that OpenVINO executes tells which of the model's layers each of its nodes was made
+    of, and in which layout the node writes.
+    """
+    marked = replace(
+        model,
+        layers=tuple(replace(layer, name=str(i)) for i, layer in enumerate(model.layers)),
+    )
+    graph = compiled(materialize(marked, seed), settings).get_runtime_model()
+    layouts: dict[int, str] = {}
+    for node in graph.get_ordered_ops():
+        facts = node.get_rt_info()
+        for origin in _text(facts, "originalLayersNames").split(","):
+            if origin.isdecimal():
+                layouts[int(origin)] = _text(facts, "outputLayouts").partition(",")[0]
+    kept = {}
+    for index, layer in enumerate(model.layers):
+        read = next((kept[name] for name in layer.inputs if name in kept), "")
+        # OpenVINO merges layers and forgets the names of some: those keep what they read.
+        layout = layouts.get(index, read)
+        kept.update({name: layout for name in layer.outputs if name})
+    tensors = {
+        name: replace(spec, layout=LAST)
+        if kept.get(name, "") not in {"", *_PLAIN} and spec.rank in (4, 5)
+        else spec
+        for name, spec in model.tensors.items()
+    }
+    return replace(model, tensors=tensors)
+
+
+def _text(facts: dict[str, openvino.OVAny], name: str) -> str:
+    return str(facts[name].value) if name in facts else ""
