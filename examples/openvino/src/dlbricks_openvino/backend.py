@@ -46,9 +46,7 @@ class OpenvinoBackend(Backend):
 
         return unsupported(model)
 
-    def rewrite(
-        self, model: Model, settings: BackendSettings, seed: int
-    ) -> Model:
+    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
         """The model with the layouts in which OpenVINO keeps its feature maps."""
         from dlbricks_openvino.layouts import with_layouts
 

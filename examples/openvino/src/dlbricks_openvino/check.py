@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlbricks_core.backends import BackendSettings, Network, refused_layers
-from dlbricks_core.ir import Model, Layer
+from dlbricks_core.ir import Layer, Model
 from dlbricks_openvino.compiling import compiled
 
 _TYPES = frozenset(("float32", "float16", "int64", "int32", "int8", "uint8", "bool"))

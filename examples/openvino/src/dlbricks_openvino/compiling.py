@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import openvino
 from openvino.preprocess import PrePostProcessor
 
 from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_core.ir import to_onnx
+from dlbricks_core.ir import Model, to_onnx
 
 LAST = "acdb"
 """OpenVINO's name of the layout with channels along the last axis."""
 
 _GIVEN, _KEPT = openvino.Layout("NCHW"), openvino.Layout("NHWC")
+
+
+def is_last(model: Model, name: str) -> bool:
+    """Whether a tensor has its channels along the last axis."""
+    return model.tensors[name].layout == LAST
+
+
+def positions(ports: Sequence[openvino.Output]) -> dict[str, int]:
+    """Position of each input of OpenVINO's, by its name; it drops inputs that nobody reads."""
+    return {name: position for position, port in enumerate(ports) for name in port.get_names()}
 
 
 @cache
@@ -38,11 +49,14 @@ def compiled(network: Network, settings: BackendSettings) -> openvino.CompiledMo
     model = network.model
     graph = core().read_model(to_onnx(model, network.weights).SerializeToString())
     ends = PrePostProcessor(graph)
-    for names, end in ((model.inputs, ends.input), (model.outputs, ends.output)):
-        for position, name in enumerate(names):
-            if model.tensors[name].layout == LAST:
-                end(position).tensor().set_layout(_KEPT)
-                end(position).model().set_layout(_GIVEN)
+    inputs = positions(graph.inputs)
+    placed = [
+        ends.input(inputs[name]) for name in model.inputs if is_last(model, name) and name in inputs
+    ]
+    placed += [ends.output(i) for i, name in enumerate(model.outputs) if is_last(model, name)]
+    for end in placed:
+        end.tensor().set_layout(_KEPT)
+        end.model().set_layout(_GIVEN)
     # A network that is run by ``infer`` computes in the thread that calls it. One stream for each
     # network then costs nothing: all take turns in the same thread, as the layers of a model do.
     return core().compile_model(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import openvino
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import materialize
 from dlbricks_core.ir import Model
+from dlbricks_core.values import materialize
 from dlbricks_openvino.compiling import LAST, compiled
 
 _PLAIN = frozenset(("abcd", "abcde"))

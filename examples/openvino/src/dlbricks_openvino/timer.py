@@ -10,27 +10,48 @@ import openvino
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_core.ir import numpy_dtype
+from dlbricks_core.ir import Model, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_openvino.check import narrowed, one_line, unsupported
-from dlbricks_openvino.compiling import LAST, compiled
+from dlbricks_openvino.compiling import compiled, is_last, positions
+
+
+@dataclass
+class Place:
+    """Memory of one tensor.
+
+    Attributes:
+        memory: As it lies, which OpenVINO reads or writes.
+        values: The same, seen in the model's order of axes.
+    """
+
+    memory: Array
+    values: Array
+
+    @classmethod
+    def of(cls, model: Model, name: str) -> Place:
+        """Room for a tensor in its layout."""
+        spec = model.tensors[name]
+        dtype = numpy_dtype(spec.dtype)
+        if not is_last(model, name):
+            memory = aligned_empty(spec.sizes, dtype)
+            return cls(memory, memory)
+        batch, channels, *others = spec.sizes
+        memory = aligned_empty((batch, *others, channels), dtype)
+        return cls(memory, np.moveaxis(memory, -1, 1))
+
+    def tensor(self) -> openvino.Tensor:
+        """The memory for OpenVINO; no copy is made."""
+        return openvino.Tensor(self.memory, shared_memory=True)
 
 
 @dataclass
 class Loaded:
-    """A network with memory for its inputs and outputs.
-
-    Attributes:
-        request: The compiled network, bound to that memory.
-        inputs: Memory of the inputs, by position, in the layout that the network reads.
-        outputs: Memory of the outputs by name, seen in the model's order of axes.
-        warmed: Memory of outputs, then of inputs, as bytes.
-    """
+    """A network with memory for its inputs and outputs, by name."""
 
     request: openvino.InferRequest
-    inputs: list[Array]
-    outputs: dict[str, Array]
-    warmed: list[Array]
+    inputs: Mapping[str, Place]
+    outputs: Mapping[str, Place]
 
 
 class OpenvinoTimer(CpuTimer[Loaded]):
@@ -41,27 +62,29 @@ class OpenvinoTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Compiles the network and binds memory to it."""
-        inputs = [_placed(network, name) for name in network.model.inputs]
+        inputs = {name: Place.of(network.model, name) for name in network.inputs}
+        for name, place in inputs.items():
+            np.copyto(place.values, network.inputs[name])
         return self._bound(network, inputs)
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Compiles a copy that reads the other network's inputs."""
         return self._bound(network, loaded.inputs)
 
-    def _bound(self, network: Network, inputs: list[Array]) -> Loaded:
+    def _bound(self, network: Network, inputs: Mapping[str, Place]) -> Loaded:
         model = network.model
         request = self._compiled(network).create_infer_request()
-        for position, memory in enumerate(inputs):
-            request.set_input_tensor(position, openvino.Tensor(memory, shared_memory=True))
+        for name, position in positions(request.model_inputs).items():
+            if name in inputs:
+                request.set_input_tensor(position, inputs[name].tensor())
         outputs = {}
         for position, name in enumerate(model.outputs):
-            spec = model.tensors[name]
-            last = spec.layout == LAST
-            sizes = _channels_last(spec.sizes) if last else spec.sizes
-            memory = aligned_empty(sizes, numpy_dtype(spec.dtype))
-            request.set_output_tensor(position, openvino.Tensor(memory, shared_memory=True))
-            outputs[name] = np.moveaxis(memory, -1, 1) if last else memory
-        return Loaded(request, inputs, outputs, [*map(_bytes, outputs.values()), *map(_bytes, inputs)])
+            if name in inputs:  # OpenVINO would read the input from where it writes the output
+                outputs[name] = inputs[name]
+                continue
+            outputs[name] = Place.of(model, name)
+            request.set_output_tensor(position, outputs[name].tensor())
+        return Loaded(request, inputs, outputs)
 
     def _compiled(self, network: Network) -> openvino.CompiledModel:
         _refuse(narrowed(network.model))
@@ -77,34 +100,15 @@ class OpenvinoTimer(CpuTimer[Loaded]):
 
     def warm_io(self, loaded: Loaded) -> None:
         """Writes every output, then every input onto itself."""
-        for memory in loaded.warmed:
+        for place in (*loaded.outputs.values(), *loaded.inputs.values()):
+            memory = place.memory.reshape(-1).view(np.uint8)
             np.bitwise_or(memory, 0, out=memory)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
-        """Copies of the outputs' memory."""
-        return {name: np.array(memory, order="C") for name, memory in loaded.outputs.items()}
+        """Copies of the outputs."""
+        return {name: np.array(place.values, order="C") for name, place in loaded.outputs.items()}
 
 
 def _refuse(reasons: Mapping[int, str]) -> None:
     if reasons:
         raise UnsupportedError("; ".join(dict.fromkeys(reasons.values())))
-
-
-def _placed(network: Network, name: str) -> Array:
-    """A copy of an input in the layout that the network reads."""
-    value = network.inputs[name]
-    if network.model.tensors[name].layout == LAST:
-        value = np.moveaxis(value, 1, -1)
-    memory = aligned_empty(value.shape, value.dtype)
-    np.copyto(memory, value)
-    return memory
-
-
-def _channels_last(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return (sizes[0], *sizes[2:], sizes[1])
-
-
-def _bytes(array: Array) -> Array:
-    """The memory of an array, whatever the order of its axes."""
-    base = array if array.flags.c_contiguous else np.moveaxis(array, 1, -1)
-    return base.reshape(-1).view(np.uint8)
