@@ -59,6 +59,22 @@ class WorkerSettings:
     memory_bytes: int | None = None
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Networks that cannot be loaded, by key.
+
+    Attributes:
+        unsupported: Reasons of networks that the backend has no counterpart for.
+        failed: Reasons why others could not be checked.
+    """
+
+    unsupported: Mapping[str, str]
+    failed: Mapping[str, str]
+
+    def __or__(self, other: Checked) -> Checked:
+        return Checked({**self.unsupported, **other.unsupported}, {**self.failed, **other.failed})
+
+
 class NetworkError(DLBricksError):
     """One of several networks failed.
 
@@ -239,24 +255,30 @@ class BackendWorker:
         found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)
         return found
 
-    def unsupported(self, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
-        """Which networks the backend has no counterpart for: key and reason."""
-        reasons: dict[str, str] = {}
+    def check(self, models: Mapping[str, CanonicalModel]) -> Checked:
+        """What the backend says of networks before they are loaded.
+
+        Args:
+            models: In canonical form, by a key of the caller's.
+        """
+        checked = Checked({}, {})
         items = list(models.items())
         for start in range(0, len(items), _CHECK_BATCH):
-            reasons |= self._checked(dict(items[start : start + _CHECK_BATCH]))
-        return reasons
+            checked |= self._checked(dict(items[start : start + _CHECK_BATCH]))
+        return checked
 
-    def _checked(self, models: dict[str, CanonicalModel]) -> dict[str, str]:
+    def _checked(self, models: dict[str, CanonicalModel]) -> Checked:
         self._started()  # a framework that does not start is no model's fault
         try:
-            found: dict[str, str] = self._call("check", self._target, models)
+            return Checked(self._call("check", self._target, models), {})
         except BackendError as error:
             if len(models) == 1:
-                return dict.fromkeys(models, f"checking it: {error}")
-            # One of them breaks the check or its worker: find out which.
-            return {k: r for k, m in models.items() for k, r in self._checked({k: m}).items()}
-        return found
+                return Checked({}, dict.fromkeys(models, f"checking it: {error}"))
+        # One of them breaks the check or its worker: find out which.
+        checked = Checked({}, {})
+        for key, model in models.items():
+            checked |= self._checked({key: model})
+        return checked
 
     def _call(self, method: str, *arguments: Any, extra_s: float = 0.0) -> Any:
         worker = self._started()

@@ -397,7 +397,7 @@ class BackendConformance(DescriptionConformance):
                 samples = bench.sample(name, 3, touch=True)
                 assert len(samples) == 3
                 assert min(samples) > 0
-            assert set(bench.unsupported({**models, "odd": odd})) == {"odd"}
+            assert set(bench.check({**models, "odd": odd}).unsupported) == {"odd"}
             for name in models:
                 bench.unload(name)
 

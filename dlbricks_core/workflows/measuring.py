@@ -262,11 +262,11 @@ def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) ->
 
 
 def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
-    """Takes what the backend has no counterpart for off the list."""
+    """Takes off the list what the backend has no counterpart for, and what it fails to check."""
     observer.stage(f"Checking {len(plan.lacking)} networks against {plan.context.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
-    reasons = bench.unsupported({h: plan.lacking[key].brick.model for h, key in keys.items()})
-    plan.outcome.unsupported = {keys[handle]: reason for handle, reason in reasons.items()}
-    plan.outcome.failures |= plan.outcome.unsupported
-    for key in plan.outcome.unsupported:
-        del plan.lacking[key]
+    found = bench.check({h: plan.lacking[key].brick.model for h, key in keys.items()})
+    plan.outcome.unsupported = {keys[handle]: why for handle, why in found.unsupported.items()}
+    for handle, reason in (*found.unsupported.items(), *found.failed.items()):
+        plan.outcome.failures[keys[handle]] = reason
+        del plan.lacking[keys[handle]]

@@ -203,11 +203,19 @@ def _attempts(
 ) -> list[_Attempt]:
     opaque = {s: b.opaque for s, b in bricks.bricks.items() if b.opaque}
     known = {s: b.model for s, b in bricks.bricks.items() if not b.opaque}
-    reasons = {**opaque, **bench.unsupported(known)}
+    found = bench.check(known)
     attempts = []
     for cut in bricks.models:
-        verdict = Verdict(cut.model.name, backend, unsupported=_lacking(cut, reasons))
-        attempts.append(_Attempt(verdict) if verdict.unsupported else _run(cut, verdict, bench))
+        verdict = Verdict(
+            cut.model.name,
+            backend,
+            unsupported=_lacking(cut, {**opaque, **found.unsupported}),
+            failure="; ".join(
+                dict.fromkeys(found.failed[s] for s in cut.counts if s in found.failed)
+            ),
+        )
+        stopped = verdict.unsupported or verdict.failure
+        attempts.append(_Attempt(verdict) if stopped else _run(cut, verdict, bench))
         observer.advance(cut.model.name)
     return attempts
 

@@ -79,10 +79,10 @@ def test_faults_are_named_and_everything_else_is_measured(
 
 def test_a_brick_that_breaks_the_check_is_found_among_others(bench):
     models = {name: one(name) for name in ("Relu", "CrashCheck", "Sigmoid", "Unsupported")}
-    reasons = bench.unsupported(models)
-    assert set(reasons) == {"CrashCheck", "Unsupported"}
-    assert "SIGSEGV" in reasons["CrashCheck"]
-    assert "no counterpart" in reasons["Unsupported"]
+    checked = bench.check(models)
+    assert checked.unsupported == {"Unsupported": "no counterpart for Unsupported"}
+    assert set(checked.failed) == {"CrashCheck"}
+    assert "SIGSEGV" in checked.failed["CrashCheck"]
 
 
 def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, store, monkeypatch):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendSettings, Traits
 from dlbricks_core.errors import PluginError
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
     from dlbricks_openvino.timer import OpenvinoTimer
@@ -40,13 +40,15 @@ class OpenvinoBackend(Backend):
 
         return OpenvinoTimer(settings)
 
-    def check(self, model: Model) -> Mapping[int, str]:
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that OpenVINO cannot compile, or computes in another element type."""
         from dlbricks_openvino.check import unsupported
 
         return unsupported(model)
 
-    def rewrite(self, model: Model, settings: BackendSettings, seed: int) -> Model:
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
         """The model with the layouts in which OpenVINO keeps its feature maps."""
         from dlbricks_openvino.layouts import with_layouts
 

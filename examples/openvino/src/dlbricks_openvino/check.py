@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlbricks_core.backends import BackendSettings, Network, refused_layers
-from dlbricks_core.ir import Layer, Model
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_openvino.compiling import compiled
 
 _TYPES = frozenset(("float32", "float16", "int64", "int32", "int8", "uint8", "bool"))
@@ -20,18 +20,18 @@ _READ = {
 _COMPUTED = {"ArgMax": (0,), "ArgMin": (0,), "TopK": (1,)}
 
 
-def unsupported(model: Model) -> Mapping[int, str]:
+def unsupported(model: CanonicalModel) -> Mapping[int, str]:
     """Reason for every layer that OpenVINO cannot run exactly, by its index."""
     return {**refused_layers(model, _refusal), **narrowed(model)}
 
 
-def narrowed(model: Model) -> Mapping[int, str]:
+def narrowed(model: CanonicalModel) -> Mapping[int, str]:
     """Reason for every layer that OpenVINO would compute in another type, by its index."""
     reasons = {index: _other_type(model, layer) for index, layer in enumerate(model.layers)}
     return {index: reason for index, reason in reasons.items() if reason}
 
 
-def _refusal(layer: Model) -> str:
+def _refusal(layer: CanonicalModel) -> str:
     try:
         compiled(Network(layer, layer.constants, {}), BackendSettings())
     except RuntimeError as error:
@@ -39,7 +39,7 @@ def _refusal(layer: Model) -> str:
     return ""
 
 
-def _other_type(model: Model, layer: Layer) -> str:
+def _other_type(model: CanonicalModel, layer: Layer) -> str:
     """Why the element types of a layer would not be computed as such; mostly empty."""
     fixed = model.constants
     for allowed, names in ((_READ, layer.inputs), (_COMPUTED, layer.outputs)):

@@ -9,7 +9,7 @@ import openvino
 from openvino.preprocess import PrePostProcessor
 
 from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_core.ir import Model, to_onnx
+from dlbricks_core.ir import CanonicalModel, to_onnx
 
 LAST = "acdb"
 """OpenVINO's name of the layout with channels along the last axis."""
@@ -17,7 +17,7 @@ LAST = "acdb"
 _GIVEN, _KEPT = openvino.Layout("NCHW"), openvino.Layout("NHWC")
 
 
-def is_last(model: Model, name: str) -> bool:
+def is_last(model: CanonicalModel, name: str) -> bool:
     """Whether a tensor has its channels along the last axis."""
     return model.tensors[name].layout == LAST
 

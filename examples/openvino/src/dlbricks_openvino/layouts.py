@@ -7,14 +7,14 @@ from dataclasses import replace
 import openvino
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.ir import Model
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.values import materialize
 from dlbricks_openvino.compiling import LAST, compiled
 
 _PLAIN = frozenset(("abcd", "abcde"))
 
 
-def with_layouts(model: Model, settings: BackendSettings, seed: int) -> Model:
+def with_layouts(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
     """The model with the layouts that OpenVINO chooses when it compiles all of it.
 
     A convolution by itself would get its input, and give its output, in plain order, and OpenVINO

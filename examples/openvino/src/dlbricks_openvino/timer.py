@@ -10,7 +10,7 @@ import openvino
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_core.ir import Model, numpy_dtype
+from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_openvino.check import narrowed, one_line, unsupported
 from dlbricks_openvino.compiling import compiled, is_last, positions
@@ -29,7 +29,7 @@ class Place:
     values: Array
 
     @classmethod
-    def of(cls, model: Model, name: str) -> Place:
+    def of(cls, model: CanonicalModel, name: str) -> Place:
         """Room for a tensor in its layout."""
         spec = model.tensors[name]
         dtype = numpy_dtype(spec.dtype)

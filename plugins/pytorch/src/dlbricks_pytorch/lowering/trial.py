@@ -83,7 +83,7 @@ class TypeTrial:
         return f"{layer.qualified_op}: torch: {reason}"
 
 
-def _error(model: Model, layer: Layer) -> Exception | None:
+def _error(model: CanonicalModel, layer: Layer) -> Exception | None:
     """Error of a run of a layer on zeros, if any."""
     try:
         weights = {name: _zeros(model, name) for name in layer.reads if name in model.weights}
@@ -97,7 +97,7 @@ def _error(model: Model, layer: Layer) -> Exception | None:
     return None
 
 
-def _on_usual_types(model: Model) -> Model:
+def _on_usual_types(model: CanonicalModel) -> CanonicalModel:
     tensors = {
         name: replace(spec, dtype=_WIDER.get(spec.dtype, spec.dtype))
         for name, spec in model.tensors.items()
@@ -105,6 +105,6 @@ def _on_usual_types(model: Model) -> Model:
     return replace(model, tensors=tensors)
 
 
-def _zeros(model: Model, name: str) -> Array:
+def _zeros(model: CanonicalModel, name: str) -> Array:
     spec = model.tensors[name]
     return np.zeros(spec.sizes, numpy_dtype(spec.dtype))
