@@ -132,7 +132,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """Prepares a network so that ``run`` does nothing but inference.
 
         Args:
-            network: CanonicalModel in canonical form with its weights and inputs. The arrays belong to
+            network: Model in canonical form with its weights and inputs. The arrays belong to
                 the caller and must stay as they are.
 
         Returns:
