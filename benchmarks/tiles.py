@@ -27,8 +27,7 @@ from dlbricks_core.figures.figure import Measured, interval, relative_half_width
 from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import MeasureOptions, Observer
-from dlbricks_core.workflows.context import Context
+from dlbricks_core.workflows import Observer, Request
 from dlbricks_core.workflows.measuring import Target, measure
 
 #: Channels in, channels out, size of the filter, height, width, stride, dilation.
@@ -87,8 +86,7 @@ def main() -> None:
     parser.add_argument("threads", type=int)
     parser.add_argument("--runs", type=int, default=12)
     arguments = parser.parse_args()
-    options = MeasureOptions(arguments.backend, threads=arguments.threads, runs=arguments.runs)
-    context = Context.of(options)
+    request = Request.of(arguments.backend, threads=arguments.threads, runs=arguments.runs)
     models = [convolution(shape) for shape in CONVOLUTIONS]
     bricks = BrickSet.of(models).bricks
     parts = {signature: tiles(brick) for signature, brick in bricks.items()}
@@ -99,9 +97,9 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore.open(Path(folder) / "tiles.sqlite")
-        outcome = measure(targets, context, options, store, Observer())
+        outcome = measure(targets, request, store, Observer())
     found = {
-        key.signature: Measured.of(each, context.protocol)
+        key.subject.signature: Measured.of(each, request.protocol)
         for key, each in outcome.measurements.items()
     }
     told = Tiled().complete(bricks, {s: each for s, each in found.items() if s not in bricks})

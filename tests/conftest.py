@@ -8,8 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.facts import Setup
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.passes.shapes import infer
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.workflows import Request
 
 
 @dataclass
@@ -136,6 +142,16 @@ def chain_with_convolution(inputs, outputs, rows, columns=80, size=3, dilation=1
 @pytest.fixture(scope="session")
 def chain_of():
     return chain_with_convolution
+
+
+@pytest.fixture
+def asked(faulty):
+    """A request to the faulty backend for ten runs of each network."""
+    plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
+    protocol = PROTOCOLS["interleaved"]
+    setup = Setup("faulty", "1.0", "{}", 1, protocol.identity)
+    return Request(plugin, faulty.FaultyBackend(), setup, BackendSettings(), protocol, 10,
+                   current_system())  # fmt: skip
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions, ModelLoader, Observer
+from dlbricks_core.workflows import CutOptions, LoadOptions, ModelLoader, Observer, Request
 
 Source = str | Path | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
@@ -90,15 +89,15 @@ def time(
         store: Where results are kept: a path, an open store, or ``None`` for the user's own.
         runs: Runs of each brick; ``None`` for as many as ``precision`` needs.
         threads: For one operator; ``None`` for the physical cores available.
-        **more: Further fields of :class:`dlbricks_core.workflows.MeasureOptions`:
+        **more: Further arguments of :meth:`dlbricks_core.workflows.Request.of`:
             ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``, ``retry_failed``,
             ``precision`` (0.01 is 1%), ``budget_s``.
     """
-    options = _measure_options(backend, runs, threads, more)
+    request = Request.of(backend, runs=runs, threads=threads, **more)
     with _opened(store) as opened:
         return Timings(
             workflows.run(
-                _models(models), CutOptions(granularity, split), options, opened, Observer(),
+                _models(models), CutOptions(granularity, split), request, opened, Observer(),
                 end_to_end=False,
             )
         )  # fmt: skip
@@ -134,16 +133,16 @@ def estimate(
         threads: As for :func:`time`.
         **more: As for :func:`time`.
     """
-    options = _measure_options(backend, runs, threads, more)
+    request = Request.of(backend, runs=runs, threads=threads, **more)
     cut_options = CutOptions.chosen(granularity, split, composer)
     asked = (granularity, split, composer) != (None, None, None)
     with _opened(store, writes=not stored) as opened:
         if stored:
             wanted = cut_options if asked else None
-            return Estimates(workflows.estimate(_models(models), wanted, options, opened))
+            return Estimates(workflows.estimate(_models(models), wanted, request, opened))
         return Estimates(
             workflows.run(
-                _models(models), cut_options, options, opened, Observer(), end_to_end=end_to_end
+                _models(models), cut_options, request, opened, Observer(), end_to_end=end_to_end
             )
         )
 
@@ -181,22 +180,16 @@ def compare(
                 f"options for the backend {name!r}, which is not compared",
                 hint=f"Give options by backend: {', '.join(backends)}.",
             )
-    options = [
-        replace(_measure_options(name, runs, threads, more), backend_options=chosen.get(name, {}))
+    requests = [
+        Request.of(name, runs=runs, threads=threads, backend_options=chosen.get(name, {}), **more)
         for name in backends
     ]
     with _opened(store) as opened:
         return ComparisonResult(
             workflows.compare(
-                _models(models), CutOptions(granularity, split), options, opened, Observer()
+                _models(models), CutOptions(granularity, split), requests, opened, Observer()
             )
         )
-
-
-def _measure_options(
-    backend: str, runs: int | None, threads: int | None, more: Mapping[str, Any]
-) -> MeasureOptions:
-    return MeasureOptions(backend=backend, runs=runs, threads=threads, **more)
 
 
 def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:

@@ -158,11 +158,11 @@ class _RunBased(Result):
         write_text(run_page(self.result), Path(path))
 
     def __repr__(self) -> str:
-        context, name = self.result.context, type(self).__name__
+        request, name = self.result.request, type(self).__name__
         failed = f", {len(self.failures)} failures" if self.failures else ""
         return (
-            f"<{name}: {len(self.rows())} {self._table} on {context.backend.name} "
-            f"{context.version}{failed}>"
+            f"<{name}: {len(self.rows())} {self._table} on {request.backend.name} "
+            f"{request.setup.version}{failed}>"
         )
 
 

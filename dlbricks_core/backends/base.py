@@ -24,7 +24,7 @@ WARMUP_RUNS = 3
 
 @dataclass(frozen=True)
 class BackendOption:
-    """One ``--backend-option`` that a backend understands.
+    """A setting that a backend declares.
 
     Attributes:
         default: Value that applies when the user gives none.
@@ -235,7 +235,7 @@ class Backend(ABC):
     name: str
     #: Distribution that carries the framework, for ``pip install`` hints.
     distribution: str
-    #: Options that ``--backend-option key=value`` may set, by name.
+    #: Settings that users may choose, by name.
     options: Mapping[str, BackendOption] = {}
     #: Models of a run without a MODEL argument, as users name them.
     default_models: Sequence[str] = ()

@@ -26,7 +26,7 @@ def command(bricks: Path, store: str | None, **values: Any) -> int:
     """Time the bricks in FOLDER, which 'dlbricks generate' wrote."""
     output = Output(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        result = bench(bricks, options.measure_options_of(values), opened, progress)
+        result = bench(bricks, options.request_of(values), opened, progress)
         location = opened.info().location
     print_bench(output.console, result)
     output.console.print(f"Stored in {location}", soft_wrap=True)

@@ -34,7 +34,7 @@ def command(models: tuple[str, ...], store: str | None, *, forget: bool, **value
     output = Output(values)
     load = options.load_options_of(values)
     cutting = options.cut_options_of(values)
-    measuring = options.measure_options_of(values)
+    measuring = options.request_of(values)
     if forget:
         if models:
             raise click.UsageError("--forget fits nothing: leave out the MODELs.")

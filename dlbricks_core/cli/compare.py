@@ -32,7 +32,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = options.load_options_of(values)
-    measure = options.measure_each_options_of(values)
+    measure = options.requests_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = compare(loaded.models, options.cut_options_of(values), measure, opened, progress)

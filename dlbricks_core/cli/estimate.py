@@ -34,7 +34,7 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
-            options.measure_options_of(values),
+            options.request_of(values),
             opened,
             system,
         )

@@ -34,7 +34,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
         evaluation = evaluate(
             loaded.models,
             options.cut_options_of(values),
-            options.measure_options_of(values),
+            options.request_of(values),
             opened,
             progress,
         ).lacking(loaded.failures)

@@ -41,7 +41,7 @@ def command(model: str, top: int, store: str | None, **values: Any) -> int:
         explanation = explain(
             loaded,
             options.cut_options_of(values),
-            options.measure_options_of(values),
+            options.request_of(values),
             opened,
             progress,
         )

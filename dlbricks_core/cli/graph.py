@@ -57,18 +57,18 @@ def _latencies(
     if not values["backend"]:
         return None
     with ResultStore.open(store, writes=False) as opened:
-        return layer_latencies(model, options.measure_options_of(values), opened, system)
+        return layer_latencies(model, options.request_of(values), opened, system)
 
 
 def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:
     (cut,) = BrickSet.of([model]).models
     if found is None:
         return Picture(cut, Costs.of(cut))
-    context = found.context
-    threads = context.settings.threads
-    where = f"{context.backend.name} {context.version}, {threads} thread{'s' * (threads > 1)}"
+    request = found.request
+    threads = request.settings.threads
+    where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
     if not found.ms:
         reason = f"The store has no latencies of single layers on {where} (dlbricks run -G 1)."
         return Picture(cut, Costs.of(cut), reason)
-    origin = f"Latencies: {where}, system {context.fingerprint}; without the timer's own cost."
+    origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
     return Picture(cut, Costs.of(cut, found.ms), origin)

@@ -17,9 +17,11 @@ import click
 
 from dlbricks_core import __version__
 from dlbricks_core.cli.signals import Interrupted, interruptible
+from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless
+from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
 
 #: Commands in the order of the help text, and what each is for. A command's module is
@@ -123,6 +125,7 @@ def _run(arguments: list[str]) -> int:
         with (
             interruptible(),
             _logging(told),
+            arguments_spelled(option_of),
             cli.make_context("dlbricks", list(arguments), obj=told) as context,
         ):
             status: Any = cli.invoke(context)

@@ -19,7 +19,7 @@ from dlbricks_core.workflows import (
     CutOptions,
     ImportSettings,
     LoadOptions,
-    MeasureOptions,
+    Request,
 )
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -375,13 +375,13 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     return CutOptions.chosen(values["granularity"], values["strategy"], composer)
 
 
-def measure_options_of(values: dict[str, Any]) -> MeasureOptions:
+def request_of(values: dict[str, Any]) -> Request:
     """What the options of ``measure_options`` or ``stored_options`` and of others say."""
     chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _measure_options(values["backend"], chosen, values)
+    return _request(values["backend"], chosen, values)
 
 
-def measure_each_options_of(values: dict[str, Any], fewest: int = 2) -> list[MeasureOptions]:
+def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
     """What ``measure_each_options`` and ``timing_options`` say, for each backend.
 
     Args:
@@ -399,14 +399,12 @@ def measure_each_options_of(values: dict[str, Any], fewest: int = 2) -> list[Mea
         chosen[name][key] = value
     if len(chosen) < fewest:
         raise click.BadParameter("name two or more, with commas between", param_hint="--backends")
-    return [_measure_options(name, each, values) for name, each in chosen.items()]
+    return [_request(name, each, values) for name, each in chosen.items()]
 
 
-def _measure_options(
-    backend: str, backend_options: dict[str, str], values: dict[str, Any]
-) -> MeasureOptions:
-    return MeasureOptions(
-        backend=backend,
+def _request(backend: str, backend_options: dict[str, str], values: dict[str, Any]) -> Request:
+    return Request.of(
+        backend,
         threads=values["threads"],
         protocol=values.get("protocol", next(iter(PROTOCOLS))),
         runs=values.get("runs"),

@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from dlbricks_core.backends import Backend
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.plugins import find
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import load_models, run
@@ -35,14 +33,14 @@ def command(models: tuple[str, ...], end_to_end: bool, store: str | None, **valu
     """
     output = Output(values)
     load = options.load_options_of(values)
-    measure = options.measure_options_of(values)
-    names = models or tuple(find("backend", measure.backend, Backend).loaded.default_models)
+    request = options.request_of(values)
+    names = models or tuple(request.backend.default_models)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(names, load, progress, options.import_settings_of(values))
         result = run(
             loaded.models,
             options.cut_options_of(values),
-            measure,
+            request,
             opened,
             progress,
             end_to_end=end_to_end,

@@ -79,12 +79,10 @@ def command(
         raise click.UsageError("--quick and --runs contradict each other. Leave one of them out.")
     output = Output(values)
     load = options.load_options_of(values)
-    measuring = options.measure_options_of(values)
-    if quick:
-        measuring = replace(measuring, runs=QUICK_RUNS)
+    request = options.request_of({**values, "runs": QUICK_RUNS} if quick else values)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, options.import_settings_of(values))
-        found = study(loaded.models, granularities, measuring, opened, progress)
+        found = study(loaded.models, granularities, request, opened, progress)
         found = replace(found, unread=loaded.failures)
         progress.stage("Writing the report")
         data = study_data(found, load)

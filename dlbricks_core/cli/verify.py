@@ -34,7 +34,7 @@ def command(models: tuple[str, ...], **values: Any) -> int:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = options.load_options_of(values)
-    backends = options.measure_each_options_of(values, fewest=1)
+    backends = options.requests_of(values, fewest=1)
     how = VerifyOptions(values["seed"], values["tolerance"], values["reference_s"])
     with output.progress() as progress:
         loaded = load_models(models, load, progress, options.import_settings_of(values))

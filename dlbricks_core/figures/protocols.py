@@ -38,7 +38,7 @@ class Protocol:
     statistic_name: str
 
 
-#: Protocols by the name that ``--protocol`` takes; the first is the default.
+#: Protocols by their names; the first is the default.
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (

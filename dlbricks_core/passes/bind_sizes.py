@@ -17,6 +17,7 @@ from dlbricks_core.passes.dimensions import (
 )
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.wording import argument
 
 
 def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
@@ -188,7 +189,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
         for (name, axis), label in unbound
     ]
     batches = {label for (_, axis), label in unbound if axis == 0}
-    hints = ["--batch N"] if batches else []
+    hints = [f"{argument('batch')} N"] if batches else []
     # An expression follows from its parts.
     wanted = (part for _, label in unbound if label not in batches
               for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip
@@ -201,7 +202,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
 
 def _option(text: str) -> str:
     """Option that gives a size, quoted for a shell."""
-    return f"--dim {shlex.quote(text)}"
+    return f"{argument('dims')} {shlex.quote(text)}"
 
 
 BIND_SIZES = Pass.of(bind_sizes, ensures=[Property.INPUTS_SIZED])

@@ -79,17 +79,17 @@ def margin(ratio: Ratio | None) -> str:
 
 
 def _print_head(console: Console, result: Comparison) -> None:
-    context = result.any_run.context
+    request = result.any_run.request
     for name, run in result.runs.items():
-        options = ", ".join(f"{k}={v}" for k, v in run.context.settings.options.items())
+        options = ", ".join(f"{k}={v}" for k, v in run.request.settings.options.items())
         told = f" ({options})" if options else ""
-        console.print(styled((f"{name} {run.context.version}", "bold"), told))
+        console.print(styled((f"{name} {run.request.setup.version}", "bold"), told))
     console.print(
-        f"threads: {context.settings.threads}, G={result.brickset.granularity}, "
-        f"{context.protocol.name} protocol ({context.protocol.statistic_name}, "
-        f"{context.extent})"
+        f"threads: {request.settings.threads}, G={result.brickset.granularity}, "
+        f"{request.protocol.name} protocol ({request.protocol.statistic_name}, "
+        f"{request.extent})"
     )
-    console.print(styled((context.system.describe(), "dim")))
+    console.print(styled((request.system.describe(), "dim")))
 
 
 def _models(result: Comparison) -> Table:
@@ -223,10 +223,10 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
     run = result.any_run
     return {
         "schema_version": SCHEMA_VERSION,
-        "system": system_data(run.context),
+        "system": system_data(run.request),
         "backends": [
             {
-                **backend_data(each.context),
+                **backend_data(each.request),
                 "timer": {"call_ms": each.call_ms},
                 "reused_networks": each.outcome.reused,
                 "measured_networks": each.outcome.measured,

@@ -10,10 +10,10 @@ from dlbricks_core.facts import Calibration
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
-    Context,
     Failure,
     LoadOptions,
     ModelResult,
+    Request,
     RunResult,
 )
 
@@ -26,24 +26,24 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
     What was said about how models are read is null if that is not known: another program may
     have loaded them.
     """
-    context, cut = result.context, result.cut_options
+    request, cut = result.request, result.cut_options
     return {
         "granularity": cut.granularity,
         "split": cut.strategy,
         "composer": cut.composer,
-        "protocol": context.protocol.name,
-        "statistic": context.protocol.statistic_name,
-        "runs": context.runs,
-        "precision": context.precision,
-        "budget_s": context.budget_s,
-        "threads": context.settings.threads,
+        "protocol": request.protocol.name,
+        "statistic": request.protocol.statistic_name,
+        "runs": request.runs,
+        "precision": request.precision,
+        "budget_s": request.budget_s,
+        "threads": request.settings.threads,
         "batch": load and (load.batch or 1),
         "dims": load and dict(load.dims),
         "shapes": load and {name: list(shape) for name, shape in load.shapes.items()},
         "values": load and dict(load.values),
         "fold_batchnorm": load and load.fold_batchnorm,
-        "seed": result.options.seed,
-        "timeout_s": result.options.timeout_s,
+        "seed": request.seed,
+        "timeout_s": request.timeout_s,
     }
 
 
@@ -54,11 +54,11 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         result: What was found out.
         load: What was said about how models are read.
     """
-    context = result.context
+    request = result.request
     return {
         "schema_version": SCHEMA_VERSION,
-        "system": system_data(context),
-        "backend": backend_data(context),
+        "system": system_data(request),
+        "backend": backend_data(request),
         "settings": settings_data(result, load),
         "totals": totals(result.brickset),
         "models": [_model(model) for model in result.models],
@@ -77,17 +77,17 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
     return {"failures": [{"where": each.where, "reason": each.reason} for each in failures]}
 
 
-def system_data(context: Context) -> dict[str, Any]:
+def system_data(request: Request) -> dict[str, Any]:
     """The system that this process runs on, and the one that the figures are from."""
-    return {**context.system.to_dict(), "measured_on": context.fingerprint}
+    return {**request.system.to_dict(), "measured_on": request.fingerprint}
 
 
-def backend_data(context: Context) -> dict[str, Any]:
+def backend_data(request: Request) -> dict[str, Any]:
     """The backend, and what it was told."""
     return {
-        "name": context.backend.name,
-        "version": context.version,
-        "settings": dict(context.settings.options),
+        "name": request.backend.name,
+        "version": request.setup.version,
+        "settings": dict(request.settings.options),
     }
 
 

@@ -95,7 +95,7 @@ def _measured(explanation: Explanation) -> str:
 
 
 def _profile_lines(explanation: Explanation) -> list[str]:
-    profile, name = explanation.profile, explanation.result.context.backend.name
+    profile, name = explanation.profile, explanation.result.request.backend.name
     if profile is None:
         return [f"No profile of {name}: {explanation.profiling.reason}."]
     lines = [
@@ -230,7 +230,7 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
     result = explanation.result
     return page(
         "explanation.html",
-        {result.context.backend.name: result},
+        {result.request.backend.name: result},
         load,
         explanation=explanation,
         lines=total_lines(explanation),

@@ -37,7 +37,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     shares = _shares(bricks)
     return page(
         "run.html",
-        {result.context.backend.name: result},
+        {result.request.backend.name: result},
         load,
         result=result,
         bricks=bricks,
@@ -78,7 +78,7 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     result = evaluation.result
     return page(
         "evaluation.html",
-        {result.context.backend.name: result},
+        {result.request.backend.name: result},
         load,
         evaluation=evaluation,
         tolerances=TOLERANCES,

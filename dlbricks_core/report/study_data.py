@@ -34,7 +34,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
         load: What was said about how models are read.
     """
     result = study.default.result
-    context = result.context
+    request = result.request
     analysis = analysis_data(study.analysis)
     span = Span.of(study)
     settings = settings_data(result, load)
@@ -43,14 +43,14 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     return {
         "schema_version": analysis["schema_version"],
         "system": {
-            **context.system.to_dict(),
-            "measured_on": context.fingerprint,
-            "description": context.system.describe(),
+            **request.system.to_dict(),
+            "measured_on": request.fingerprint,
+            "description": request.system.describe(),
         },
         "backend": {
-            "name": context.backend.name,
-            "version": context.version,
-            "settings": dict(context.settings.options),
+            "name": request.backend.name,
+            "version": request.setup.version,
+            "settings": dict(request.settings.options),
         },
         "settings": {**settings, "granularities": list(study.by_granularity)},
         "measured": {

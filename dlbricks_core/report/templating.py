@@ -51,8 +51,7 @@ def page(
     return render(
         template,
         runs=runs,
-        context=run.context,
-        run_options=run.options,
+        request=run.request,
         cut_options=run.cut_options,
         calibrated=calibrated_with(run.calibration) if run.calibration else "",
         given=given(load) if load else "",

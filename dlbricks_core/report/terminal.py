@@ -60,19 +60,19 @@ def print_head(console: Console, result: RunResult, cuts: str = "") -> None:
         result: Of the run.
         cuts: How models were cut, where that is not the run's granularity alone.
     """
-    context = result.context
-    options = ", ".join(f"{k}={v}" for k, v in context.settings.options.items())
-    threads = _count(context.settings.threads, "thread")
+    request = result.request
+    options = ", ".join(f"{k}={v}" for k, v in request.settings.options.items())
+    threads = _count(request.settings.threads, "thread")
     console.print(
         styled(
-            (f"{context.backend.name} {context.version}", "bold"),
+            (f"{request.backend.name} {request.setup.version}", "bold"),
             f"{f' ({options})' if options else ''}, {threads}, "
-            f"{cuts or f'G={result.cut_options.granularity}'}, {context.protocol.name} protocol "
-            f"({context.protocol.statistic_name}, {context.extent})",
+            f"{cuts or f'G={result.cut_options.granularity}'}, {request.protocol.name} protocol "
+            f"({request.protocol.statistic_name}, {request.extent})",
         )
     )
-    where = "" if not context.elsewhere else f" - measured on system {context.elsewhere}"
-    console.print(styled((f"{context.system.describe()}{where}", "dim")))
+    where = "" if not request.elsewhere else f" - measured on system {request.elsewhere}"
+    console.print(styled((f"{request.system.describe()}{where}", "dim")))
     if result.calibration:
         console.print(styled((f"Calibrated {calibrated_with(result.calibration)}", "dim")))
 

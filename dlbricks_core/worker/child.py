@@ -7,10 +7,12 @@ import os
 import socket
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.channel import Channel
 from dlbricks_core.worker.guard import stand_guard
 from dlbricks_core.worker.memory import lacks_memory, limit_memory
@@ -63,15 +65,20 @@ def main() -> None:
     """Entry point: ``python -m dlbricks_core.worker.child`` with what WorkerProcess hands over.
 
     That is the descriptors of the connection and of the log, the temporary folder, two limits on
-    memory, and the service, a ``MODULE:CLASS``.
+    memory, the service, a ``MODULE:CLASS``, and the spelling of arguments in messages.
     """
-    connection, log, folder, memory, resident, service = sys.argv[1:]
+    connection, log, folder, memory, resident, service, spelling = sys.argv[1:]
     stand_guard(int(connection), int(log), Path(folder), int(resident))
     limit_memory(int(memory))
     channel = Channel(socket.socket(fileno=int(connection)))
     channel.send(os.getpid())
-    module, _, attribute = service.partition(":")
-    serve(channel, getattr(importlib.import_module(module), attribute)())
+    with arguments_spelled(_imported(spelling)) if spelling else nullcontext():
+        serve(channel, _imported(service)())
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 if __name__ == "__main__":

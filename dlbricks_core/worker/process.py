@@ -24,6 +24,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from dlbricks_core.errors import BackendError
+from dlbricks_core.wording import argument, spelling
 from dlbricks_core.worker.channel import Channel, GarbledError
 from dlbricks_core.worker.guard import LOG_BYTES
 from dlbricks_core.worker.memory import memory_hint, memory_to_use, tells_of_memory
@@ -95,6 +96,7 @@ class WorkerProcess:
                 memory_to_use() if memory is None else memory,
                 resident,
                 service,
+                spelling(),
             )
             variables = {**(environment or {}), "TMPDIR": str(self.folder)}
             self._guard = _start(arguments, variables, passed)
@@ -124,7 +126,7 @@ class WorkerProcess:
             self.kill()
             raise WorkerTimeout(
                 f"no answer within {timeout:g} s",
-                hint="It hangs or is very slow; --timeout sets the limit.",
+                hint=f"It hangs or is very slow; {argument('timeout_s')} sets the limit.",
             ) from error
         except GarbledError as error:
             self.kill()

@@ -11,7 +11,6 @@ from dlbricks_core.workflows.compare import (
     compare,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, TILED_COMPOSER, CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, LeftOut, ModelEvaluation, evaluate
@@ -25,6 +24,7 @@ from dlbricks_core.workflows.loading import (
     load_models,
 )
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
@@ -43,7 +43,6 @@ __all__ = [
     "BrickComparison",
     "BrickResult",
     "Comparison",
-    "Context",
     "CutOptions",
     "Evaluation",
     "Failure",
@@ -55,13 +54,13 @@ __all__ = [
     "LeftOut",
     "LoadOptions",
     "LoadedModels",
-    "MeasureOptions",
     "ModelComparison",
     "ModelEvaluation",
     "ModelLoader",
     "ModelResult",
     "Observer",
     "OperatorTotal",
+    "Request",
     "RunResult",
     "Speedups",
     "Study",

@@ -10,9 +10,10 @@ from dlbricks_core.compose import Composer, Parallel
 from dlbricks_core.facts import Calibration, Measurement, Question
 from dlbricks_core.figures.figure import Figure, Measured, undisturbed
 from dlbricks_core.figures.statistics import warnings_for
+from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import CutOptions, find_composer
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
@@ -27,8 +28,7 @@ _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on 
 
 
 def assemble(
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     cut_options: CutOptions,
     brickset: BrickSet,
     outcome: Outcome,
@@ -37,8 +37,7 @@ def assemble(
     """Composes estimates and collects what belongs to each model and brick.
 
     Args:
-        context: What the measurements are identified by.
-        options: How they were made.
+        request: How networks were measured.
         cut_options: How models were cut, and how they are composed.
         brickset: The models and their bricks.
         outcome: What came of measuring.
@@ -52,27 +51,26 @@ def assemble(
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
     timed = {
-        signature: Measured.of(outcome.measurements[key], context.protocol)
+        signature: Measured.of(outcome.measurements[key], request.protocol)
         for signature in {**brickset.bricks, **brickset.tiles}
-        if (key := context.key(signature, "brick")) in outcome.measurements
+        if (key := request.key(signature, "brick")) in outcome.measurements
     }
     latencies = calibrated.complete(brickset.bricks, timed)
     # Of a folder of bricks nobody knows how often they occur; tiles do not.
     often = {**dict.fromkeys(brickset.tiles, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
-        _brick_result(brick, often[signature], latencies.get(signature), context, outcome)
+        _brick_result(brick, often[signature], latencies.get(signature), request, outcome)
         for signature, brick in {**brickset.bricks, **brickset.tiles}.items()
     ]
     models = [
         # What was measured of a whole model must not come back to it by way of a calibration.
-        _model_result(cut, composer, latencies, context, outcome, _CALIBRATED_ON)
+        _model_result(cut, composer, latencies, request, outcome, _CALIBRATED_ON)
         if cut.whole.signature in seen
-        else _model_result(cut, calibrated, latencies, context, outcome)
+        else _model_result(cut, calibrated, latencies, request, outcome)
         for cut in brickset.models
     ]
     return RunResult(
-        context=context,
-        options=options,
+        request=request,
         cut_options=cut_options,
         brickset=brickset,
         models=models,
@@ -84,9 +82,9 @@ def assemble(
 
 
 def _brick_result(
-    brick: Brick, occurrences: int, latency: Figure | None, context: Context, outcome: Outcome
+    brick: Brick, occurrences: int, latency: Figure | None, request: Request, outcome: Outcome
 ) -> BrickResult:
-    key = context.key(brick.signature, "brick")
+    key = request.key(brick.signature, "brick")
     measurement = outcome.measurements.get(key)
     if latency is None:
         reason = outcome.failures.get(key, "not measured")
@@ -102,19 +100,19 @@ def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
     failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
     if failed or not all(key in outcome.measurements for key in keys):
         return failed or "not measured"
-    return "what was timed in its place contradicts itself: time it again (--force)"
+    return f"what was timed in its place contradicts itself: time it again ({argument('force')})"
 
 
 def _model_result(
     cut: CutModel,
     composer: Composer,
     latencies: Mapping[str, Figure],
-    context: Context,
+    request: Request,
     outcome: Outcome,
     notes: tuple[str, ...] = (),
 ) -> ModelResult:
     keys = {
-        signature: [context.key(each, "brick") for each in _timed(signature, cut, latencies)]
+        signature: [request.key(each, "brick") for each in _timed(signature, cut, latencies)]
         for signature in cut.counts
     }
     reasons = {
@@ -125,13 +123,13 @@ def _model_result(
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
     }
-    whole = context.key(cut.whole.signature, "model")
+    whole = request.key(cut.whole.signature, "model")
     measurement = outcome.measurements.get(whole)
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
-    original = outcome.measurements.get(context.key(cut.whole.signature, "native"))
-    measured = Measured.of(measurement, context.protocol) if measurement else None
-    native = Measured.of(original, context.protocol) if original else None
+    original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
+    measured = Measured.of(measurement, request.protocol) if measurement else None
+    native = Measured.of(original, request.protocol) if original else None
     return ModelResult(
         cut=cut,
         estimate=composer.compose(cut, latencies),
@@ -183,7 +181,8 @@ def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> 
         return ()
     return (
         f"{apart} of {len(bricks)} bricks were timed in another session than the whole model: "
-        "drift of the machine is part of the normalized latency (--force times all anew)",
+        "drift of the machine is part of the normalized latency "
+        f"({argument('force')} times all anew)",
     )
 
 

@@ -7,26 +7,23 @@ from pathlib import Path
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.generate import read_folder
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 
 
-def bench(
-    folder: Path, options: MeasureOptions, store: ResultStore, observer: Observer
-) -> RunResult:
+def bench(folder: Path, request: Request, store: ResultStore, observer: Observer) -> RunResult:
     """Times every brick of the folder that the store lacks.
 
     Raises:
         DLBricksError: If the folder is not one that ``generate`` wrote.
     """
-    context = Context.of(options)
     observer.stage("Reading bricks")
     bricks, cut_options = read_folder(folder)
     brickset = BrickSet(
         cut_options.granularity, cut_options.strategy, {b.signature: b for b in bricks}
     )
-    outcome = measure([Target(b, "brick") for b in bricks], context, options, store, observer)
-    return assemble(context, options, cut_options, brickset, outcome)
+    outcome = measure([Target(b, "brick") for b in bricks], request, store, observer)
+    return assemble(request, cut_options, brickset, outcome)

@@ -12,11 +12,12 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Calibration, CalibrationModel
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import CutOptions, find_composer
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.evaluate import Evaluation, evaluate_bricks
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Failure
 
 CALIBRATION_SET = ("onnx:",)
@@ -63,7 +64,7 @@ class Fitting:
 def calibrate(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
 ) -> Fitting:
@@ -75,7 +76,7 @@ def calibrate(
     Args:
         models: In canonical form; those with the same layers count once.
         cut_options: How to cut, and the composer whose numbers to fit.
-        options: How to measure.
+        request: How to measure.
         store: Where measurements and the calibration are kept.
         observer: Told of progress.
 
@@ -83,19 +84,16 @@ def calibrate(
         DLBricksError: If the composer has no such numbers.
     """
     composer = calibrated_composer(cut_options.composer)
-    context = Context.of(options)
-    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
+    brickset, cutting_s = cut_models(models, cut_options, request, observer)
     every = replace(brickset, spared=frozenset())
-    evaluation = evaluate_bricks(
-        every, cut_options, context, options, store, observer, cutting_s=cutting_s
-    )
+    evaluation = evaluate_bricks(every, cut_options, request, store, observer, cutting_s=cutting_s)
     observed = _observed(evaluation)
     values: Mapping[str, float] = {}
     calibration = None
     if observed.wholes:
         values = composer.fit(observed)
         calibration = Calibration(
-            key=cut_options.calibration_key(context),
+            key=cut_options.calibration_key(request),
             values=values,
             models=_rested_on(composer.calibrated(values), observed),
             bricks=len(every.bricks),
@@ -109,16 +107,14 @@ def calibrate(
     return Fitting(parameters, calibration, evaluation)
 
 
-def forget_calibration(
-    cut_options: CutOptions, options: MeasureOptions, store: ResultStore
-) -> bool:
+def forget_calibration(cut_options: CutOptions, request: Request, store: ResultStore) -> bool:
     """Removes a calibration; tells whether there was one.
 
     Raises:
         DLBricksError: If the composer has nothing to calibrate.
     """
     calibrated_composer(cut_options.composer)
-    return store.forget_calibration(cut_options.calibration_key(Context.of(options)))
+    return store.forget_calibration(cut_options.calibration_key(request))
 
 
 def calibrated_composer(name: str) -> Composer:
@@ -131,7 +127,8 @@ def calibrated_composer(name: str) -> Composer:
     if not composer.fitted:
         raise DLBricksError(
             f"the composer {name!r} has nothing to calibrate",
-            hint="Choose segmented or similar with --composer; with neither -G nor --split.",
+            hint=f"Choose segmented or similar as {argument('composer')}, and leave out "
+            f"{argument('granularity')} and {argument('strategy')}.",
         )
     return composer
 

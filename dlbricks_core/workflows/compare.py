@@ -16,11 +16,12 @@ from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import BrickResult, Failure, ModelResult, RunResult
 from dlbricks_core.workflows.timing_order import sweeps_of
 
@@ -159,7 +160,7 @@ class Comparison:
 def compare(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
-    options: Sequence[MeasureOptions],
+    requests: Sequence[Request],
     store: ResultStore,
     observer: Observer,
 ) -> Comparison:
@@ -170,28 +171,27 @@ def compare(
     Args:
         models: In canonical form.
         cut_options: How to cut; estimates are sums.
-        options: How to measure: for each backend, the same but for name and options.
+        requests: How to measure: for each backend, the same but for the backend and its options.
         store: Where measurements are kept.
         observer: Told of progress.
 
     Raises:
         DLBricksError: If fewer than two backends are named, or one twice.
     """
-    names = [each.backend for each in options]
+    names = [each.backend.name for each in requests]
     if len(set(names)) < len(names) or len(names) < 2:
         raise DLBricksError(
             f"cannot compare {', '.join(names) or 'nothing'}",
             hint="Name two or more backends, each once.",
         )
-    contexts = [Context.of(each) for each in options]
     cut_options = replace(cut_options, composer=Sequential.name)
     observer.stage("Cutting models into bricks")
     brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
     sweeps = sweeps_of(brickset, end_to_end=True)
-    outcomes = measure_side_by_side(sweeps, contexts, options[0], store, observer, brickset.models)
+    outcomes = measure_side_by_side(sweeps, requests, store, observer, brickset.models)
     runs = {
-        context.backend.name: assemble(context, each, cut_options, brickset, outcome)
-        for context, each, outcome in zip(contexts, options, outcomes, strict=True)
+        request.backend.name: assemble(request, cut_options, brickset, outcome)
+        for request, outcome in zip(requests, outcomes, strict=True)
     }
     return _compared(runs, brickset)
 
@@ -269,7 +269,7 @@ def _notes(runs: Mapping[str, RunResult], brickset: BrickSet) -> tuple[str, ...]
     apart = 0
     for target in targets:
         found = [
-            run.outcome.measurements.get(run.context.key(target.brick.signature, target.kind))
+            run.outcome.measurements.get(run.request.key(target.brick.signature, target.kind))
             for run in runs.values()
         ]
         sessions = [{taken.session for taken in each.observations} for each in found if each]
@@ -278,5 +278,6 @@ def _notes(runs: Mapping[str, RunResult], brickset: BrickSet) -> tuple[str, ...]
         return ()
     return (
         f"{apart} of {len(targets)} networks were timed in different sessions on different "
-        "backends: drift of the machine is part of their ratios (--force times all anew)",
+        "backends: drift of the machine is part of their ratios "
+        f"({argument('force')} times all anew)",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dlbricks_core.compose import Composer
 from dlbricks_core.facts import CalibrationKey
 from dlbricks_core.plugins import find
-from dlbricks_core.workflows.context import Context
+from dlbricks_core.workflows.request import Request
 
 DEFAULT_COMPOSER = "segmented"
 """Estimates best."""
@@ -54,9 +54,9 @@ class CutOptions:
         found = find_composer(composer)
         return cls(granularity or found.granularity, strategy or found.strategy, composer)
 
-    def calibration_key(self, context: Context) -> CalibrationKey:
+    def calibration_key(self, request: Request) -> CalibrationKey:
         """Where numbers are kept that were fitted for this."""
-        return context.calibration_key(self.composer, self.strategy, self.granularity)
+        return request.calibration_key(self.composer, self.strategy, self.granularity)
 
 
 def find_composer(name: str) -> Composer:

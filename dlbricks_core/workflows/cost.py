@@ -126,7 +126,7 @@ def _again(result: RunResult, models: Sequence[ModelResult]) -> list[Measurement
     for model in models:
         signature = model.cut.whole.signature
         if signature in seen:
-            key = result.context.key(signature, "model")
+            key = result.request.key(signature, "model")
             found.append(result.outcome.measurements[key])
         seen.add(signature)
     return found

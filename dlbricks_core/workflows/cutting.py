@@ -17,15 +17,14 @@ from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.composing import CutOptions, find_composer
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 
 
 def cut_models(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     observer: Observer,
     answers: Answers | None = None,
 ) -> tuple[BrickSet, float]:
@@ -37,8 +36,7 @@ def cut_models(
     Args:
         models: In canonical form.
         cut_options: How to cut and compose.
-        context: The backend and how it is set.
-        options: How to measure.
+        request: The backend and how it is set.
         observer: Told of progress.
         answers: What :func:`ask` found; asked for where the composer wants it otherwise.
 
@@ -50,7 +48,7 @@ def cut_models(
     if not composer.executed:
         answers = Answers()
     elif answers is None:
-        answers = ask(models, context, options, observer)
+        answers = ask(models, request, observer)
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(
@@ -58,7 +56,7 @@ def cut_models(
     )
     brickset = sparing(brickset, composer)
     for position, reason in answers.refused.items():
-        note = f"cut as it is, for {context.backend.name} does not tell what it executes: {reason}"
+        note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     return brickset, answers.seconds
 
@@ -89,23 +87,21 @@ class Answers:
     seconds: float = 0.0
 
 
-def ask(
-    models: Sequence[CanonicalModel], context: Context, options: MeasureOptions, observer: Observer
-) -> Answers:
+def ask(models: Sequence[CanonicalModel], request: Request, observer: Observer) -> Answers:
     """What the backend makes of models; nothing if it executes them as they are.
 
     About as many are asked for at once as there are cores for: nothing is timed meanwhile.
     """
-    if not context.backend.traits.rewrites:
+    if not request.backend.traits.rewrites:
         return Answers()
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
-    observer.stage(f"Asking {context.backend.name} what it makes of the models", len(positions))
+    observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
     asked = [models[position] for position in positions]
-    number = max(1, min(_at_once(context), len(asked), _held_at_once(asked)))
+    number = max(1, min(_at_once(request), len(asked), _held_at_once(asked)))
     answers = Answers()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
-        idle = _benches(number, context, options, stack)
+        idle = _benches(number, request, stack)
         # Whatever ends the loop: nothing may begin once the benches are closed.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         found = pool.map(lambda position: _answer(models[position], idle), positions)
@@ -121,10 +117,10 @@ def ask(
     return answers
 
 
-def _at_once(context: Context) -> int:
+def _at_once(request: Request) -> int:
     """How many models the cores are enough for to be asked about at a time."""
-    traits = context.backend.traits
-    threads = context.settings.threads if traits.rewrite_uses_all_threads else 1
+    traits = request.backend.traits
+    threads = request.settings.threads if traits.rewrite_uses_all_threads else 1
     return max(1, physical_cores_available() // threads)
 
 
@@ -134,15 +130,13 @@ def _held_at_once(models: Sequence[CanonicalModel]) -> int:
     return memory_to_use() // (largest + START_BYTES)
 
 
-def _benches(
-    number: int, context: Context, options: MeasureOptions, stack: ExitStack
-) -> SimpleQueue[BackendWorker]:
+def _benches(number: int, request: Request, stack: ExitStack) -> SimpleQueue[BackendWorker]:
     share = memory_to_use() // number
-    settings = WorkerSettings(context.settings, options.seed, options.timeout_s, share)
+    settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
     idle: SimpleQueue[BackendWorker] = SimpleQueue()
     for _ in range(number):
         idle.put(
-            stack.enter_context(BackendWorker(context.plugin.target, context.backend, settings))
+            stack.enter_context(BackendWorker(request.plugin.target, request.backend, settings))
         )
     return idle
 

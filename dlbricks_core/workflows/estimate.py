@@ -9,10 +9,10 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
@@ -21,7 +21,7 @@ from dlbricks_core.workflows.timing_order import run_targets
 def estimate(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions | None,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     system: str | None = None,
 ) -> RunResult:
@@ -31,18 +31,17 @@ def estimate(
         models: In canonical form.
         cut_options: How to cut and compose; ``None`` for the default composer, or for the
             paper's where the store holds more of its bricks (``bench`` times those).
-        options: Which measurements to use.
+        request: Which measurements to use.
         store: Where measurements are kept.
         system: Start of the fingerprint of the system to estimate for; ``None`` for
             the one that this process runs on.
     """
-    context = Context.of(options)
     if system is not None:
-        context = context.on(_fingerprint(store, system))
+        request = request.on(_fingerprint(store, system))
     if cut_options is not None:
-        return _estimate(models, cut_options, context, options, store)
+        return _estimate(models, cut_options, request, store)
     best, paper = (
-        _estimate(models, CutOptions.chosen(None, None, name), context, options, store)
+        _estimate(models, CutOptions.chosen(None, None, name), request, store)
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
     )
     if _missing(best) <= _missing(paper):
@@ -59,29 +58,28 @@ def _missing(result: RunResult) -> int:
 def _estimate(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
 ) -> RunResult:
-    brickset, _ = cut_models(models, cut_options, context, options, Observer())
+    brickset, _ = cut_models(models, cut_options, request, Observer())
     keys = [
-        context.key(target.brick.signature, target.kind)
-        for target in run_targets(brickset, end_to_end=True, backend=context.backend)
+        request.key(target.brick.signature, target.kind)
+        for target in run_targets(brickset, end_to_end=True, backend=request.backend)
     ]
     outcome = Outcome()
     for key, found in store.get(keys).items():
         if found.failure:
             outcome.failures[key] = found.failure
-        elif len(found.values) >= context.runs:
+        elif len(found.values) >= request.runs:
             outcome.measurements[key] = found
         else:
-            outcome.failures[key] = f"only {len(found.values)} of {context.runs} samples yet"
+            outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
     outcome.reused = len(outcome.measurements)
     outcome.notes = shortfalls(
-        context, brickset.models, outcome.measurements.values(), "as far as the store goes"
+        request, brickset.models, outcome.measurements.values(), "as far as the store goes"
     )
-    calibration = store.calibration(cut_options.calibration_key(context))
-    return assemble(context, options, cut_options, brickset, outcome, calibration)
+    calibration = store.calibration(cut_options.calibration_key(request))
+    return assemble(request, cut_options, brickset, outcome, calibration)
 
 
 def _fingerprint(store: ResultStore, start: str) -> str:

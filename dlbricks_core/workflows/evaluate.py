@@ -15,10 +15,10 @@ from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Failure, ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks
 from dlbricks_core.workflows.timing_order import run_targets
@@ -27,7 +27,7 @@ from dlbricks_core.workflows.timing_order import run_targets
 def evaluate(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
     precision: float | None = None,
@@ -41,32 +41,29 @@ def evaluate(
     Args:
         models: In canonical form.
         cut_options: How to cut and compose.
-        options: How to measure.
+        request: How to measure.
         store: Where measurements are kept.
         observer: Told of progress.
         precision: At which the costs of both ways of benchmarking are compared; ``None``
             for the one that is measured to.
     """
-    context = Context.of(options)
-    brickset, cutting_s = cut_models(models, cut_options, context, options, observer)
+    brickset, cutting_s = cut_models(models, cut_options, request, observer)
     return evaluate_bricks(
         brickset,
         cut_options,
-        context,
-        options,
+        request,
         store,
         observer,
         precision=precision,
         cutting_s=cutting_s,
-        calibration=store.calibration(cut_options.calibration_key(context)),
+        calibration=store.calibration(cut_options.calibration_key(request)),
     )
 
 
 def evaluate_bricks(
     brickset: BrickSet,
     cut_options: CutOptions,
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
     *,
@@ -75,26 +72,25 @@ def evaluate_bricks(
     calibration: Calibration | None = None,
 ) -> Evaluation:
     """The same for models that are cut already; other arguments as for :func:`run_bricks`."""
-    if not options.force and not _timed_together(brickset, context, store):
+    if not request.force and not _timed_together(brickset, request, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
-        options = replace(options, force=True)
+        request = replace(request, force=True)
     result = run_bricks(
         brickset,
         cut_options,
-        context,
-        options,
+        request,
         store,
         observer,
         cutting_s=cutting_s,
         calibration=calibration,
     )
-    return Evaluation.of(result, precision or context.precision or PRECISION)
+    return Evaluation.of(result, precision or request.precision or PRECISION)
 
 
-def _timed_together(brickset: BrickSet, context: Context, store: ResultStore) -> bool:
+def _timed_together(brickset: BrickSet, request: Request, store: ResultStore) -> bool:
     """Whether one session took part in all that is wanted, or nothing was timed yet."""
-    targets = run_targets(brickset, end_to_end=True, backend=context.backend)
-    keys = {context.key(target.brick.signature, target.kind) for target in targets}
+    targets = run_targets(brickset, end_to_end=True, backend=request.backend)
+    keys = {request.key(target.brick.signature, target.kind) for target in targets}
     found = store.get(keys)
     sessions = [
         {taken.session for taken in found[key].observations} if key in found else set()
@@ -263,7 +259,7 @@ def _why(model: ModelResult) -> str:
 
 
 def _same_rounds(model: ModelResult, result: RunResult) -> bool:
-    measurements, key = result.outcome.measurements, result.context.key
+    measurements, key = result.outcome.measurements, result.request.key
     whole = measurements.get(key(model.cut.whole.signature, "model"))
     timed = result.timed_for(model.cut)
     bricks = [measurements.get(key(signature, "brick")) for signature in timed]

@@ -19,9 +19,9 @@ from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.context import MeasureOptions
 from dlbricks_core.workflows.evaluate import evaluate
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
 _MOST_RUNS = 50
@@ -175,7 +175,7 @@ class Explanation:
 def explain(
     model: CanonicalModel,
     cut_options: CutOptions,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
 ) -> Explanation:
@@ -184,23 +184,23 @@ def explain(
     Args:
         model: In canonical form.
         cut_options: How to cut and compose.
-        options: How to measure.
+        request: How to measure.
         store: Where measurements are kept; a profile is not.
         observer: Told of progress.
     """
-    result = evaluate([model], cut_options, options, store, observer).result
+    result = evaluate([model], cut_options, request, store, observer).result
     return Explanation.of(result, _profiling(result, observer))
 
 
 def _profiling(result: RunResult, observer: Observer) -> Profiling:
     (found,) = result.models
-    context, options = result.context, result.options
+    request = result.request
     if found.measured is None:
         return Profiling(reason="the whole model has no latency that it could be compared with")
-    observer.stage(f"Asking {context.backend.name} for its profile")
-    settings = WorkerSettings(context.settings, options.seed, options.timeout_s)
+    observer.stage(f"Asking {request.backend.name} for its profile")
+    settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
     try:
-        with BackendWorker(context.plugin.target, context.backend, settings) as bench:
+        with BackendWorker(request.plugin.target, request.backend, settings) as bench:
             runs = min(len(found.measured.samples), _MOST_RUNS)
             return Profiling(bench.profile(found.cut.model, runs, found.measured.value))
     except UnsupportedError as error:

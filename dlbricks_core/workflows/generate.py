@@ -98,7 +98,7 @@ def generate(
 def _unwritable(folder: Path, error: OSError) -> DLBricksError:
     return DLBricksError(
         f"{folder} cannot be written: {error.strerror or error}",
-        hint="Choose another with --output.",
+        hint="Choose another folder.",
     )
 
 

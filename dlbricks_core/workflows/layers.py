@@ -9,8 +9,8 @@ from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.request import Request
 
 
 @dataclass(frozen=True)
@@ -18,21 +18,21 @@ class LayerLatencies:
     """Stored latencies of single layers.
 
     Attributes:
-        context: What they were measured with.
+        request: How they were measured.
         ms: By the layer's signature, without the timer's own cost; only of measured ones.
     """
 
-    context: Context
+    request: Request
     ms: Mapping[str, float]
 
 
 def layer_latencies(
-    model: CanonicalModel, options: MeasureOptions, store: ResultStore, system: str | None = None
+    model: CanonicalModel, request: Request, store: ResultStore, system: str | None = None
 ) -> LayerLatencies:
     """Looks up every layer of a model; runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")
-    result = estimate([model], single, options, store, system)
+    result = estimate([model], single, request, store, system)
     known = {
         each.brick.signature: Cost.brick(each.latency).ms for each in result.bricks if each.latency
     }
-    return LayerLatencies(result.context, known)
+    return LayerLatencies(result.request, known)

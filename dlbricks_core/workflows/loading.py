@@ -15,6 +15,7 @@ from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.plugins import Fault, Plugin, attempt, discover, find
+from dlbricks_core.wording import argument
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import Failure
@@ -112,8 +113,9 @@ class ModelLoader:
         if self._unused:
             raise ModelError(
                 f"no model has a dimension or input called {sorted(self._unused)[0]!r}",
-                hint="--dim takes a dimension's name (seq=128), its place (data.2=224), or an "
-                "input's name with a whole shape (data=1x3x224x224); --value an input's name. "
+                hint=f"{argument('dims')} takes a dimension's name (seq=128), its place "
+                "(data.2=224), or an input's name with a whole shape (data=1x3x224x224); "
+                f"{argument('values')} takes an input's name. "
                 "Where only one model is meant: MODEL:NAME.",
             )
 

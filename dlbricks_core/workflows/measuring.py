@@ -23,9 +23,10 @@ from dlbricks_core.measure.schedule import (
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.targets import families, shortfalls
 
 
@@ -64,30 +65,28 @@ class Outcome:
 
 def measure(
     targets: Iterable[Target],
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
     models: Sequence[CutModel] = (),
 ) -> Outcome:
     """Times every target that the store has no complete measurement of.
 
-    A measurement is complete if it has as many samples as the context asks for, and if
+    A measurement is complete if it has as many samples as the request asks for, and if
     each figure that rests on it is as precise as asked for (or every network in it has
     the most samples that are taken for it). The figures are the sums over the bricks of
     each of the models, and latencies of whole models; without models, of each target.
 
     A target whose measurement failed before is reported, not tried again, unless
-    ``options.force`` or ``options.retry_failed`` says so.
+    ``request.force`` or ``request.retry_failed`` says so.
     """
     sweeps = [list(targets)]
-    return measure_side_by_side(sweeps, [context], options, store, observer, models)[0]
+    return measure_side_by_side(sweeps, [request], store, observer, models)[0]
 
 
 def measure_side_by_side(
     sweeps: Sequence[Sequence[Target]],
-    contexts: Sequence[Context],
-    options: MeasureOptions,
+    requests: Sequence[Request],
     store: ResultStore,
     observer: Observer,
     models: Sequence[CutModel] = (),
@@ -97,25 +96,24 @@ def measure_side_by_side(
     Args:
         sweeps: Targets that run right after each other on one backend, as they do where
             there is only that one, before it is the next backend's turn.
-        contexts: Of the backends, each with another name and all with one protocol.
-        options: Seed, time limit and whether to measure again; the same for all.
+        requests: One for each backend, alike in all but the backend and its options.
         store: Where samples go.
         observer: Told of progress.
         models: Whose figures are to be precise, as for :func:`measure`.
 
     Returns:
-        An outcome for each context. They share the session's effort.
+        An outcome for each request. They share the session's effort.
     """
-    plans = [_plan(sweeps, context, options, store, models) for context in contexts]
+    plans = [_plan(sweeps, request, store, models) for request in requests]
     reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
-        late = _measure(sweeps, plans, options, store, observer, models)
+        late = _measure(sweeps, plans, store, observer, models)
         if late:
-            reason = f"the budget of {plans[0].context.budget_s:g} s ended first"
+            reason = f"the budget of {plans[0].request.budget_s:g} s ended first"
     for plan in plans:
         found = store.get(plan.able())
         plan.outcome.measurements = found
-        plan.outcome.notes = shortfalls(plan.context, models, found.values(), reason)
+        plan.outcome.notes = shortfalls(plan.request, models, found.values(), reason)
     return [plan.outcome for plan in plans]
 
 
@@ -124,7 +122,7 @@ class _Plan:
     """What is to be done on one backend.
 
     Attributes:
-        context: Of the backend.
+        request: How the backend is to measure.
         wanted: Everything that is asked for.
         known: What the store has of it and counts.
         anew: What the store has of it and the first new samples are to replace.
@@ -132,7 +130,7 @@ class _Plan:
         outcome: What came of it so far.
     """
 
-    context: Context
+    request: Request
     wanted: Mapping[Question, Target]
     known: Mapping[Question, Measurement]
     anew: AbstractSet[Question]
@@ -141,7 +139,7 @@ class _Plan:
 
     def jobs(self, targets: Iterable[Target]) -> list[Job]:
         """What is to be timed of the targets."""
-        keys = (self.context.key(t.brick.signature, t.kind) for t in targets)
+        keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
         return [self._job(key) for key in keys if key in self.lacking]
 
     def _job(self, key: Question) -> Job:
@@ -153,13 +151,13 @@ class _Plan:
 
     def families(self, models: Sequence[CutModel]) -> list[ComparedTogether]:
         """Figures that are to be precise, those of a model together."""
-        return families(self.context, models, self.able())
+        return families(self.request, models, self.able())
 
     def too_few(self, models: Sequence[CutModel]) -> set[Question]:
         """What the store has too few samples of."""
-        if self.context.precision is not None:
+        if self.request.precision is not None:
             schedule = UntilPrecise(
-                self.families(models), self.context.precision, self.known.values()
+                self.families(models), self.request.precision, self.known.values()
             )
             return schedule.lacking(self.able())
         return {key for key in self.able() if self._missing(key) > 0}
@@ -167,29 +165,29 @@ class _Plan:
     def _missing(self, key: Question) -> int:
         known = self.known.get(key)
         taken = known.values if known else ()
-        return 0 if long_enough(taken, self.context.enough_s) else self.context.runs - len(taken)
+        return 0 if long_enough(taken, self.request.enough_s) else self.request.runs - len(taken)
 
 
 def _plan(
     sweeps: Sequence[Sequence[Target]],
-    context: Context,
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     models: Sequence[CutModel],
 ) -> _Plan:
-    wanted = {context.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
+    wanted = {request.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
     found = store.get(wanted)
     failed = (key for key, measurement in found.items() if measurement.failure)
-    anew = set(found if options.force else failed if options.retry_failed else ())
-    store.remember_system(context.system.fingerprint, context.system.to_dict())
+    anew = set(found if request.force else failed if request.retry_failed else ())
+    store.remember_system(request.system.fingerprint, request.system.to_dict())
     known = {key: measurement for key, measurement in found.items() if key not in anew}
-    plan = _Plan(context, wanted, known, anew)
+    plan = _Plan(request, wanted, known, anew)
     for key, target in wanted.items():
         before = known.get(key)
         if target.brick.opaque:
             plan.outcome.failures[key] = target.brick.opaque
         elif before is not None and before.failure:
-            plan.outcome.failures[key] = f"{before.failure} (earlier; --retry-failed tries again)"
+            again = f"(earlier; {argument('retry_failed')} tries again)"
+            plan.outcome.failures[key] = f"{before.failure} {again}"
     too_few = plan.too_few(models)
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
@@ -199,7 +197,6 @@ def _plan(
 def _measure(
     sweeps: Sequence[Sequence[Target]],
     plans: Sequence[_Plan],
-    options: MeasureOptions,
     store: ResultStore,
     observer: Observer,
     models: Sequence[CutModel],
@@ -207,22 +204,22 @@ def _measure(
     """Measures what is lacking; tells whether the budget ended first."""
     with ExitStack() as opened:
         benches = {
-            plan.context.backend.name: opened.enter_context(_bench(plan.context, options, plans))
+            plan.request.backend.name: opened.enter_context(_bench(plan.request, plans))
             for plan in plans
             if plan.lacking
         }
         for plan in plans:
             if plan.lacking:
-                _check(plan, benches[plan.context.backend.name], observer)
+                _check(plan, benches[plan.request.backend.name], observer)
         jobs = [job for targets in sweeps for plan in plans for job in plan.jobs(targets)]
-        cores = Cores.of(plans[0].context.settings.threads)
+        cores = Cores.of(plans[0].request.settings.threads)
         session = Session(
             benches,
             store,
-            plans[0].context.protocol,
+            plans[0].request.protocol,
             observer.advance,
             _schedule(plans, models, jobs),
-            plans[0].context.budget_s,
+            plans[0].request.budget_s,
             frozenset(chain.from_iterable(plan.anew for plan in plans)),
             cores,
         )
@@ -244,9 +241,9 @@ def _measure(
 
 def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel], jobs: Sequence[Job]) -> Schedule:
     """Until the figures are precise, if that is asked for."""
-    precision = plans[0].context.precision
+    precision = plans[0].request.precision
     if precision is None:
-        return FixedRuns({job.key: job.missing for job in jobs}, plans[0].context.enough_s)
+        return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
     each = [plan.families(models) for plan in plans]
     # What is compared is timed in the same rounds: a model's figures on all backends.
     together = [list(chain(*same)) for same in zip(*each, strict=True)] if models else chain(*each)
@@ -254,16 +251,16 @@ def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel], jobs: Sequence
     return UntilPrecise(list(together), precision, known)
 
 
-def _bench(context: Context, options: MeasureOptions, plans: Sequence[_Plan]) -> BackendWorker:
+def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
     # Workers that hold their networks at the same time share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
-    settings = WorkerSettings(context.settings, options.seed, options.timeout_s, share)
-    return BackendWorker(context.plugin.target, context.backend, settings)
+    settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
+    return BackendWorker(request.plugin.target, request.backend, settings)
 
 
 def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
     """Takes off the list what the backend has no counterpart for, and what it fails to check."""
-    observer.stage(f"Checking {len(plan.lacking)} networks against {plan.context.backend.name}")
+    observer.stage(f"Checking {len(plan.lacking)} networks against {plan.request.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
     found = bench.check({h: plan.lacking[key].brick.model for h, key in keys.items()})
     plan.outcome.unsupported = {keys[handle]: why for handle, why in found.unsupported.items()}

@@ -13,8 +13,8 @@ from dlbricks_core.figures.figure import Figure, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.request import Request
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,7 @@ class RunResult:
     """Everything that a run found out.
 
     Attributes:
-        context: What its measurements are identified by.
-        options: How it measured.
+        request: How it measured.
         cut_options: How models were cut and composed.
         brickset: The bricks.
         models: In the order in which they were given.
@@ -143,8 +142,7 @@ class RunResult:
         unread: Models that were named and could not be loaded.
     """
 
-    context: Context
-    options: MeasureOptions
+    request: Request
     cut_options: CutOptions
     brickset: BrickSet
     models: Sequence[ModelResult]

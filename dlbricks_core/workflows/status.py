@@ -28,7 +28,7 @@ class PluginStatus:
         framework: Distribution and version of a backend's framework, if it is there.
         problem: Why it cannot be used; empty if it can.
         cure: What the user can do about that.
-        options: What ``--backend-option`` may set.
+        options: Settings that the backend declares, by name.
         capabilities: What else is to know before using it, by kind of plugin:
             ``default_models``, ``suffixes``, ``models`` (their number),
             ``pattern`` (of the names that a collection takes), ``isolated``.

@@ -18,11 +18,11 @@ from dlbricks_core.workflows.composing import (
     TILED_COMPOSER,
     CutOptions,
 )
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.cutting import ask, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Failure
 from dlbricks_core.workflows.timing_order import sweeps_of
 
@@ -68,7 +68,7 @@ class Study:
 def study(
     models: Sequence[CanonicalModel],
     granularities: Sequence[int],
-    options: MeasureOptions,
+    request: Request,
     store: ResultStore,
     observer: Observer,
 ) -> Study:
@@ -77,27 +77,27 @@ def study(
     Args:
         models: In canonical form.
         granularities: The most layers that a brick holds.
-        options: How to measure; :data:`RUNS` runs of each network unless it or the protocol
+        request: How to measure; :data:`RUNS` runs of each network unless it or the protocol
             say how many.
         store: Where measurements are kept, and those from before are found.
         observer: Told of progress.
     """
-    context = _fixed(Context.of(options))
+    request = _fixed(request)
     ways = [
         *(CutOptions.chosen(granularity, None, PAPER_COMPOSER) for granularity in granularities),
         *(CutOptions.chosen(None, None, composer) for composer in COMPOSERS),
     ]
     analysis = analyze(models)
-    answers = ask(models, context, options, observer)
-    cuttings = [cut_models(models, way, context, options, observer, answers) for way in ways]
+    answers = ask(models, request, observer)
+    cuttings = [cut_models(models, way, request, observer, answers) for way in ways]
     bricksets = [brickset for brickset, _ in cuttings]
     targets = [target for sweep in sweeps_of(*bricksets, end_to_end=True) for target in sweep]
-    outcome = measure(targets, context, options, store, observer)
+    outcome = measure(targets, request, store, observer)
     observer.stage("Composing")
     evaluations = []
     for way, (brickset, cutting_s) in zip(ways, cuttings, strict=True):
-        part = _part(outcome, brickset, context, cutting_s)
-        evaluations.append(Evaluation.of(assemble(context, options, way, brickset, part)))
+        part = _part(outcome, brickset, request, cutting_s)
+        evaluations.append(Evaluation.of(assemble(request, way, brickset, part)))
     of_paper, own = evaluations[: len(granularities)], evaluations[len(granularities) :]
     return Study(
         analysis,
@@ -106,17 +106,17 @@ def study(
     )
 
 
-def _fixed(context: Context) -> Context:
+def _fixed(request: Request) -> Request:
     """Runs that do not depend on how much they scatter: all ways are treated alike."""
-    runs = context.runs if context.precision is None else RUNS
-    enough_s = _ENOUGH_S if context.protocol.interleaved else None
-    return replace(context, runs=runs, precision=None, enough_s=enough_s)
+    runs = request.runs if request.precision is None else RUNS
+    enough_s = _ENOUGH_S if request.protocol.interleaved else None
+    return replace(request, runs=runs, precision=None, enough_s=enough_s)
 
 
-def _part(outcome: Outcome, brickset: BrickSet, context: Context, cutting_s: float) -> Outcome:
+def _part(outcome: Outcome, brickset: BrickSet, request: Request, cutting_s: float) -> Outcome:
     """What of it concerns one way of cutting, as if nothing else had been measured."""
     keys = {
-        context.key(target.brick.signature, target.kind)
+        request.key(target.brick.signature, target.kind)
         for sweep in sweeps_of(brickset, end_to_end=True)
         for target in sweep
     }

@@ -8,7 +8,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.facts import Kind, Measurement, Question
 from dlbricks_core.figures.precision import PrecisionTarget
 from dlbricks_core.measure.schedule import ComparedTogether, UntilPrecise
-from dlbricks_core.workflows.context import Context
+from dlbricks_core.workflows.request import Request
 
 _NAMED = 6
 """Figures that a sentence names, the widest; the samples of all of them are in the store."""
@@ -21,22 +21,22 @@ _NAMES: dict[Kind, str] = {
 
 
 def families(
-    context: Context, models: Sequence[CutModel], keys: Iterable[Question]
+    request: Request, models: Sequence[CutModel], keys: Iterable[Question]
 ) -> list[ComparedTogether]:
     """Of each model: the sum of its bricks, and the latency of the whole.
 
     Args:
-        context: What measurements are identified by.
+        request: What measurements are identified by.
         models: Cut; where there are none, each key is a figure of its own.
         keys: Of what can be measured; a sum with other bricks in it is partial.
     """
     if not models:
         return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
     able = set(keys)
-    return [_family(context, cut, able) for cut in models]
+    return [_family(request, cut, able) for cut in models]
 
 
-def _family(context: Context, cut: CutModel, able: set[Question]) -> list[PrecisionTarget]:
+def _family(request: Request, cut: CutModel, able: set[Question]) -> list[PrecisionTarget]:
     whole = cut.whole.signature
     counts: dict[Kind, Mapping[str, float]] = {
         "brick": cut.parts,
@@ -45,7 +45,7 @@ def _family(context: Context, cut: CutModel, able: set[Question]) -> list[Precis
     }
     demands = []
     for kind, numbers in counts.items():
-        keyed = {context.key(signature, kind): n for signature, n in numbers.items()}
+        keyed = {request.key(signature, kind): n for signature, n in numbers.items()}
         wanted = {key: n for key, n in keyed.items() if key in able}
         if wanted:
             demands.append(PrecisionTarget(_NAMES[kind].format(cut.model.name), wanted))
@@ -53,17 +53,17 @@ def _family(context: Context, cut: CutModel, able: set[Question]) -> list[Precis
 
 
 def shortfalls(
-    context: Context,
+    request: Request,
     models: Sequence[CutModel],
     measurements: Collection[Measurement],
     reason: str,
 ) -> tuple[str, ...]:
     """A sentence on the figures that are less precise than was asked for, if any are."""
-    if context.precision is None:
+    if request.precision is None:
         return ()
     keys = [measurement.question for measurement in measurements]
     rest = UntilPrecise(
-        families(context, models, keys), context.precision, measurements
+        families(request, models, keys), request.precision, measurements
     ).shortfalls()
     if not rest:
         return ()
@@ -71,4 +71,4 @@ def shortfalls(
     named = [f"{name} ±{half:.1%}" for half, name in widest[:_NAMED]]
     if len(widest) > _NAMED:
         named.append(f"and {len(widest) - _NAMED} more figures")
-    return (f"not within ±{context.precision * 100:.3g}% ({reason}): {', '.join(named)}",)
+    return (f"not within ±{request.precision * 100:.3g}% ({reason}): {', '.join(named)}",)

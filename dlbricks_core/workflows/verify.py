@@ -18,8 +18,8 @@ from dlbricks_core.workflows.agreement import (
     difference,
     majority,
 )
-from dlbricks_core.workflows.context import Context, MeasureOptions
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
 
 #: What the ONNX reference evaluator is called where backends have their names.
 REFERENCE = "onnx reference"
@@ -103,7 +103,7 @@ class Verdict:
 
 def verify(
     models: Sequence[CanonicalModel],
-    backends: Sequence[MeasureOptions],
+    requests: Sequence[Request],
     options: VerifyOptions | None = None,
     observer: Observer | None = None,
 ) -> list[Verdict]:
@@ -113,7 +113,7 @@ def verify(
 
     Args:
         models: In canonical form.
-        backends: Each with its threads and options; runs in a process of its own.
+        requests: One for each backend, which runs in a process of its own.
         options: How to compare.
         observer: Told of progress.
 
@@ -124,20 +124,19 @@ def verify(
         PluginError: If a backend is unknown or broken.
 
     Example:
-        >>> verify([model], [MeasureOptions("mxnet"), MeasureOptions("pytorch")])
+        >>> verify([model], [Request.of("mxnet"), Request.of("pytorch")])
     """
     options = options or VerifyOptions()
     observer = observer or Observer()
-    contexts = [Context.of(backend) for backend in backends]
     bricks = BrickSet.of(map(_with_probes, models))
     observer.stage("Evaluating references", len(models))
     references = [_reference(cut, options, observer) for cut in bricks.models]
     attempts = []
-    for backend, context in zip(backends, contexts, strict=True):
-        observer.stage(f"Running {context.backend.name}", len(models))
-        settings = WorkerSettings(context.settings, options.seed, backend.timeout_s)
-        with BackendWorker(context.plugin.target, context.backend, settings) as bench:
-            attempts.append(_attempts(bricks, context.backend.name, bench, observer))
+    for request in requests:
+        observer.stage(f"Running {request.backend.name}", len(models))
+        settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
+        with BackendWorker(request.plugin.target, request.backend, settings) as bench:
+            attempts.append(_attempts(bricks, request.backend.name, bench, observer))
     return [
         verdict
         for model, reference in enumerate(references)

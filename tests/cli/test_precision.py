@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST
-from dlbricks_core.workflows import MeasureOptions
+from dlbricks_core.workflows import Request
 
 pytest.importorskip("onnxruntime")
 
@@ -125,4 +125,4 @@ def test_units():
     assert [read("90"), read("90s"), read("1.5m"), read("1.5min")] == [90.0] * 4
     assert read("1h") == 3600
     assert options._SHARE("2%") == pytest.approx(options._SHARE("0.02"))
-    assert MeasureOptions("x", precision=0.02, budget_s=1.0).runs is None
+    assert Request.of("onnxruntime", precision=0.02, budget_s=1.0).precision == 0.02

@@ -9,8 +9,8 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     CutOptions,
     LoadOptions,
-    MeasureOptions,
     Observer,
+    Request,
     estimate,
     load_models,
 )
@@ -69,14 +69,14 @@ def test_an_evaluation_says_so_and_precision_is_reached_with_tiles(dlbricks, rea
 
 
 def test_a_tile_that_cannot_be_timed_is_the_reason_named(tmp_path, model):
-    options = MeasureOptions("onnxruntime", threads=1, runs=2)
+    options = Request.of("onnxruntime", threads=1, runs=2)
     cut = CutOptions.chosen(None, None, "tiled")
     models = load_models([str(model)], LoadOptions(), Observer()).models
     with ResultStore.open(tmp_path / "s.sqlite") as store:
         nothing = estimate(models, cut, options, store)
         tile = next(each for each in nothing.bricks if not each.occurrences)
         assert {f.reason for f in nothing.failures} == {"not measured"}
-        key = nothing.context.key(tile.brick.signature, "brick")
+        key = nothing.request.key(tile.brick.signature, "brick")
         store.record_failure(key, "took longer than 1 s")
         (found,) = estimate(models, cut, options, store).models
     reasons = {found.cut.operators(s): reason for s, reason in found.missing.items()}

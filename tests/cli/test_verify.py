@@ -14,7 +14,7 @@ from rich.console import Console
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import print_verification
 from dlbricks_core.testing import cases
-from dlbricks_core.workflows import MeasureOptions, context
+from dlbricks_core.workflows import Request
 from dlbricks_core.workflows.agreement import relative_error
 from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, verify
 
@@ -54,7 +54,9 @@ def wrong(faulty, monkeypatch):
         for name, cls in (("faulty", "FaultyBackend"), ("wrong", "WrongBackend"),
                           ("slow", "SlowBackend"))
     }  # fmt: skip
-    monkeypatch.setattr(context, "find", lambda kind, name, base: plugins[name])
+    monkeypatch.setattr(
+        "dlbricks_core.workflows.request.find", lambda kind, name, base: plugins[name]
+    )
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def model(residual):
 
 
 def options(*names):
-    return [MeasureOptions(name, threads=1) for name in names]
+    return [Request.of(name, threads=1) for name in names]
 
 
 def test_verify_finds_a_wrong_backend(wrong, model):

@@ -12,7 +12,7 @@ from dlbricks_core.figures.precision import FEWEST
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, calibrate, context, run
+from dlbricks_core.workflows import CutOptions, Observer, Request, calibrate, run
 from dlbricks_core.workflows.evaluate import Evaluation
 
 CHAINS = (
@@ -30,7 +30,7 @@ def synthetic(monkeypatch):
 
     plugin = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
                     synthetic_backend.SyntheticBackend)  # fmt: skip
-    monkeypatch.setattr(context, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
     return synthetic_backend
 
 
@@ -56,7 +56,7 @@ def network(b, operators, number):
 def evaluated(tmp_path):
     def evaluate(models, runs, protocol="interleaved", precision=None, composer=None,
                  **backend_options):  # fmt: skip
-        options = MeasureOptions("synthetic", threads=1, runs=runs, protocol=protocol,
+        options = Request.of("synthetic", threads=1, runs=runs, protocol=protocol,
                                  precision=precision, backend_options=backend_options)  # fmt: skip
         with ResultStore.open(tmp_path / f"{protocol}.sqlite") as store:
             cut = CutOptions() if composer is None else CutOptions.chosen(None, None, composer)
@@ -160,7 +160,7 @@ def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
     """What is fitted on them is known: errors of nothing, beside what was there before."""
     *seen, other = networks(10)
     cut = CutOptions.chosen(None, None, "similar")
-    options = MeasureOptions("synthetic", threads=1, runs=3)
+    options = Request.of("synthetic", threads=1, runs=3)
     with ResultStore.open(tmp_path / "calibrated.sqlite") as store:
         before = run([*seen, other], cut, options, store, Observer())
         fitting = calibrate(seen, cut, options, store, Observer())

@@ -46,7 +46,7 @@ def test_a_comparisons_page(models, tmp_path, read_page):
     assert NAME in text
     for word in ("onnxruntime", "pytorch", "no clear winner", "seed 0", "System", " ms"):
         assert word in text
-    assert result.result.any_run.context.system.fingerprint in text
+    assert result.result.any_run.request.system.fingerprint in text
     assert len(page.drawings) >= 2
     assert "Warnings and failures" in text
 

@@ -10,7 +10,7 @@ from dlbricks_core.passes import normalize
 from dlbricks_core.report import StudyRecord, study_complete, study_data, study_page
 from dlbricks_core.report.study_tables import TABLES, as_csv
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import MeasureOptions, Observer, study
+from dlbricks_core.workflows import Observer, Request, study
 
 pytest.importorskip("onnxruntime")
 
@@ -24,7 +24,7 @@ def studied(tmp_path_factory):
 
     squeezenet = normalize(LightModels().load("squeezenet"))
     models = [replace(squeezenet, name=NAME), replace(squeezenet, name="second")]
-    options = MeasureOptions("onnxruntime", threads=1, runs=2)
+    options = Request.of("onnxruntime", threads=1, runs=2)
     store = ResultStore.open(tmp_path_factory.mktemp("study") / "results.sqlite")
 
     def run(*sources):

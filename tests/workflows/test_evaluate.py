@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Estimate, Tiled
 from dlbricks_core.facts import Measurement, Observation
@@ -14,17 +13,13 @@ from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.precision import FEWEST
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.machine.cores import FAR
-from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.session import Effort
-from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import evaluation_data
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
-    Context,
     CutOptions,
     Evaluation,
-    MeasureOptions,
     ModelResult,
     RunResult,
 )
@@ -33,14 +28,6 @@ from dlbricks_core.workflows.cutting import sparing
 from dlbricks_core.workflows.measuring import Outcome
 
 PROTOCOL = PROTOCOLS["interleaved"]
-OPTIONS = MeasureOptions("faulty")
-
-
-@pytest.fixture
-def context(faulty):
-    plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
-    return Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(), PROTOCOL, 10,
-                   current_system())  # fmt: skip
 
 
 @pytest.fixture
@@ -58,8 +45,8 @@ def chain(builder):
 class Made:
     """Puts a run together from what is known about its models."""
 
-    def __init__(self, context):
-        self.context = context
+    def __init__(self, asked):
+        self.request = asked
         self.brickset = BrickSet()
         self.models = []
         self.outcome = Outcome()
@@ -81,7 +68,7 @@ class Made:
 
     def samples(self, signature, kind, samples, session="s", far=()):
         """Adds a sample for each round; those of rounds ``far`` were disturbed."""
-        key = self.context.key(signature, kind)
+        key = self.request.key(signature, kind)
         taken = tuple(
             Observation(session, i, (ms,), flags=(FAR,) if i in far else ())
             for i, ms in enumerate(samples)
@@ -101,13 +88,13 @@ class Made:
             BrickResult(brick, 1, self.latencies.get(signature))
             for signature, brick in self.brickset.bricks.items()
         ]
-        return RunResult(self.context, OPTIONS, CutOptions(), self.brickset, self.models, bricks,
+        return RunResult(self.request, CutOptions(), self.brickset, self.models, bricks,
                          benchmarking, self.outcome)  # fmt: skip
 
 
 @pytest.fixture
-def made(context):
-    return Made(context)
+def made(asked):
+    return Made(asked)
 
 
 def test_figures_over_all_models(made, chain):
@@ -197,7 +184,7 @@ def test_costs_at_equal_precision(made, chain):
 def test_models_that_are_equal_but_for_their_weights_count_each(made, chain):
     for name in ("one", "two"):
         cut = made.model(chain("Relu", name=name), 105.0, 1.0, [100.0] * 10)
-    key = made.context.key(cut.whole.signature, "model")
+    key = made.request.key(cut.whole.signature, "model")
     (first, *rest) = made.outcome.measurements[key].observations
     samples = (replace(first, spent_s=0.5, loading_s=2.0), *rest)
     made.outcome.measurements[key] = replace(made.outcome.measurements[key], observations=samples)
@@ -243,12 +230,12 @@ def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, 
     assert model.same_rounds is same
 
 
-def test_tiles_that_contradict_each_other_are_the_reason(made, context, chain_of):
+def test_tiles_that_contradict_each_other_are_the_reason(made, asked, chain_of):
     cut = sparing(BrickSet.of([chain_of(512, 512, 80, pad=0, after=["Relu"])]), Tiled())
     for signature in cut.tiles:
         made.samples(signature, "brick", [5.0] * 10)
     options = CutOptions.chosen(None, None, "tiled")
-    (model,) = assemble(context, OPTIONS, options, cut, made.outcome).models
+    (model,) = assemble(asked, options, cut, made.outcome).models
     assert model.estimate.value is None
     reasons = {model.cut.operators(s): reason for s, reason in model.missing.items()}
     assert reasons["Relu",] == "not measured"
@@ -256,25 +243,25 @@ def test_tiles_that_contradict_each_other_are_the_reason(made, context, chain_of
 
 
 @pytest.mark.parametrize(("far", "warned"), [(range(7), False), (range(8), True)])
-def test_a_brick_is_warned_of_where_disturbed_samples_count(context, chain, far, warned):
-    made = Made(context)
+def test_a_brick_is_warned_of_where_disturbed_samples_count(asked, chain, far, warned):
+    made = Made(asked)
     brickset = BrickSet.of([chain("Relu")])
     made.samples(next(iter(brickset.bricks)), "brick", [5.0] * 10, far=far)
-    (brick,) = assemble(context, OPTIONS, CutOptions(), brickset, made.outcome).bricks
+    (brick,) = assemble(asked, CutOptions(), brickset, made.outcome).bricks
     assert (FAR in brick.warnings) is warned
 
 
 @pytest.mark.parametrize("operators", [("Relu",), ("Relu", "Tanh", "Relu")])
-def test_nothing_measured_end_to_end_flows_into_an_estimate(context, chain, operators):
+def test_nothing_measured_end_to_end_flows_into_an_estimate(asked, chain, operators):
     estimates = []
     for whole_ms in (1.0, 1000.0):
-        made = Made(context)
+        made = Made(asked)
         brickset = BrickSet.of([chain(*operators)])
         (cut,) = brickset.models
         for signature in cut.counts:
             made.samples(signature, "brick", [5.0] * 10)
         made.samples(cut.whole.signature, "model", [whole_ms] * 10)
-        result = assemble(context, OPTIONS, CutOptions(), brickset, made.outcome)
+        result = assemble(asked, CutOptions(), brickset, made.outcome)
         assert result.models[0].measured.value == whole_ms
         estimates.append(result.models[0].estimate)
     assert estimates[0] == estimates[1]

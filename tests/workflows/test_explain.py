@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dlbricks_core.backends import BackendSettings, Profile, ProfiledLayer
+from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Sequential
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.machine.system import current_system
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report.explanation import (
     explanation_data,
@@ -21,13 +20,11 @@ from dlbricks_core.report.explanation import (
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     BrickResult,
-    Context,
     CutOptions,
-    MeasureOptions,
     ModelResult,
     Observer,
+    Request,
     RunResult,
-    context,
 )
 from dlbricks_core.workflows.explain import Explanation, Profiling, explain
 from dlbricks_core.workflows.measuring import Outcome
@@ -47,13 +44,10 @@ def model(builder):
 
 
 @pytest.fixture
-def made(faulty, model):
+def made(asked, model):
     """A run in which bricks take so many ms, the timer's own included."""
 
     def run(costs_ms, measured_ms, scatter=0.0):
-        plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
-        where = Context(plugin, faulty.FaultyBackend(), "1.0", BackendSettings(), PROTOCOL, 10,
-                        current_system())  # fmt: skip
         bricks = BrickSet.of([model])
         (cut,) = bricks.models
         latencies = {
@@ -69,7 +63,7 @@ def made(faulty, model):
             BrickResult(brick, cut.counts[s], latencies.get(s))
             for s, brick in bricks.bricks.items()
         ]
-        return RunResult(where, MeasureOptions("faulty"), CutOptions(), bricks, [found], results,
+        return RunResult(asked, CutOptions(), bricks, [found], results,
                          None, Outcome())  # fmt: skip
 
     return run
@@ -158,7 +152,7 @@ def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model
     estimate = Sequential().compose(cut, {signature: latency})
     whole = ModelResult(cut, estimate, estimate, found.measured)
     brick = BrickResult(next(iter(BrickSet.of([model], 5).bricks.values())), 1, latency)
-    run = RunResult(run.context, run.options, run.cut_options, run.brickset, [whole], [brick],
+    run = RunResult(run.request, run.cut_options, run.brickset, [whole], [brick],
                     None, run.outcome)  # fmt: skip
     told = Explanation.of(run, profile_of(model, 2.0, None, 4.0, None, 6.0))
     (group,) = told.groups
@@ -201,8 +195,8 @@ def explained(faulty, monkeypatch, tmp_path):
     def run(model, cls="FaultyBackend"):
         plugin = Plugin("backend", "faulty", f"faulty_backend:{cls}", "tests", "1",
                         getattr(faulty, cls))  # fmt: skip
-        monkeypatch.setattr(context, "find", lambda kind, name, base: plugin)
-        options = MeasureOptions("faulty", threads=1, runs=3, timeout_s=20)
+        monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
+        options = Request.of("faulty", threads=1, runs=3, timeout_s=20)
         with ResultStore.open(tmp_path / "s.sqlite") as store:
             return explain(model, CutOptions(), options, store, Observer())
 

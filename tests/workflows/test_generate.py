@@ -352,7 +352,7 @@ def test_bench_times_what_can_be_read(folder, tmp_path):
 
 def bench_of(folder, tmp_path):
     from dlbricks_core.store import ResultStore
-    from dlbricks_core.workflows import MeasureOptions, bench
+    from dlbricks_core.workflows import Request, bench
 
     with ResultStore.open(str(tmp_path / "s.sqlite")) as store:
-        return bench(folder, MeasureOptions("onnxruntime", threads=1, runs=3), store, Observer())
+        return bench(folder, Request.of("onnxruntime", threads=1, runs=3), store, Observer())

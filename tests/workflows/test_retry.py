@@ -6,14 +6,14 @@ import pytest
 
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, MeasureOptions, Observer, context, measuring, run
+from dlbricks_core.workflows import CutOptions, Observer, Request, measuring, run
 
 
 @pytest.fixture
 def outcome(faulty, monkeypatch, tmp_path, builder):
     """What came of measuring a Relu and a layer that fails until the file "well" is there."""
     plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
-    monkeypatch.setattr(context, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
     monkeypatch.setenv("FAULTY_WELL", str(tmp_path / "well"))
     b = builder((3,))
     b.add("IllForNow", b.relu(b.input))
@@ -21,7 +21,7 @@ def outcome(faulty, monkeypatch, tmp_path, builder):
     model = b.model()
 
     def measured(**more):
-        options = MeasureOptions("faulty", threads=1, runs=3, **more)
+        options = Request.of("faulty", threads=1, runs=3, **more)
         with ResultStore.open(tmp_path / "results.sqlite") as store:
             return run([model], CutOptions(), options, store, Observer(), end_to_end=False).outcome
 
@@ -31,7 +31,7 @@ def outcome(faulty, monkeypatch, tmp_path, builder):
 def test_only_what_failed_is_tried_again(outcome, tmp_path):
     assert "still ill" in next(iter(outcome().failures.values()))
     (again,) = outcome().failures.values()
-    assert "still ill (earlier; --retry-failed tries again)" in again
+    assert "still ill (earlier; retry_failed tries again)" in again
     (ill,) = outcome(retry_failed=True).failures.values()
     assert ill.endswith("still ill")
     (tmp_path / "well").touch()

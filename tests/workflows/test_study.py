@@ -4,10 +4,10 @@ import pytest
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, LoadOptions, MeasureOptions, Observer, run, study
+from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, run, study
 from dlbricks_core.workflows.loading import load_models
 
-OPTIONS = MeasureOptions("onnxruntime", threads=1, runs=2)
+OPTIONS = Request.of("onnxruntime", threads=1, runs=2)
 GRANULARITIES = (1, 3)
 
 

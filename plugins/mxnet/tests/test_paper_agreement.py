@@ -6,7 +6,7 @@ import pytest
 from dlbricks_mxnet.paper import PaperModels
 
 from dlbricks_core.passes import normalize
-from dlbricks_core.workflows import MeasureOptions, VerifyOptions, verify
+from dlbricks_core.workflows import Request, VerifyOptions, verify
 
 #: One that routes and picks, one that pads behind only, and one that normalizes instances,
 #: makes images larger and joins them across levels.
@@ -19,7 +19,7 @@ def verdicts():
     models = [normalize(PaperModels().load(number)) for number in NUMBERS]
     # The reference evaluator takes longer than all frameworks, and so is for one alone.
     how = VerifyOptions(reference_s=0 if len(BACKENDS) > 1 else 60)
-    found = verify(models, [MeasureOptions(name, threads=1) for name in BACKENDS], how)
+    found = verify(models, [Request.of(name, threads=1) for name in BACKENDS], how)
     return {(verdict.model.split("_")[0], verdict.backend): verdict for verdict in found}
 
 

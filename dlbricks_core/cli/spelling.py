@@ -1,0 +1,19 @@
+"""How the command line spells the library's arguments."""
+
+from __future__ import annotations
+
+#: Options whose names do not follow from the argument that they set.
+_SPELLINGS = {
+    "backend_options": "--backend-option",
+    "budget_s": "--budget",
+    "dims": "--dim",
+    "granularity": "-G",
+    "strategy": "--split",
+    "timeout_s": "--timeout",
+    "values": "--value",
+}
+
+
+def option_of(argument: str) -> str:
+    """The option that sets an argument of the library, as the user types it."""
+    return _SPELLINGS.get(argument, f"--{argument.replace('_', '-')}")

@@ -1,0 +1,242 @@
+"""Requests: what is asked of one backend, and how precisely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import (
+    CalibrationKey,
+    Kind,
+    Question,
+    Setup,
+    Subject,
+    System,
+    canonical_json,
+)
+from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
+from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
+from dlbricks_core.machine.system import current_system, physical_cores_available
+from dlbricks_core.plugins import Plugin, find, use
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.status import declared_options
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of one backend on one system: how networks run, and how precisely.
+
+    Attributes:
+        plugin: The backend's plugin.
+        backend: The backend.
+        setup: How networks run; what all of the request's figures have in common.
+        settings: Threads and options, as the backend takes them; the setup has them as text.
+        protocol: How networks are timed.
+        runs: Samples that a complete measurement has at least.
+        system: The one that this process runs on.
+        elsewhere: Fingerprint of another system, if the measurements are from there.
+        precision: Half-width of the 90% intervals to reach beyond those samples, relative to the
+            figure; ``None`` where the number of runs is fixed.
+        budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
+            runs is fixed.
+        enough_s: Seconds of a network's runs after which few of them are enough; ``None``
+            where their number alone counts.
+        seed: Of weights and inputs.
+        timeout_s: Longest time in seconds that a network may take to load or to run once.
+        force: Whether to measure again what the store holds.
+        retry_failed: Whether to try again what failed before.
+    """
+
+    plugin: Plugin
+    backend: Backend
+    setup: Setup
+    settings: BackendSettings
+    protocol: Protocol
+    runs: int
+    system: System
+    elsewhere: str = ""
+    precision: float | None = None
+    budget_s: float | None = None
+    enough_s: float | None = None
+    seed: int = 0
+    timeout_s: float = 120.0
+    force: bool = False
+    retry_failed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        backend: str,
+        *,
+        threads: int | None = None,
+        protocol: str = next(iter(PROTOCOLS)),
+        runs: int | None = None,
+        precision: float | None = None,
+        budget_s: float | None = None,
+        backend_options: Mapping[str, str] = MappingProxyType({}),
+        seed: int = 0,
+        timeout_s: float = 120.0,
+        force: bool = False,
+        retry_failed: bool = False,
+    ) -> Request:
+        """The request that a user means, with everything that was left open filled in.
+
+        Args:
+            backend: Name of the backend.
+            threads: Threads that compute one operator; ``None`` for all physical cores that the
+                process may use.
+            protocol: Name of the protocol.
+            runs: Samples of each network; ``None`` for the protocol's own number, or for as many
+                as the precision needs.
+            precision: Half-width of the 90% intervals to reach, relative to the figure; ``None``
+                for 1%, where the number of runs is open.
+            budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120, where
+                the number of runs is open.
+            backend_options: Values for options that the backend declares.
+            seed: Of weights and inputs.
+            timeout_s: Longest time in seconds that a network may take to load or to run once.
+            force: Whether to measure again what the store holds.
+            retry_failed: Whether to try again what failed before.
+
+        Raises:
+            DLBricksError: If an argument is out of range, contradicts another, or is an option
+                that the backend does not have.
+            PluginError: If the backend is unknown, broken, or lacks its framework.
+        """
+        how = protocol_named(protocol)
+        _check(how, threads, runs, precision, budget_s)
+        plugin = find("backend", backend, Backend)
+        found: Backend = use(plugin, plugin.loaded)
+        declared = use(plugin, partial(declared_options, found))
+        settings = BackendSettings(
+            physical_cores_available() if threads is None else threads,
+            _chosen(found.name, declared, backend_options),
+        )
+        fixed = how.runs if runs is None else runs
+        is_open = fixed is None
+        return cls(
+            plugin=plugin,
+            backend=found,
+            setup=Setup(
+                backend=found.name,
+                version=use(plugin, found.version),
+                options=canonical_json(settings.options),
+                threads=settings.threads,
+                protocol=how.identity,
+            ),
+            settings=settings,
+            protocol=how,
+            runs=FEWEST if fixed is None else fixed,
+            system=current_system(),
+            precision=(PRECISION if precision is None else precision) if is_open else None,
+            budget_s=(BUDGET_S if budget_s is None else budget_s) if is_open else None,
+            seed=seed,
+            timeout_s=timeout_s,
+            force=force,
+            retry_failed=retry_failed,
+        )
+
+    @property
+    def extent(self) -> str:
+        """How many runs there are, for people."""
+        if self.precision is None:
+            return f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        text = f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
+        return text if self.budget_s is None else f"{text} or {self.budget_s:g} s"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the system that measurements are for."""
+        return self.elsewhere or self.system.fingerprint
+
+    def on(self, fingerprint: str) -> Request:
+        """The same, for measurements that were made on another system."""
+        return replace(self, elsewhere=fingerprint)
+
+    def key(self, signature: str, kind: Kind) -> Question:
+        """Where a network's measurement is kept.
+
+        Args:
+            signature: Of the brick or the whole model.
+            kind: Which of the two it is.
+        """
+        return Question(Subject(signature, kind), self.setup, self.fingerprint)
+
+    def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
+        """Where numbers are kept that were fitted to such measurements.
+
+        Args:
+            composer: Name of the composer.
+            strategy: Name of the split strategy.
+            granularity: The most layers that a brick may hold.
+        """
+        return CalibrationKey(composer, strategy, granularity, self.setup, self.fingerprint)
+
+
+def _check(
+    protocol: Protocol,
+    threads: int | None,
+    runs: int | None,
+    precision: float | None,
+    budget_s: float | None,
+) -> None:
+    """Raises an error if arguments are out of range or contradict each other."""
+    for name, number in (("threads", threads), ("runs", runs)):
+        if number is not None and number < 1:
+            raise DLBricksError(f"{argument(name)} {number} is too small", hint="Use 1 or more.")
+    if precision is not None and not 0 < precision < 1:
+        raise DLBricksError(
+            f"{argument('precision')} {precision:g} is out of range",
+            hint="Write a share of the latency, such as 1% or 0.01.",
+        )
+    if budget_s is not None and not budget_s > 0:
+        raise DLBricksError(
+            f"{argument('budget_s')} {budget_s:g} is out of range",
+            hint="Write a time, such as 60s.",
+        )
+    for name, setting in (("precision", precision), ("budget_s", budget_s)):
+        if setting is not None and protocol.runs is not None:
+            raise DLBricksError(
+                f"{argument(name)} is not for the protocol {protocol.name!r}",
+                hint=f"Its number of runs is fixed; {argument('runs')} sets it.",
+            )
+        if setting is not None and runs is not None:
+            raise DLBricksError(
+                f"{argument('runs')} and {argument(name)} contradict each other",
+                hint=f"{argument(name)} decides how many runs there are. Leave one of them out.",
+            )
+
+
+def _chosen(
+    backend: str, options: Mapping[str, BackendOption], wanted: Mapping[str, str]
+) -> dict[str, str]:
+    """A value for every option.
+
+    Args:
+        backend: Its name, for errors.
+        options: That it declares.
+        wanted: What the user said.
+    """
+    if not isinstance(wanted, Mapping):
+        raise DLBricksError(
+            f"the options of backend {backend!r} are {wanted!r}",
+            hint="Give a mapping of names to values.",
+        )
+    chosen = {name: option.default for name, option in options.items()}
+    for name, value in wanted.items():
+        if name not in options:
+            known = ", ".join(options) or "none"
+            raise DLBricksError(
+                f"backend {backend!r} has no option {name!r}", hint=f"It has: {known}."
+            )
+        choices = options[name].choices
+        if value not in choices:
+            raise DLBricksError(
+                f"option {name}={value}: no such value", hint=f"Choose from {', '.join(choices)}."
+            )
+        chosen[name] = value
+    return chosen
