@@ -11,9 +11,9 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import Output
-from dlbricks_core.errors import PluginError
+from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
-from dlbricks_core.plugins import Fault, Plugin, attempt, discover
+from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.report import SCHEMA_VERSION, table
 from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.workflows.loading import find_collection
@@ -38,9 +38,9 @@ def command(collections: tuple[str, ...], **values: Any) -> int:
     chosen = [find_collection(name.removesuffix(":")) for name in collections]
     listings = {}
     for plugin in chosen or discover("models", ModelCollection):
-        found = attempt(partial(_listing, plugin))
-        if isinstance(found, Fault):
-            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {found.problem}"))
+        found = attempt(plugin, partial(_listing, plugin))
+        if isinstance(found, DLBricksError):
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {found.message}"))
             continue
         listings[plugin.name] = found
         _show(output.console, plugin, found, whole=bool(chosen))
@@ -80,9 +80,9 @@ def _importers(output: Output) -> dict[str, list[str]]:
     """How the files end that each importer reads."""
     suffixes = {}
     for plugin in discover("importer", Importer):
-        known = attempt(partial(_suffixes, plugin))
-        if isinstance(known, Fault):
-            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {known.problem}"))
+        known = attempt(plugin, partial(_suffixes, plugin))
+        if isinstance(known, DLBricksError):
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {known.message}"))
         else:
             suffixes[plugin.name] = known
     files = ", ".join(suffix for each in suffixes.values() for suffix in each)

@@ -2,7 +2,6 @@
 
 from dlbricks_core.plugins.registry import (
     GROUPS,
-    Fault,
     Plugin,
     attempt,
     discover,
@@ -11,4 +10,4 @@ from dlbricks_core.plugins.registry import (
     use,
 )
 
-__all__ = ["GROUPS", "Fault", "Plugin", "attempt", "discover", "find", "load_object", "use"]
+__all__ = ["GROUPS", "Plugin", "attempt", "discover", "find", "load_object", "use"]

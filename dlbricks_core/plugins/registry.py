@@ -67,15 +67,16 @@ def discover(kind: str, base: type | None = None) -> list[Plugin]:
         kind: A key of ``GROUPS``.
         base: The class that a plugin must derive from.
     """
-    failures: list[tuple[EntryPoint, Fault]] = []
+    broken: list[Plugin] = []
 
     def remember(_: Any, entry: EntryPoint, error: BaseException) -> None:
-        failures.append((entry, Fault(error.__cause__ or error)))
+        plugin = _describe(kind, entry)
+        told = _told(plugin, error.__cause__ or error)
+        broken.append(replace(plugin, problem=told.message, cure=told.hint))
 
     manager: ExtensionManager[Any] = _Manager(GROUPS[kind], on_load_failure_callback=remember)
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
-    found += [_broken(kind, entry, fault) for entry, fault in failures]
-    unique = {(p.name, p.target, p.distribution): p for p in found}
+    unique = {(p.name, p.target, p.distribution): p for p in [*found, *broken]}
     return sorted(_without_clashes(list(unique.values())), key=lambda p: (p.name, p.distribution))
 
 
@@ -110,45 +111,21 @@ def load_object(target: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What a plugin's code raised."""
-
-    error: BaseException
-
-    @property
-    def problem(self) -> str:
-        """The reason, in one line."""
-        if isinstance(self.error, DLBricksError):
-            return self.error.message
-        text = " ".join(str(self.error).split())
-        return f"{type(self.error).__name__}: {text or 'no message'}"
-
-    def cure(self, plugin: Plugin) -> str:
-        """What the user can do about it."""
-        if isinstance(self.error, DLBricksError) and self.error.hint:
-            return self.error.hint
-        if isinstance(self.error, ModuleNotFoundError) and self.error.name:
-            lacking = self.error.name.partition(".")[0]
-            if lacking != plugin.target.partition(":")[0].partition(".")[0]:
-                # Brings everything that the plugin depends on, whatever that is called.
-                return f"pip install {plugin.distribution}"
-        if isinstance(self.error, ImportError | AttributeError | OSError):
-            return f"pip install --force-reinstall {plugin.distribution}"
-        return f"Report this to the authors of {plugin.distribution}."
+class PluginDefectError(PluginError):
+    """A plugin's code raised something that is no error of ours; that is the cause."""
 
 
-def attempt(call: Callable[[], T]) -> T | Fault:
+def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
     """The result of a plugin's code, or what it raised, be it an attempt to exit.
 
-    Only the user's interrupt passes.
+    Only the user's interrupt passes. The hint of what is returned says what the user can do.
     """
     try:
         return call()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - one plugin's fault must not break the others
-        return Fault(error)
+    except BaseException as error:  # noqa: BLE001 - one plugin's defect must not break the others
+        return _told(plugin, error)
 
 
 def use(plugin: Plugin, call: Callable[[], T]) -> T:
@@ -157,14 +134,38 @@ def use(plugin: Plugin, call: Callable[[], T]) -> T:
     Raises:
         DLBricksError: If it raised anything; one that it raised itself stays the same.
     """
-    outcome = attempt(call)
-    if not isinstance(outcome, Fault):
-        return outcome
-    if isinstance(outcome.error, DLBricksError):
-        raise outcome.error
-    raise PluginError(
-        f"{plugin.kind} {plugin.name!r}: {outcome.problem}", hint=outcome.cure(plugin)
-    ) from outcome.error
+    outcome = attempt(plugin, call)
+    if isinstance(outcome, PluginDefectError):
+        where = f"{plugin.kind} {plugin.name!r}"
+        raise PluginError(f"{where}: {outcome.message}", hint=outcome.hint) from outcome.__cause__
+    if isinstance(outcome, DLBricksError):
+        raise outcome
+    return outcome
+
+
+def _told(plugin: Plugin, error: BaseException) -> DLBricksError:
+    """What a plugin's code raised, as an error with a hint."""
+    if isinstance(error, DLBricksError):
+        error.hint = error.hint or _report_to(plugin)
+        return error
+    text = " ".join(str(error).split())
+    told = PluginDefectError(
+        f"{type(error).__name__}: {text or 'no message'}", _cure(plugin, error)
+    )
+    told.__cause__ = error
+    return told
+
+
+def _cure(plugin: Plugin, error: BaseException) -> str:
+    """What the user can do about an exception that is no error of ours."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        lacking = error.name.partition(".")[0]
+        if lacking != plugin.target.partition(":")[0].partition(".")[0]:
+            # Brings everything that the plugin depends on, whatever that is called.
+            return f"pip install {plugin.distribution}"
+    if isinstance(error, ImportError | AttributeError | OSError):
+        return f"pip install --force-reinstall {plugin.distribution}"
+    return _report_to(plugin)
 
 
 class _LoadError(Exception):
@@ -175,10 +176,12 @@ class _GuardedEntryPoint(EntryPoint):
     """Raises nothing but ``_LoadError``: stevedore lets SystemExit and assertions through."""
 
     def load(self) -> Any:
-        loaded = attempt(super().load)
-        if isinstance(loaded, Fault):
-            raise _LoadError(str(loaded.error)) from loaded.error
-        return loaded
+        try:
+            return super().load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise _LoadError(str(error)) from error
 
 
 class _Manager(ExtensionManager[Any]):
@@ -221,11 +224,6 @@ def _misfit(plugin: Plugin, loaded: Any, base: type) -> str:
 
 def _report_to(plugin: Plugin) -> str:
     return f"Report this to the authors of {plugin.distribution}."
-
-
-def _broken(kind: str, entry: EntryPoint, fault: Fault) -> Plugin:
-    plugin = _describe(kind, entry)
-    return replace(plugin, problem=fault.problem, cure=fault.cure(plugin))
 
 
 def _without_clashes(plugins: list[Plugin]) -> list[Plugin]:

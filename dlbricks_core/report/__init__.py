@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.report.analysis import analysis_data, print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
 from dlbricks_core.report.comparison import comparison_data, print_comparison
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from dlbricks_core.workflows import (
         Comparison,
         Evaluation,
-        Failure,
         LoadOptions,
         RunResult,
     )

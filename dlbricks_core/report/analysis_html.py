@@ -10,10 +10,10 @@ from typing import Protocol
 from markupsafe import Markup
 
 from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similarity
+from dlbricks_core.facts import Failure
 from dlbricks_core.report import analysis as words
 from dlbricks_core.report.plots import Point, bars, dots, stacked
 from dlbricks_core.report.templating import render
-from dlbricks_core.workflows import Failure
 
 _TYPES = 5
 """Operator types that a plot tells apart; the others are one more."""

@@ -17,7 +17,7 @@ def print_fitting(console: Console, fitting: Fitting) -> None:
     evaluation = fitting.evaluation
     print_head(console, evaluation.result)
     if evaluation.left_out:
-        names = ", ".join(each.name for each in evaluation.left_out)
+        names = ", ".join(each.subject for each in evaluation.left_out)
         console.print(styled(("Left out:", "red"), f" {names}"))
     if fitting.calibration is None:
         console.print("Nothing was fitted: no model has both an estimate and a latency.")

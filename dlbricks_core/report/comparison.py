@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import (
@@ -26,7 +28,6 @@ from dlbricks_core.report.terminal import print_failures
 from dlbricks_core.workflows import (
     BrickComparison,
     Comparison,
-    Failure,
     LoadOptions,
     ModelComparison,
     OperatorTotal,
@@ -187,10 +188,12 @@ def _print_remarks(console: Console, result: Comparison) -> None:
         console.print(styled(("Warning:", "yellow"), f" {text} while measuring"))
     for note in notes(result):
         console.print(styled(("Note:", "yellow"), f" {note}"))
-    print_failures(
-        console,
-        (Failure(f.place, f.failure.what, f.failure.reason) for f in result.failures),
-    )
+    print_failures(console, (replace(f, subject=place(f)) for f in result.failures))
+
+
+def place(failure: Failure) -> str:
+    """The model, and the backend on which it failed."""
+    return f"{failure.subject} on {failure.backend}" if failure.backend else failure.subject
 
 
 def warnings(result: Comparison) -> list[str]:
@@ -250,7 +253,7 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
         "warnings": warnings(result),
         "notes": list(result.notes),
         "failures": [
-            {"backend": f.backend or None, "where": f.failure.where, "reason": f.failure.reason}
+            {"backend": f.backend or None, "where": f.where, "reason": f.reason}
             for f in result.failures
         ],
     }

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.facts import Calibration
+from dlbricks_core.facts import Calibration, Failure
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
-    Failure,
     LoadOptions,
     ModelResult,
     Request,
@@ -74,7 +73,11 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
 
 def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
     """What is missing and why, under the key that every command's JSON has."""
-    return {"failures": [{"where": each.where, "reason": each.reason} for each in failures]}
+    return {
+        "failures": [
+            {"where": each.where, "reason": each.reason, "stage": each.stage} for each in failures
+        ]
+    }
 
 
 def system_data(request: Request) -> dict[str, Any]:

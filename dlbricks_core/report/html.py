@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.report import comparison as words
+from dlbricks_core.report import terminal
 from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
 from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
 from dlbricks_core.report.templating import page
@@ -16,7 +18,6 @@ from dlbricks_core.workflows import (
     BrickResult,
     Comparison,
     Evaluation,
-    Failure,
     LoadOptions,
     ModelResult,
     RunResult,
@@ -49,7 +50,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         share_plot=_share_plot(shares),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
-        failures=_alike((f.model, f) for f in result.failures),
+        failures=terminal.alike(result.failures),
     )
 
 
@@ -69,7 +70,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
         bricks_plot=_bricks_plot(bricks[:_ROWS], result.runs),
         warnings=_warnings(words.warnings(result), result.runs),
         notes=words.notes(result),
-        failures=_alike((f.place, f.failure) for f in result.failures),
+        failures=terminal.alike(replace(f, subject=words.place(f)) for f in result.failures),
     )
 
 
@@ -88,19 +89,8 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
         errors_plot=_errors_plot(evaluation),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
-        failures=_alike((f.model, f) for f in result.failures),
+        failures=terminal.alike(result.failures),
     )
-
-
-def _alike(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
-    """Where and why things failed; what failed in one place for one reason is together."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for place, failure in failures:
-        alike.setdefault((place, failure.reason), []).append(failure.what)
-    return [
-        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
-        for (place, reason), whats in alike.items()
-    ]
 
 
 def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.facts import Failure
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, model_head
 from dlbricks_core.report.tables import table
-from dlbricks_core.workflows import Failure
 
 
 def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> None:
@@ -106,7 +106,7 @@ def inspect_data(bricks: BrickSet, unread: Sequence[Failure] = ()) -> dict[str, 
         **failures_data(
             [
                 *unread,
-                *(Failure("", *each) for cut in bricks.models for each in opaque_layers(cut)),
+                *(Failure(*each, "check") for cut in bricks.models for each in opaque_layers(cut)),
             ]
         ),
     }

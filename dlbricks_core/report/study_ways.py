@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dlbricks_core.workflows import Benchmarking, Evaluation, Failure, Study
+from dlbricks_core.facts import Failure
+from dlbricks_core.workflows import Benchmarking, Evaluation, Study
 from dlbricks_core.workflows.composing import PAPER_COMPOSER
 
 
@@ -53,7 +54,7 @@ def absent(study: Study) -> list[Absent]:
     found: dict[str, list[tuple[str, str]]] = {}
     for way in ways(study):
         for each in way.left_out:
-            found.setdefault(each.name, []).append((label(way), each.reason))
+            found.setdefault(each.subject, []).append((label(way), each.reason))
     return [
         Absent(name, list(dict.fromkeys(where for where, _ in places)), places[0][1])
         for name, places in found.items()

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.facts import Calibration
+from dlbricks_core.facts import Calibration, Failure
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.workflows import Failure, ModelResult, RunResult
+from dlbricks_core.workflows import ModelResult, RunResult
 
 _ALIKE_SHOWN = 3
 
@@ -186,19 +186,27 @@ def _unsupported(model: ModelResult) -> str:
 
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
     """Every failure by name; many of a model with one reason share a line."""
-    for where, reason in alike(failures):
+    for where, reason in alike(failures, _ALIKE_SHOWN):
         console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
 
 
-def alike(failures: Iterable[Failure]) -> list[tuple[str, str]]:
-    """Where and why things failed; of many in a model with one reason, the first are named."""
+def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:
+    """Where and why things failed; what failed in one model for one reason is together.
+
+    Args:
+        failures: All of them.
+        most: How many are named of those that are alike; ``None`` for all.
+    """
     together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        together.setdefault((failure.model, failure.reason), []).append(failure.what)
+        # A model that fails as a whole stands beside others that fail for the same reason.
+        model, what = (failure.subject, failure.part) if failure.part else ("", failure.subject)
+        together.setdefault((model, failure.reason), []).append(what)
     found = []
     for (model, reason), places in together.items():
-        named = ", ".join(places[:_ALIKE_SHOWN])
-        more = f" and {len(places) - _ALIKE_SHOWN} more" if len(places) > _ALIKE_SHOWN else ""
+        named = ", ".join(places[:most])
+        rest = 0 if most is None else len(places) - most
+        more = f" and {rest} more" if rest > 0 else ""
         found.append((f"{model}: {named}{more}" if model else f"{named}{more}", reason))
     return found
 

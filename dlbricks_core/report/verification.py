@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.tables import table
-from dlbricks_core.workflows import Lacking, Verdict, VerifyOptions
+from dlbricks_core.workflows import Verdict, VerifyOptions
 from dlbricks_core.workflows.verify import REFERENCE
 
 
@@ -34,8 +35,8 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
             console.print(styled(("Failed:", "red"), f" {model} on the {REFERENCE}: {failure}"))
     for verdict in verdicts:
         where = f"{verdict.model} on {verdict.backend}"
-        for lacking in verdict.unsupported:
-            console.print(styled(("Unsupported:", "red"), f" {where}: {_lacking(lacking)}"))
+        for each in verdict.unsupported:
+            console.print(styled(("Unsupported:", "red"), f" {where}: {_unsupported(each)}"))
         if verdict.failure:
             console.print(styled(("Failed:", "red"), f" {where}: {verdict.failure}"))
     agreeing = sum(verdict.agrees for verdict in verdicts)
@@ -60,7 +61,10 @@ def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> di
                 "error": _finite(verdict.error),
                 "finite": verdict.error is None or math.isfinite(verdict.error),
                 "varied": verdict.varied if verdict.error is not None else None,
-                "unsupported": [asdict(lacking) for lacking in verdict.unsupported],
+                "unsupported": [
+                    {"operator": each.part, "layers": each.layers, "reason": each.reason}
+                    for each in verdict.unsupported
+                ],
                 "failure": verdict.failure or None,
                 "remarks": list(verdict.remarks),
                 "reference_failure": verdict.reference_failure or None,
@@ -89,11 +93,11 @@ def _reference(verdict: Verdict) -> str:
     return verdict.reference or "-"
 
 
-def _lacking(lacking: Lacking) -> str:
-    if not lacking.operator:
-        return lacking.reason
-    times = f" (x{lacking.layers})" if lacking.layers > 1 else ""
-    return f"{lacking.operator}{times}: {lacking.reason}"
+def _unsupported(failure: Failure) -> str:
+    if not failure.part:
+        return failure.reason
+    times = f" (x{failure.layers})" if failure.layers > 1 else ""
+    return f"{failure.part}{times}: {failure.reason}"
 
 
 def _finite(error: float | None) -> float | None:

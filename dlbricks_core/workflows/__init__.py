@@ -13,7 +13,7 @@ from dlbricks_core.workflows.compare import (
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, TILED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
-from dlbricks_core.workflows.evaluate import Evaluation, LeftOut, ModelEvaluation, evaluate
+from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
@@ -28,13 +28,12 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
-    Failure,
     ModelResult,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
 from dlbricks_core.workflows.study import Study, study
-from dlbricks_core.workflows.verify import Lacking, Verdict, VerifyOptions, verify
+from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
@@ -45,13 +44,10 @@ __all__ = [
     "Comparison",
     "CutOptions",
     "Evaluation",
-    "Failure",
     "Fitting",
     "Folder",
     "ImportSettings",
-    "Lacking",
     "LayerLatencies",
-    "LeftOut",
     "LoadOptions",
     "LoadedModels",
     "ModelComparison",

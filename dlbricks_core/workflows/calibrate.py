@@ -9,7 +9,7 @@ from dlbricks_core import __version__
 from dlbricks_core.compose import Composer
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Calibration, CalibrationModel
+from dlbricks_core.facts import Calibration, CalibrationModel, Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
@@ -18,7 +18,6 @@ from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.evaluate import Evaluation, evaluate_bricks
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import Failure
 
 CALIBRATION_SET = ("onnx:",)
 """Networks to calibrate on unless the user names others: those of the onnx package, which

@@ -12,6 +12,7 @@ import numpy as np
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Estimate, Sequential
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
@@ -22,7 +23,7 @@ from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.measuring import measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import BrickResult, Failure, ModelResult, RunResult
+from dlbricks_core.workflows.results import BrickResult, ModelResult, RunResult
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 
@@ -106,24 +107,6 @@ class OperatorTotal:
 
 
 @dataclass(frozen=True)
-class BackendFailure:
-    """Something that has no measurement on one backend."""
-
-    backend: str
-    failure: Failure
-
-    @property
-    def where(self) -> str:
-        """The backend, the model and what in it."""
-        return f"{self.backend}: {self.failure.where}"
-
-    @property
-    def place(self) -> str:
-        """The model and the backend; empty for a model that no backend got to see."""
-        return f"{self.failure.model} on {self.backend}" if self.backend else ""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Everything that a comparison found out.
 
@@ -151,10 +134,9 @@ class Comparison:
         return next(iter(self.runs.values()))
 
     @property
-    def failures(self) -> list[BackendFailure]:
+    def failures(self) -> list[Failure]:
         """Everything that is missing and why."""
-        unread = [BackendFailure("", each) for each in self.unread]
-        return unread + [BackendFailure(n, f) for n, run in self.runs.items() for f in run.failures]
+        return [*self.unread, *(each for run in self.runs.values() for each in run.failures)]
 
 
 def compare(

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.facts import Calibration, Measurement
+from dlbricks_core.facts import Calibration, Failure, Measurement
 from dlbricks_core.figures.figure import relative_half_width, rounds_of, undisturbed
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
@@ -19,7 +19,7 @@ from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import Failure, ModelResult, RunResult
+from dlbricks_core.workflows.results import ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks
 from dlbricks_core.workflows.timing_order import run_targets
 
@@ -158,19 +158,6 @@ class ModelEvaluation:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A model that no figure of an evaluation speaks of.
-
-    Attributes:
-        name: Of the model.
-        reason: Why.
-    """
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """How far estimates are from measured latencies, over all models.
 
@@ -186,7 +173,7 @@ class Evaluation:
 
     result: RunResult
     models: Sequence[ModelEvaluation]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[Failure]
     speedups: Speedups
 
     @classmethod
@@ -197,7 +184,7 @@ class Evaluation:
             result=result,
             models=[ModelEvaluation(each, _same_rounds(each, result)) for each in compared],
             left_out=[
-                LeftOut(each.cut.model.name, _why(each))
+                Failure(each.cut.model.name, _why(each), "compose")
                 for each in result.models
                 if each.normalized is None
             ],

@@ -13,6 +13,7 @@ from typing import Any
 from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, Layer, save_onnx, to_onnx
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerError, WorkerProcess
@@ -25,7 +26,6 @@ from dlbricks_core.workflows.manifest import (
     read_manifest,
 )
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import Failure
 
 _INCOMPLETE = ".incomplete"
 """Folder in the target where files are written; they move to their place in the end."""
@@ -87,7 +87,7 @@ def generate(
             observer.advance(brick.signature)
             reason = _written(brick, seed, incomplete)
             if reason:
-                omitted.append(Failure("", ", ".join(brick.operators), reason))
+                omitted.append(Failure(", ".join(brick.operators), reason, "write"))
             else:
                 written.append(brick)
         text = json.dumps(_manifest(written, omitted, cut_options, seed), indent=1)
@@ -244,5 +244,5 @@ def _manifest(
             }
             for brick in bricks
         ],
-        "omitted": [{"layers": f.what, "reason": f.reason} for f in omitted],
+        "omitted": [{"layers": f.subject, "reason": f.reason} for f in omitted],
     }

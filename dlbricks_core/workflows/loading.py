@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
+from dlbricks_core.facts import Failure
 from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
 from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
-from dlbricks_core.plugins import Fault, Plugin, attempt, discover, find
+from dlbricks_core.plugins import Plugin, attempt, discover, find
 from dlbricks_core.wording import argument
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import Failure
 
 _REASONS = 3
 """Models whose reasons an error tells where none can be loaded."""
@@ -247,7 +247,7 @@ def load_models(
             raise _nothing_loaded(specs, errors)
         if not errors:  # the models that are missing may have what the options name
             loader.check_options()
-    failures = [Failure("", spec, _reason(spec, error)) for spec, error in errors.items()]
+    failures = [Failure(spec, _reason(spec, error), "read") for spec, error in errors.items()]
     for failure in failures:  # hours of measuring may follow
         observer.note(f"{failure.where} is left out: {failure.reason}")
     return LoadedModels(_with_unique_names(models), failures)
@@ -306,9 +306,9 @@ def _importer_for(spec: str) -> Plugin:
     for plugin in plugins:
         if plugin.problem:
             continue
-        answer = attempt(partial(_asked, plugin, spec))
-        if isinstance(answer, Fault):  # others may read the file
-            problems[plugin.name] = answer.problem
+        answer = attempt(plugin, partial(_asked, plugin, spec))
+        if isinstance(answer, DLBricksError):  # others may read the file
+            problems[plugin.name] = answer.message
             continue
         handled, known = answer
         if handled:

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Estimate
-from dlbricks_core.facts import Calibration
+from dlbricks_core.facts import Calibration, Failure
+from dlbricks_core.facts.failure import Stage
 from dlbricks_core.figures.figure import Figure, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
@@ -107,26 +108,6 @@ class Benchmarking:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Something that has no measurement.
-
-    Attributes:
-        model: Name of the model; empty for a brick that came without one.
-        what: Operators of the brick and the start of its signature, or "end to end".
-        reason: Why it has none.
-    """
-
-    model: str
-    what: str
-    reason: str
-
-    @property
-    def where(self) -> str:
-        """The model and what in it."""
-        return f"{self.model}: {self.what}" if self.model else self.what
-
-
-@dataclass(frozen=True)
 class RunResult:
     """Everything that a run found out.
 
@@ -183,13 +164,17 @@ class RunResult:
         for model in self.models:
             name = model.cut.model.name
             for signature, reason in model.missing.items():
-                what = f"{', '.join(model.cut.operators(signature))} ({signature[:8]})"
-                found[Failure(name, what, reason)] = None
+                part = f"{', '.join(model.cut.operators(signature))} ({signature[:8]})"
+                stage: Stage = "check" if signature in model.unsupported else "measure"
+                found[self._failure(name, reason, stage, part)] = None
             if model.failure:
-                found[Failure(name, "end to end", model.failure)] = None
+                found[self._failure(name, model.failure, "measure", "end to end")] = None
         if not self.models:
             for each in self.bricks:
                 if each.failure:
-                    what = f"{', '.join(each.brick.operators)} ({each.brick.signature[:8]})"
-                    found[Failure("", what, each.failure)] = None
+                    brick = f"{', '.join(each.brick.operators)} ({each.brick.signature[:8]})"
+                    found[self._failure(brick, each.failure, "measure")] = None
         return list(found)
+
+    def _failure(self, subject: str, reason: str, stage: Stage, part: str = "") -> Failure:
+        return Failure(subject, reason, stage, part, self.request.backend.name)

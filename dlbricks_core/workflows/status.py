@@ -8,8 +8,9 @@ from typing import Any
 
 from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.compose import Composer
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import Importer, ModelCollection
-from dlbricks_core.plugins import GROUPS, Fault, Plugin, attempt, discover
+from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 
 _BASES: dict[str, type] = {
     "backend": Backend,
@@ -68,9 +69,9 @@ def plugin_statuses() -> list[PluginStatus]:
 def _status(plugin: Plugin) -> PluginStatus:
     if plugin.problem:
         return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
-    status = attempt(lambda: _LOOK[plugin.kind](plugin))
-    if isinstance(status, Fault):
-        return PluginStatus(plugin, problem=status.problem, cure=status.cure(plugin))
+    status = attempt(plugin, lambda: _LOOK[plugin.kind](plugin))
+    if isinstance(status, DLBricksError):
+        return PluginStatus(plugin, problem=status.message, cure=status.hint)
     return status
 
 

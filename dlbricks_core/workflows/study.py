@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dlbricks_core.analysis import Analysis, analyze
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.store import ResultStore
@@ -23,7 +24,6 @@ from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import Failure
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 COMPOSERS = (TILED_COMPOSER, DEFAULT_COMPOSER, FASTEST_COMPOSER)

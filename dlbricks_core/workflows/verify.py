@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.worker import WorkerProcess, WorkerTimeout
@@ -48,21 +49,6 @@ class VerifyOptions:
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """A kind of layer that a backend does not support.
-
-    Attributes:
-        operator: Its type.
-        layers: How many of them the model has.
-        reason: Why.
-    """
-
-    operator: str
-    layers: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What a backend made of a model.
 
@@ -88,7 +74,7 @@ class Verdict:
     error: float | None = None
     tolerance: float = 1e-3
     varied: bool = False
-    unsupported: tuple[Lacking, ...] = ()
+    unsupported: tuple[Failure, ...] = ()
     failure: str = ""
     remarks: tuple[str, ...] = ()
     reference_failure: str = ""
@@ -208,7 +194,7 @@ def _attempts(
         verdict = Verdict(
             cut.model.name,
             backend,
-            unsupported=_lacking(cut, {**opaque, **found.unsupported}),
+            unsupported=_unsupported(cut, backend, {**opaque, **found.unsupported}),
             failure="; ".join(
                 dict.fromkeys(found.failed[s] for s in cut.counts if s in found.failed)
             ),
@@ -219,20 +205,24 @@ def _attempts(
     return attempts
 
 
-def _lacking(cut: CutModel, reasons: Mapping[str, str]) -> tuple[Lacking, ...]:
+def _unsupported(cut: CutModel, backend: str, reasons: Mapping[str, str]) -> tuple[Failure, ...]:
+    """Each kind of layer that a backend does not support."""
     layers: Counter[tuple[str, str]] = Counter()
     for signature, count in cut.counts.items():
         if signature in reasons:
             layers[cut.operators(signature)[0], reasons[signature]] += count
-    return tuple(Lacking(operator, count, why) for (operator, why), count in layers.items())
+    return tuple(
+        Failure(cut.model.name, why, "check", operator, backend, count)
+        for (operator, why), count in layers.items()
+    )
 
 
 def _run(cut: CutModel, verdict: Verdict, bench: BackendWorker) -> _Attempt:
     try:
         results = bench.infer(cut.whole.model)
     except UnsupportedError as error:
-        lacking = Lacking("", 0, error.message)
-        return _Attempt(replace(verdict, unsupported=(lacking,)))
+        refused = Failure(cut.model.name, error.message, "check", backend=verdict.backend, layers=0)
+        return _Attempt(replace(verdict, unsupported=(refused,)))
     except DLBricksError as error:
         return _Attempt(replace(verdict, failure=error.message))
     return _Attempt(verdict, results)

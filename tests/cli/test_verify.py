@@ -183,7 +183,7 @@ def test_verify_names_layers_that_cannot_run_alone(wrong, builder, model):
     b.relu(b.input)
     layers = (replace(b.layers[0], opaque="a result that is no tensor"),)
     first, second = verify([replace(b.model(name="maps"), layers=layers), model], options("faulty"))
-    assert [(x.operator, x.reason) for x in first.unsupported] == [
+    assert [(x.part, x.reason) for x in first.unsupported] == [
         ("Relu", "a result that is no tensor")
     ]
     assert second.agrees
@@ -216,7 +216,7 @@ def test_verify_reports_each_unsupported_layer(wrong, builder, model):
     b = builder()
     b.add("Unsupported", b.add("Unsupported", b.relu(b.input)))
     first, second = verify([b.model(name="lacking"), model], options("faulty"))
-    assert [(x.operator, x.layers) for x in first.unsupported] == [("Unsupported", 2)]
+    assert [(x.part, x.layers) for x in first.unsupported] == [("Unsupported", 2)]
     assert "no counterpart" in first.unsupported[0].reason
     assert not first.agrees
     assert second.agrees
@@ -227,7 +227,7 @@ def test_verify_names_what_is_lacking_once(wrong, builder):
     x = b.add("Unsupported", b.input, axis=1)
     b.add("Unsupported", b.add("Unsupported", x, axis=2), axis=3)
     (verdict,) = verify([b.model(name="lacking")], options("faulty"))
-    assert [(x.operator, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
+    assert [(x.part, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
 
 
 def test_verify_outlives_a_crash(wrong, builder, model):

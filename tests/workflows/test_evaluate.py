@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_is_named_and_left_out(made, chain):
     found = Evaluation.of(made.run())
     assert [m.name for m in found.models] == ["good"]
     assert found.mape == pytest.approx(0.01)
-    reasons = {each.name: each.reason for each in found.left_out}
+    reasons = {each.subject: each.reason for each in found.left_out}
     assert reasons == {
         "partial": "1 of 2 bricks missing: reason 1",
         "crashed": "end to end: crashed (SIGSEGV)",

@@ -77,10 +77,10 @@ def test_a_brick_without_values_is_omitted_by_name(tmp_path):
     written = write(tmp_path / "bricks", TEXT)
     assert [brick.operators for brick in written.bricks] == [("Tanh",)]
     (omitted,) = written.omitted
-    assert omitted.what == "ai.onnx.ml.LabelEncoder"
+    assert omitted.subject == "ai.onnx.ml.LabelEncoder"
     assert "text" in omitted.reason
     assert manifest_of(tmp_path / "bricks")["omitted"] == [
-        {"layers": omitted.what, "reason": omitted.reason}
+        {"layers": omitted.subject, "reason": omitted.reason}
     ]
     assert len(read_folder(tmp_path / "bricks")[0]) == 1
 
