@@ -149,7 +149,7 @@ def asked(faulty):
     """A request to the faulty backend for ten runs of each network."""
     plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
     protocol = PROTOCOLS["interleaved"]
-    setup = Setup("faulty", "1.0", "{}", 1, protocol.identity)
+    setup = Setup("faulty", "1.0", "{}", 1, protocol.identity, "0.1.0")
     return Request(plugin, faulty.FaultyBackend(), setup, BackendSettings(), protocol, 10,
                    current_system())  # fmt: skip
 

@@ -4,19 +4,25 @@ from dlbricks_core.facts.calibration import Calibration, CalibrationKey, Calibra
 from dlbricks_core.facts.checks import canonical_json
 from dlbricks_core.facts.failure import Failure
 from dlbricks_core.facts.observation import Measurement, Observation
+from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
+from dlbricks_core.facts.session import Session
 from dlbricks_core.facts.system import Cache, System
 
 __all__ = [
+    "LATENCY",
     "Cache",
     "Calibration",
     "CalibrationKey",
     "CalibrationModel",
+    "Composition",
     "Failure",
     "Kind",
     "Measurement",
     "Observation",
+    "Quantity",
     "Question",
+    "Session",
     "Setup",
     "Subject",
     "System",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from dlbricks_core.facts.checks import LARGEST, canonical_json, checked, moment, number
+from dlbricks_core.facts.quantity import Quantity
 from dlbricks_core.facts.question import Setup
 
 _LARGEST = 1e3
@@ -22,6 +23,7 @@ class CalibrationKey:
         composer: Name of the composer whose numbers were fitted.
         strategy: Name of the split strategy.
         granularity: The most layers that a brick may hold.
+        quantity: What is estimated.
         setup: How networks ran.
         system: Fingerprint of the system.
     """
@@ -29,23 +31,20 @@ class CalibrationKey:
     composer: str
     strategy: str
     granularity: int
+    quantity: Quantity
     setup: Setup
     system: str
 
     @property
     def text(self) -> str:
         """The one text that equal keys have; stores find calibrations by it."""
-        setup = self.setup
         return canonical_json(
             {
                 "composer": self.composer,
                 "strategy": self.strategy,
                 "granularity": self.granularity,
-                "backend": setup.backend,
-                "backend_version": setup.version,
-                "settings": setup.options,
-                "threads": setup.threads,
-                "protocol": setup.protocol,
+                "quantity": self.quantity.name,
+                **asdict(self.setup),
                 "system": self.system,
             }
         )

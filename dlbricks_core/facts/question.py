@@ -1,12 +1,14 @@
-"""Questions: the latency of which subject is asked for, under which setup, on which system."""
+"""Questions: which quantity is asked of which subject, under which setup, on which system."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from dlbricks_core.facts.quantity import Quantity
+
 Kind = Literal["brick", "model", "native"]
-"""A brick, a whole model as the backend lowers it, or as its own framework runs it."""
+"""A brick; a whole model as the backend lowers it; or one as its own framework runs it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -14,9 +16,9 @@ class Subject:
     """A network that a question is about.
 
     Attributes:
-        signature: Of the brick, or of the whole model.
-        kind: A brick and a whole model are timed side by side, even where a model is so short
-            that it is its only brick.
+        signature: Signature of the brick, or of the whole model.
+        kind: What the network stands for. A model so short that it is its only brick is measured
+            as both.
     """
 
     signature: str
@@ -29,10 +31,12 @@ class Setup:
 
     Attributes:
         backend: Name of the backend.
-        version: Of its framework.
+        version: Version of its framework.
         options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
         threads: Number of threads that compute one operator.
         protocol: Canonical text of how it is timed, such as ``interleaved:rounds=30,sweep``.
+        plugin: Version of the backend's plugin, which decides what the framework is asked to run;
+            for a plugin under development with a hash of its code, such as ``0.1.0+3f9a12c4``.
     """
 
     backend: str
@@ -40,6 +44,7 @@ class Setup:
     options: str
     threads: int
     protocol: str
+    plugin: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,11 +52,13 @@ class Question:
     """The identity of a figure: only observations that agree in all of it may be mixed.
 
     Attributes:
-        subject: What is asked about.
+        subject: The network that is asked about.
+        quantity: What is asked of it.
         setup: How it runs.
         system: Fingerprint of the system that it runs on.
     """
 
     subject: Subject
+    quantity: Quantity
     setup: Setup
     system: str

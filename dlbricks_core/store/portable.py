@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Measurement
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Quantity, Session
 from dlbricks_core.facts.checks import checked
-from dlbricks_core.store.rows import (
-    columns_of,
-    observation_columns,
-    observation_of,
-    question_of,
-)
-from dlbricks_core.store.schema import KEY_COLUMNS
+from dlbricks_core.store.rows import columns_of, question_of
 from dlbricks_core.store.store import ResultStore
 
-#: Version of the file's form.
-VERSION = 1
-_KEY_KINDS: dict[str, type[Any]] = dict.fromkeys(KEY_COLUMNS, str) | {"threads": int}
+VERSION = 2
+"""Version of the file's form."""
 
 
 def export_measurements(store: ResultStore, path: Path) -> int:
-    """Writes all measurements, with the systems they were made on.
+    """Writes all measurements, with their quantities, sessions and systems.
 
     Returns:
         How many measurements were written.
@@ -33,22 +26,29 @@ def export_measurements(store: ResultStore, path: Path) -> int:
     Raises:
         StoreError: If the file cannot be written.
     """
-    found = [_to_dict(measurement) for measurement in store.measurements()]
-    content = {"measurements_version": VERSION, "systems": store.systems(), "measurements": found}
+    measurements = list(store.measurements())
+    quantities = {each.question.quantity for each in measurements}
+    content = {
+        "measurements_version": VERSION,
+        "systems": store.systems(),
+        "quantities": [each.to_dict() for each in sorted(quantities)],
+        "sessions": [each.to_dict() for each in store.sessions()],
+        "measurements": [_to_dict(each) for each in measurements],
+    }
     try:
         path.write_text(json.dumps(content, indent=1) + "\n")
     except OSError as error:
         raise StoreError(
             f"{path}: {error.strerror}", "choose a file that can be written"
         ) from error
-    return len(found)
+    return len(measurements)
 
 
 def import_measurements(store: ResultStore, path: Path) -> int:
     """Adds the measurements of such a file; those that the store has are not doubled.
 
     Returns:
-        How many sample sets were new.
+        How many observations were new.
 
     Raises:
         StoreError: If the file cannot be read or does not hold measurements; the store
@@ -59,24 +59,23 @@ def import_measurements(store: ResultStore, path: Path) -> int:
     try:
         content = json.loads(path.read_bytes())
         version = content["measurements_version"]
-        if version != VERSION:
+        if version not in _UPGRADES:
             raise StoreError(
-                f"{path}: measurements of version {version}, this DLBricks reads {VERSION}",
+                f"{path}: measurements of version {version}, this DLBricks reads up to {VERSION}",
                 "use the same version of DLBricks on both machines",
             )
+        content = _UPGRADES[version](content)
         systems = {str(name): dict(facts) for name, facts in content["systems"].items()}
-        measurements = [_from_dict(data) for data in content["measurements"]]
+        quantities = {each.name: each for each in map(Quantity.from_dict, content["quantities"])}
+        sessions = [Session.from_dict(data) for data in content["sessions"]]
+        measurements = [_from_dict(data, quantities) for data in content["measurements"]]
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "check the path") from error
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"{path} does not hold exported measurements", "give a file that DLBricks exported"
         ) from error
-    known = store.systems()
-    for fingerprint, facts in systems.items():
-        if fingerprint not in known:
-            store.remember_system(fingerprint, facts)
-    return store.merge(measurements)
+    return store.merge(measurements, systems, sessions)
 
 
 def _to_dict(measurement: Measurement) -> dict[str, Any]:
@@ -84,15 +83,43 @@ def _to_dict(measurement: Measurement) -> dict[str, Any]:
         "key": columns_of(measurement.question),
         "layers": list(measurement.layers),
         "failure": measurement.failure,
-        "samples": [observation_columns(each) for each in measurement.observations],
+        "observations": [each.to_dict() for each in measurement.observations],
     }
 
 
-def _from_dict(data: Mapping[str, Any]) -> Measurement:
-    key = {name: checked(data["key"][name], kind, name) for name, kind in _KEY_KINDS.items()}
+def _from_dict(data: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> Measurement:
+    key = {
+        name: checked(value, int if name == "threads" else str, name)
+        for name, value in data["key"].items()
+    }
     return Measurement(
-        question=question_of(key),
+        question=question_of(key, quantities),
         layers=tuple(checked(name, str) for name in checked(data["layers"], list)),
-        observations=tuple(observation_of(taken) for taken in data["samples"]),
+        observations=tuple(map(Observation.from_dict, data["observations"])),
         failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
     )
+
+
+def _from_version_1(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content in the form of version 2.
+
+    Whoever wrote version 1 measured nothing but latency, with plugins of version 0.1.0, and kept
+    no sessions.
+    """
+    measurements = []
+    for each in content["measurements"]:
+        key = _renamed(each["key"], {"backend_version": "version", "settings": "options"})
+        key |= {"quantity": LATENCY.name, "plugin": "0.1.0"}
+        names = {"samples_ms": "values", "call_ms": "overhead", "warnings": "flags"}
+        taken = [_renamed(sample_set, names) for sample_set in each["samples"]]
+        measurements.append({**each, "key": key, "observations": taken})
+    quantities = [LATENCY.to_dict()]
+    return {**content, "quantities": quantities, "sessions": [], "measurements": measurements}
+
+
+def _renamed(data: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in data.items()}
+
+
+_UPGRADES: dict[Any, Callable[[Any], Any]] = {1: _from_version_1, VERSION: dict}
+"""How a file of each version that can be read gets the form of the newest."""

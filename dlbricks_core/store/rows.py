@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from dlbricks_core.facts import (
     CalibrationKey,
     Measurement,
     Observation,
+    Quantity,
     Question,
+    Session,
     Setup,
     Subject,
 )
@@ -26,14 +30,14 @@ from dlbricks_core.facts.checks import checked
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
-    sample_sets,
+    observations,
+    quantities,
+    rewrites,
+    sessions,
     systems,
 )
 
 _NAMED = 3
-
-_COLUMNS = {"values": "samples_ms", "overhead": "call_ms", "flags": "warnings"}
-"""Columns that have another name than the field of an observation. Exported files use them too."""
 
 
 class Reader:
@@ -59,19 +63,36 @@ class Reader:
             warnings.warn(f"{self._path}: damaged rows are left out: {named}", stacklevel=2)
 
     def measurements(self, condition: ColumnElement[bool]) -> list[Measurement]:
-        """Those for which it holds, oldest first."""
-        samples: dict[int, list[Observation]] = defaultdict(list)
-        query = _raw(sample_sets).join(measurements).where(condition).order_by(sample_sets.c.id)
+        """Measurements for which the condition holds, oldest first."""
+        known = self.quantities()
+        taken: dict[int, list[Observation]] = defaultdict(list)
+        query = _raw(observations).join(measurements).where(condition).order_by(observations.c.id)
         for row in self._connection.execute(query):
-            with self._intact(f"row {row.id} of {sample_sets.name}"):
-                samples[row.measurement_id].append(_sample_set(row))
+            with self._intact(f"row {row.id} of {observations.name}"):
+                taken[row.measurement_id].append(_observation(row))
         found = []
         query = _raw(measurements).where(condition).order_by(measurements.c.id)
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {measurements.name}"):
-                found.append(_measurement(row, samples[row.id]))
+                found.append(_measurement(row, known, taken[row.id]))
         # Of some, damage has left nothing.
         return [each for each in found if each.observations or each.failure]
+
+    def quantities(self) -> dict[str, Quantity]:
+        """Every quantity that was measured, by name."""
+        found = {}
+        for row in self._connection.execute(_raw(quantities).order_by(quantities.c.name)):
+            with self._intact(f"row {row.name} of {quantities.name}"):
+                found[row.name] = Quantity.from_dict(row._asdict())
+        return found
+
+    def sessions(self) -> list[Session]:
+        """All recorded sessions, oldest first."""
+        found = []
+        for row in self._connection.execute(_raw(sessions).order_by(sessions.c.started_at)):
+            with self._intact(f"row {row.id} of {sessions.name}"):
+                found.append(Session.from_dict(row._asdict()))
+        return found
 
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
@@ -83,70 +104,59 @@ class Reader:
         return found
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:
-        """The fitted numbers that there are for this."""
+        """The fitted numbers that there are under the key."""
         query = _raw(calibrations).where(calibrations.c.key == key.text)
         for row in self._connection.execute(query):
             with self._intact(f"the row of {key.composer} in {calibrations.name}"):
                 return Calibration.from_dict(key, json.loads(row.found))
         return None
 
+    def rewrite(self, condition: ColumnElement[bool]) -> bytes | None:
+        """The graph that a backend made of a model, serialized."""
+        query = select(rewrites.c.signature, rewrites.c.graph).where(condition)
+        for row in self._connection.execute(query):
+            with self._intact(f"the row of {row.signature} in {rewrites.name}"):
+                return zlib.decompress(checked(row.graph, bytes, "graph"))
+        return None
+
     @contextmanager
     def _intact(self, row: str) -> Iterator[None]:
-        """Notes the row if what is made of it cannot be."""
+        """Notes the row as damaged if no record can be made of it."""
         try:
             yield
         except KeyError as error:
             self._damage.append(f"{row} ({error} is missing)")
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
             self._damage.append(f"{row} ({error})")
 
 
 def columns_of(question: Question) -> dict[str, Any]:
-    """Values of the key's columns."""
-    setup = question.setup
+    """Values of a question's key columns; the quantity goes by its name."""
     return {
-        "signature": question.subject.signature,
-        "kind": question.subject.kind,
-        "backend": setup.backend,
-        "backend_version": setup.version,
-        "settings": setup.options,
+        **asdict(question.subject),
+        "quantity": question.quantity.name,
+        **asdict(question.setup),
         "system": question.system,
-        "threads": setup.threads,
-        "protocol": setup.protocol,
     }
 
 
-def observation_columns(taken: Observation) -> dict[str, Any]:
-    """Values of an observation's columns."""
-    return {_COLUMNS.get(name, name): value for name, value in taken.to_dict().items()}
+def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> Question:
+    """Reverses :func:`columns_of`.
 
-
-def observation_of(columns: Mapping[str, Any]) -> Observation:
-    """Reverses :func:`observation_columns`.
+    Args:
+        columns: Values of the key columns; there may be others.
+        quantities: Quantities by name.
 
     Raises:
-        KeyError: If a column is missing.
-        TypeError: If a value has another structure.
-        ValueError: If a value is not what it should be.
+        KeyError: If a column is missing, or the quantity is none of those.
     """
-    renamed = {name: columns[column] for name, column in _COLUMNS.items()}
-    return Observation.from_dict({**columns, **renamed})
-
-
-def question_of(columns: Mapping[str, Any]) -> Question:
-    """Reverses :func:`columns_of`."""
-    setup = Setup(
-        columns["backend"],
-        columns["backend_version"],
-        columns["settings"],
-        columns["threads"],
-        columns["protocol"],
-    )
-    return Question(Subject(columns["signature"], columns["kind"]), setup, columns["system"])
+    setup = Setup(**{each.name: columns[each.name] for each in fields(Setup)})
+    subject = Subject(columns["signature"], columns["kind"])
+    return Question(subject, quantities[columns["quantity"]], setup, columns["system"])
 
 
 def _raw(table: Table) -> Select[Any]:
-    """Everything in a table, JSON as text: what is none must not end the query."""
+    """Everything in a table, JSON as text: a column that holds none must not end the query."""
     return select(
         *(
             coerced(column, String).label(column.name) if isinstance(column.type, JSON) else column
@@ -155,15 +165,17 @@ def _raw(table: Table) -> Select[Any]:
     )
 
 
-def _sample_set(row: Row[Any]) -> Observation:
-    lists = {name: json.loads(row._mapping[name]) for name in ("samples_ms", "warnings")}
-    return observation_of({**row._mapping, **lists})
+def _observation(row: Row[Any]) -> Observation:
+    lists = {name: json.loads(row._mapping[name]) for name in ("values", "flags")}
+    return Observation.from_dict({**row._mapping, **lists})
 
 
-def _measurement(row: Row[Any], samples: list[Observation]) -> Measurement:
+def _measurement(
+    row: Row[Any], quantities: Mapping[str, Quantity], taken: list[Observation]
+) -> Measurement:
     return Measurement(
-        question=question_of(row._asdict()),
+        question=question_of(row._asdict(), quantities),
         layers=tuple(checked(name, str) for name in checked(json.loads(row.layers), list)),
-        observations=tuple(samples),
+        observations=tuple(taken),
         failure=None if row.failure is None else checked(row.failure, str, "failure"),
     )

@@ -1,21 +1,49 @@
-"""The result store: every measurement ever made, committed as soon as it is made."""
+"""The result store: everything that was ever measured, committed as soon as it is known."""
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Calibration, CalibrationKey, Measurement, Observation, Question
+from dlbricks_core.facts import (
+    Calibration,
+    CalibrationKey,
+    Measurement,
+    Observation,
+    Quantity,
+    Question,
+    Session,
+    Setup,
+)
 from dlbricks_core.store import database
-from dlbricks_core.store.rows import Reader, columns_of, observation_columns
-from dlbricks_core.store.schema import calibrations, measurements, sample_sets, systems
+from dlbricks_core.store.rows import Reader, columns_of
+from dlbricks_core.store.schema import (
+    calibrations,
+    measurements,
+    observations,
+    quantities,
+    rewrites,
+    sessions,
+    systems,
+)
 
 #: Keys (or rows) a query; SQLite limits the variables of a statement.
 BATCH = 500
@@ -30,7 +58,7 @@ class StoreInfo:
     systems: int
     measurements: int
     failures: int
-    sample_sets: int
+    observations: int
 
 
 class ResultStore:
@@ -102,27 +130,36 @@ class ResultStore:
             taken: For each what :meth:`add_samples` is given.
             instead_of: Measurements that are removed first, in the same step.
         """
+        taken = list(taken)
         with self._writing() as connection:
             for condition in _conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
+            self._introduce(connection, (key for key, _, _ in taken))
             rows = [
                 {
                     "measurement_id": _identify(connection, key, layers),
-                    **observation_columns(samples),
+                    **observation.to_dict(),
                 }
-                for key, samples, layers in taken
+                for key, observation, layers in taken
             ]
-            connection.execute(insert(sample_sets), rows)
+            connection.execute(insert(observations), rows)
 
     def record_failure(self, key: Question, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement could not be made; samples taken before stay."""
         with self._writing() as connection:
+            self._introduce(connection, [key])
             found = measurements.c.id == _identify(connection, key, layers)
             connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
     def get(self, keys: Iterable[Question]) -> dict[Question, Measurement]:
-        """The measurements there are under the given keys, failed ones included."""
+        """The measurements that there are under the given keys, failed ones included.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
+        """
+        keys = list(keys)
         with self._reading() as connection, Reader(connection, self.path) as reader:
+            self._unknown(connection, keys)
             return {
                 found.question: found
                 for condition in _conditions(keys)
@@ -154,6 +191,17 @@ class ResultStore:
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.systems()
 
+    def keep_session(self, session: Session) -> None:
+        """Keeps what is known about a session, in place of what was known of it before."""
+        with self._writing() as connection:
+            connection.execute(delete(sessions).where(sessions.c.id == session.id))
+            connection.execute(insert(sessions), session.to_dict())
+
+    def sessions(self) -> list[Session]:
+        """The recorded sessions, oldest first; those of stores before version 0004 are not."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.sessions()
+
     def keep_calibration(self, calibration: Calibration) -> None:
         """Keeps fitted numbers, in place of those that it had for the same."""
         key = calibration.key.text
@@ -172,27 +220,57 @@ class ResultStore:
             same = calibrations.c.key == key.text
             return bool(connection.execute(delete(calibrations).where(same)).rowcount)
 
-    def merge(self, others: Iterable[Measurement]) -> int:
-        """Adds measurements made elsewhere; what is already there stays as it is.
+    def keep_rewrite(self, signature: str, setup: Setup, system: str, graph: bytes) -> None:
+        """Keeps what a backend makes of a model, in place of an earlier answer.
+
+        Args:
+            signature: Signature of the whole model.
+            setup: How the model would run; its protocol makes no difference.
+            system: Fingerprint of the system that the backend ran on: what it makes of a model
+                depends on the processor.
+            graph: The rewritten graph, serialized; it is stored compressed.
+        """
+        key = _rewrite_key(signature, setup, system)
+        with self._writing() as connection:
+            connection.execute(delete(rewrites).where(_all_equal(rewrites, key)))
+            connection.execute(insert(rewrites), {**key, "graph": zlib.compress(graph)})
+
+    def rewrite(self, signature: str, setup: Setup, system: str) -> bytes | None:
+        """The graph that :meth:`keep_rewrite` was given for the same; ``None`` if it was not."""
+        key = _rewrite_key(signature, setup, system)
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.rewrite(_all_equal(rewrites, key))
+
+    def merge(
+        self,
+        others: Iterable[Measurement],
+        from_systems: Mapping[str, Mapping[str, Any]] | None = None,
+        in_sessions: Iterable[Session] = (),
+    ) -> int:
+        """Adds what was measured elsewhere; what is already there stays as it is.
+
+        Args:
+            others: Measurements.
+            from_systems: Facts about the systems that they were made on, by fingerprint.
+            in_sessions: Sessions that they were made in.
 
         Returns:
-            How many sample sets were new.
+            How many observations were new.
         """
-        added = 0
+        others, added = list(others), 0
         with self._writing() as connection:
+            self._introduce(connection, (other.question for other in others))
+            known = set(connection.scalars(select(systems.c.fingerprint)))
+            for fingerprint, facts in (from_systems or {}).items():
+                if fingerprint not in known:
+                    row = {"fingerprint": fingerprint, "facts": dict(facts)}
+                    connection.execute(insert(systems), row)
+            known = set(connection.scalars(select(sessions.c.id)))
+            for session in in_sessions:
+                if session.id not in known:
+                    connection.execute(insert(sessions), session.to_dict())
             for other in others:
-                identifier = _identify(connection, other.question, other.layers, other.failure)
-                owned = sample_sets.c.measurement_id == identifier
-                known_query = select(sample_sets.c.session, sample_sets.c.round).where(owned)
-                known = {(row.session, row.round) for row in connection.execute(known_query)}
-                rows = [
-                    {"measurement_id": identifier, **observation_columns(samples)}
-                    for samples in other.observations
-                    if (samples.session, samples.round) not in known
-                ]
-                if rows:
-                    connection.execute(insert(sample_sets), rows)
-                added += len(rows)
+                added += _add_missing(connection, other)
         return added
 
     def info(self) -> StoreInfo:
@@ -203,10 +281,32 @@ class ResultStore:
                 "systems": select(func.count()).select_from(systems),
                 "measurements": select(func.count()).select_from(measurements),
                 "failures": select(func.count()).select_from(measurements).where(failed),
-                "sample_sets": select(func.count()).select_from(sample_sets),
+                "observations": select(func.count()).select_from(observations),
             }
             found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
         return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
+
+    def _introduce(self, connection: Connection, keys: Iterable[Question]) -> None:
+        """Adds the quantities that the store does not know."""
+        if unknown := self._unknown(connection, keys):
+            connection.execute(insert(quantities), [each.to_dict() for each in unknown])
+
+    def _unknown(self, connection: Connection, keys: Iterable[Question]) -> list[Quantity]:
+        """Quantities that the store holds no values of.
+
+        Raises:
+            StoreError: If it holds values of one in another unit.
+        """
+        units = {row.name: row.unit for row in connection.execute(select(quantities))}
+        wanted = {key.quantity for key in keys}
+        for each in wanted:
+            if units.get(each.name, each.unit) != each.unit:
+                raise StoreError(
+                    f"{self.path}: the result store holds {each.name} in {units[each.name]}, "
+                    f"and not in {each.unit}",
+                    "choose another file with --store",
+                )
+        return sorted(each for each in wanted if each.name not in units)
 
     def _check_kept(self) -> None:
         """Refuses to go on where the file is not what was opened: nothing would be kept."""
@@ -240,7 +340,7 @@ def _identify(
 ) -> int:
     """Row of a measurement, created when it is new."""
     columns = columns_of(key)
-    same = and_(*(measurements.c[name] == value for name, value in columns.items()))
+    same = _all_equal(measurements, columns)
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
         return int(found)
@@ -248,6 +348,33 @@ def _identify(
     created = connection.execute(insert(measurements).values(row)).inserted_primary_key
     assert created is not None
     return int(created[0])
+
+
+def _add_missing(connection: Connection, other: Measurement) -> int:
+    """Adds the observations that the store lacks of a measurement; tells how many they were."""
+    identifier = _identify(connection, other.question, other.layers, other.failure)
+    owned = observations.c.measurement_id == identifier
+    query = select(observations.c.session, observations.c.round).where(owned)
+    known = {(row.session, row.round) for row in connection.execute(query)}
+    rows = [
+        {"measurement_id": identifier, **each.to_dict()}
+        for each in other.observations
+        if (each.session, each.round) not in known
+    ]
+    if rows:
+        connection.execute(insert(observations), rows)
+    return len(rows)
+
+
+def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
+    """Values of the columns that identify what a backend makes of a model."""
+    key = {"signature": signature, **asdict(setup), "system": system}
+    del key["protocol"]
+    return key
+
+
+def _all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
+    return and_(*(table.c[name] == value for name, value in columns.items()))
 
 
 def _storable(text: str) -> str:

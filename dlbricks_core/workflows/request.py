@@ -10,6 +10,7 @@ from types import MappingProxyType
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
+    LATENCY,
     CalibrationKey,
     Kind,
     Question,
@@ -127,6 +128,7 @@ class Request:
                 options=canonical_json(settings.options),
                 threads=settings.threads,
                 protocol=how.identity,
+                plugin=plugin.code_version,
             ),
             settings=settings,
             protocol=how,
@@ -164,7 +166,7 @@ class Request:
             signature: Of the brick or the whole model.
             kind: Which of the two it is.
         """
-        return Question(Subject(signature, kind), self.setup, self.fingerprint)
+        return Question(Subject(signature, kind), LATENCY, self.setup, self.fingerprint)
 
     def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
         """Where numbers are kept that were fitted to such measurements.
@@ -174,7 +176,9 @@ class Request:
             strategy: Name of the split strategy.
             granularity: The most layers that a brick may hold.
         """
-        return CalibrationKey(composer, strategy, granularity, self.setup, self.fingerprint)
+        return CalibrationKey(
+            composer, strategy, granularity, LATENCY, self.setup, self.fingerprint
+        )
 
 
 def _check(

@@ -237,7 +237,7 @@ def samples(path):
         return 0
     with sqlite3.connect(path) as connection:
         try:
-            return connection.execute("SELECT count(*) FROM sample_sets").fetchone()[0]
+            return connection.execute("SELECT count(*) FROM observations").fetchone()[0]
         except sqlite3.OperationalError:
             return 0
 

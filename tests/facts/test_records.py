@@ -5,10 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject, canonical_json
+from dlbricks_core.facts import (
+    LATENCY,
+    Measurement,
+    Observation,
+    Question,
+    Setup,
+    Subject,
+    canonical_json,
+)
 from dlbricks_core.facts.checks import LARGEST, SMALLEST
 
-KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+KEY = Question(
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
 latencies = st.floats(min_value=SMALLEST, max_value=LARGEST)
 
 

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.figure import RESAMPLES, Measured, _weights, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import faster_half
 
 PROTOCOL = PROTOCOLS["interleaved"]
-KEY = Question(Subject("a", "brick"), Setup("b", "1", "{}", 1, "interleaved"), "here")
+KEY = Question(
+    Subject("a", "brick"), LATENCY, Setup("b", "1", "{}", 1, "interleaved", "0.1.0"), "here"
+)
 RANDOM = np.random.default_rng(0)
 DRIFT = 1 + 0.2 * RANDOM.random(60)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget, Spread, deviation
 from dlbricks_core.figures.statistics import FASTER_HALF_VARIANCE
 
@@ -15,7 +15,9 @@ Z = 1.6448536
 
 
 def key(name):
-    return Question(Subject(name, "brick"), Setup("b", "1", "{}", 1, "interleaved"), "here")
+    return Question(
+        Subject(name, "brick"), LATENCY, Setup("b", "1", "{}", 1, "interleaved", "0.1.0"), "here"
+    )
 
 
 A, B, C = map(key, "abc")

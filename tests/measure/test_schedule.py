@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
 from dlbricks_core.measure.schedule import FEWEST_LONG, FixedRuns, UntilPrecise, long_enough
 
 
 def key(name, kind="brick"):
-    return Question(Subject(name, kind), Setup("b", "1", "{}", 1, "interleaved"), "here")
+    return Question(
+        Subject(name, kind), LATENCY, Setup("b", "1", "{}", 1, "interleaved", "0.1.0"), "here"
+    )
 
 
 A, B, WHOLE = key("a"), key("b"), key("m", "model")

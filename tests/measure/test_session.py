@@ -9,7 +9,7 @@ import pytest
 from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -28,7 +28,12 @@ def one(op, domain=""):
 
 
 def job(op, domain="", missing=3):
-    key = Question(Subject(f"{domain}.{op}", "brick"), Setup("faulty", "1.0", "{}", 1, "p"), "here")
+    key = Question(
+        Subject(f"{domain}.{op}", "brick"),
+        LATENCY,
+        Setup("faulty", "1.0", "{}", 1, "p", "0.1.0"),
+        "here",
+    )
     return Job(key, one(op, domain), missing)
 
 
@@ -184,7 +189,8 @@ def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store
         spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
         jobs = [
             Job(
-                Question(Subject(op, "brick"), Setup("faulty", "1.0", "{}", 1, "p"), "here"),
+                Question(Subject(op, "brick"), LATENCY,
+                      Setup("faulty", "1.0", "{}", 1, "p", "0.1.0"), "here"),
                 CanonicalModel("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
                       {"x0": spec, "t0": spec}),
                 1,

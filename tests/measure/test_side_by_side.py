@@ -3,7 +3,7 @@
 import pytest
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.facts import Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Question, Setup, Subject
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.session import Job, Session
@@ -31,7 +31,9 @@ def job(op, backend, domain="", size=3, runs=2):
     layer = Layer(op, ("x",), ("t",), domain=domain)
     model = CanonicalModel("one", (layer,), ("x",), ("t",), {"x": spec, "t": spec})
     return Job(
-        Question(Subject(op, "brick"), Setup(backend, "1", "{}", 1, "p"), "here"), model, runs
+        Question(Subject(op, "brick"), LATENCY, Setup(backend, "1", "{}", 1, "p", "0.1.0"), "here"),
+        model,
+        runs,
     )
 
 

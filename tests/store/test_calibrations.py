@@ -5,11 +5,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dlbricks_core.facts import Calibration, CalibrationKey, CalibrationModel, Setup
+from dlbricks_core.facts import (
+    LATENCY,
+    Calibration,
+    CalibrationKey,
+    CalibrationModel,
+    Quantity,
+    Setup,
+)
 from dlbricks_core.store import ResultStore
 
 KEY = CalibrationKey(
-    "similar", "segments", 128, Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8"), "sys"
+    "similar",
+    "segments",
+    128,
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0"),
+    "sys",
 )
 FOUND = Calibration(
     KEY,
@@ -56,6 +68,8 @@ def _others():
 
 
 def _other(value):
+    if isinstance(value, Quantity):
+        return dataclasses.replace(value, name=f"{value.name}x")
     return value + (1 if isinstance(value, int) else "x")
 
 

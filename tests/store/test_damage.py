@@ -9,6 +9,7 @@ import pytest
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
+    LATENCY,
     Calibration,
     CalibrationKey,
     CalibrationModel,
@@ -19,9 +20,19 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
-KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
-GOOD = Question(Subject("good", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
-FITTED = CalibrationKey("similar", "chain", 1, KEY.setup, "sys")
+KEY = Question(
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
+GOOD = Question(
+    Subject("good", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
+FITTED = CalibrationKey("similar", "chain", 1, LATENCY, KEY.setup, "sys")
 DEEP = "[" * 100_000
 
 
@@ -55,24 +66,24 @@ def both_ways(path):
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("samples_ms", "nonsense"), ("samples_ms", ""), ("samples_ms", "[]"), ("samples_ms", "{}"),
-        ("samples_ms", '"123"'), ("samples_ms", "[-1.0]"), ("samples_ms", "[0.0]"), ("round", -1),
-        ("samples_ms", "[NaN]"),
-        ("samples_ms", "[Infinity]"), ("samples_ms", "[1e300]"), ("samples_ms", '["1"]'),
-        ("samples_ms", "[true]"), ("samples_ms", "[[1]]"), ("samples_ms", "null"),
-        ("samples_ms", 17), ("samples_ms", b"\xff\x00"), ("samples_ms", DEEP),
-        ("samples_ms", f"[{'9' * 400}]"), ("samples_ms", f"[{'9' * 5000}]"),
-        ("call_ms", -1.0), ("call_ms", float("inf")), ("call_ms", "fast"), ("call_ms", b"x"),
-        ("warnings", "nonsense"), ("warnings", "[1]"), ("warnings", '"busy"'),
+        ("values", "nonsense"), ("values", ""), ("values", "[]"), ("values", "{}"),
+        ("values", '"123"'), ("values", "[-1.0]"), ("values", "[0.0]"), ("round", -1),
+        ("values", "[NaN]"),
+        ("values", "[Infinity]"), ("values", "[1e300]"), ("values", '["1"]'),
+        ("values", "[true]"), ("values", "[[1]]"), ("values", "null"),
+        ("values", 17), ("values", b"\xff\x00"), ("values", DEEP),
+        ("values", f"[{'9' * 400}]"), ("values", f"[{'9' * 5000}]"),
+        ("overhead", -1.0), ("overhead", float("inf")), ("overhead", "fast"), ("overhead", b"x"),
+        ("flags", "nonsense"), ("flags", "[1]"), ("flags", '"busy"'),
         ("taken_at", "2026-01-01T00:00:00"), ("taken_at", "yesterday"), ("taken_at", 5),
         ("taken_at", ""), ("spent_s", -3), ("loading_s", "long"), ("session", b"x"),
         ("round", "first"), ("round", 0.5),
     ],
 )  # fmt: skip
 def test_a_damaged_row_is_named_and_left_out(path, column, value):
-    change(path, (f"UPDATE sample_sets SET {column} = ? WHERE id = 1", value))
+    change(path, (f'UPDATE observations SET "{column}" = ? WHERE id = 1', value))
     for store in both_ways(path):
-        with pytest.warns(UserWarning, match="row 1 of sample_sets") as told:
+        with pytest.warns(UserWarning, match="row 1 of observations") as told:
             found = store.get([KEY, GOOD])
         assert str(path) in str(told[0].message)
         assert KEY not in found
@@ -85,7 +96,7 @@ def test_a_damaged_row_is_named_and_left_out(path, column, value):
      ("failure", b"crashed")],
 )  # fmt: skip
 def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
-    change(path, (f"UPDATE measurements SET {column} = ? WHERE id = 1", value))
+    change(path, (f'UPDATE measurements SET "{column}" = ? WHERE id = 1', value))
     for store in both_ways(path):
         with pytest.warns(UserWarning, match="row 1 of measurements"):
             assert list(store.get([KEY, GOOD])) == [GOOD]
@@ -94,7 +105,7 @@ def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
 
 
 def test_of_many_damaged_rows_the_first_are_named(path):
-    change(path, *[("INSERT INTO sample_sets VALUES (NULL, 1, 'x', ?, '', 0, '', '', 0, 0)", n)
+    change(path, *[("INSERT INTO observations VALUES (NULL, 1, 'x', ?, '', 0, '', '', 0, 0)", n)
                    for n in range(30)])  # fmt: skip
     with ResultStore.open(path) as store, pytest.warns(UserWarning, match="and 27 more") as told:
         assert store.get([KEY])[KEY].values == (1.5,)
@@ -132,14 +143,14 @@ def test_an_intact_store_warns_of_nothing(path):
             assert store.calibration(FITTED).values == {"composing_error": 0.04}
 
 
-TABLES = ("systems", "measurements", "sample_sets", "calibrations", "alembic_version")
+TABLES = ("systems", "measurements", "observations", "calibrations", "alembic_version")
 
 
 @pytest.mark.parametrize(
     "statements",
     [
         *([f"DROP TABLE {table}"] for table in TABLES),
-        ["ALTER TABLE sample_sets RENAME COLUMN warnings TO others"],
+        ["ALTER TABLE observations RENAME COLUMN flags TO others"],
         ["ALTER TABLE measurements DROP COLUMN failure"],
         ["CREATE TRIGGER t AFTER INSERT ON measurements BEGIN DELETE FROM measurements; END"],
         ["ALTER TABLE measurements RENAME TO m", "CREATE VIEW measurements AS SELECT * FROM m"],
@@ -147,7 +158,7 @@ TABLES = ("systems", "measurements", "sample_sets", "calibrations", "alembic_ver
         ["INSERT INTO alembic_version VALUES ('0001')"],
         *([f"UPDATE alembic_version SET version_num = {text}"]
           for text in ("'0000'", "'000'", "'0002x'", "''", "x'ff'", "NULL", "3")),
-        ["UPDATE alembic_version SET version_num = '0004'"],
+        ["UPDATE alembic_version SET version_num = '0005'"],
         ["UPDATE alembic_version SET version_num = '0001'"],
     ],
 )  # fmt: skip
@@ -256,7 +267,7 @@ def test_names_that_are_not_utf8_can_be_kept(tmp_path):
     "change",
     [
         {"threads": "2"}, {"threads": 10**30}, {"signature": 3}, {"layers": "Relu"},
-        {"failure": 5}, {"samples_ms": "12"}, {"samples_ms": [10**400]}, {"round": 10**30},
+        {"failure": 5}, {"values": "12"}, {"values": [10**400]}, {"round": 10**30},
         {"session": "\udce9"}, {"taken_at": "2026-01-01T00:00:00"},
     ],
 )  # fmt: skip
@@ -266,7 +277,7 @@ def test_damaged_exports_are_refused_whole(path, tmp_path, change):
         export_measurements(store, exported)
     content = json.loads(exported.read_text())
     last = content["measurements"][-1]
-    for part in (last, last["key"], last["samples"][0]):
+    for part in (last, last["key"], last["observations"][0]):
         part |= {name: value for name, value in change.items() if name in part}
     exported.write_text(json.dumps(content))
     with ResultStore.open(tmp_path / "other.db") as other:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dlbricks_core.facts import CalibrationKey, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, CalibrationKey, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, import_measurements
 
 DATA = Path(__file__).parent / "data"
-SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8")
-GOOD = Question(Subject("abc", "brick"), SETUP, "sys")
-BAD = Question(Subject("bad", "model"), SETUP, "sys")
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
+GOOD = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
+BAD = Question(Subject("bad", "model"), LATENCY, SETUP, "sys")
 
 
 @pytest.fixture(params=["store", "export"])
@@ -42,7 +42,9 @@ def test_failures_and_systems_are_there(store):
 def test_calibrations_are_found(tmp_path):
     shutil.copy(DATA / "version-0003.db", tmp_path / "results.db")
     with ResultStore.open(tmp_path / "results.db") as store:
-        found = store.calibration(CalibrationKey("segmented", "segments", 128, SETUP, "sys"))
+        found = store.calibration(
+            CalibrationKey("segmented", "segments", 128, LATENCY, SETUP, "sys")
+        )
     assert found is not None
     assert found.values == {"composing_error": 0.02}
     assert [model.name for model in found.models] == ["m"]

@@ -13,17 +13,22 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database, schema
 
-KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+KEY = Question(
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
 
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -43,9 +48,9 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process one of a later DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0004_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / "v0005_next.py").write_text(NEXT.format(last=last))
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0004")
+    monkeypatch.setattr(database, "HEAD", "0005")
 
 
 def query(path, statement):
@@ -74,7 +79,7 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeyp
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0004",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0005",)]
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):

@@ -3,14 +3,20 @@ import json
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
 KEY = Question(
-    Subject("abc", "brick"), Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100"), "here"
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0"),
+    "here",
 )
 FAILED = Question(
-    Subject("def", "model"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "here"
+    Subject("def", "model"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "here",
 )
 
 
@@ -53,7 +59,7 @@ def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, t
         lambda content: b"[]",
         lambda content: b'{"schema_version": 1}',
         lambda content: content.replace(b'"threads": 2', b'"thread": 2'),
-        lambda content: content.replace(b'"measurements_version": 1', b'"measurements_version": 2'),
+        lambda content: content.replace(b'"measurements_version": 2', b'"measurements_version": 3'),
         lambda content: content.replace(b"2.0", b"-2.0"),
         lambda content: content[: len(content) // 2],
     ],
@@ -78,4 +84,4 @@ def test_missing_and_unwritable_files_are_named(here, tmp_path):
 def test_an_exported_file_is_plain_json(here, tmp_path):
     export_measurements(here, tmp_path / "a.json")
     content = json.loads((tmp_path / "a.json").read_text())
-    assert content["measurements"][0]["samples"][0]["samples_ms"] == [1 / 3, 2.0]
+    assert content["measurements"][0]["observations"][0]["values"] == [1 / 3, 2.0]

@@ -8,17 +8,23 @@ import sys
 import threading
 import time
 
-from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
 
-KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+KEY = Question(
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
 
 START = """
 import dataclasses, pathlib, sys, time
-from dlbricks_core.facts import Observation, Question, Setup, Subject, Setup, Subject
+from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
 path, name = sys.argv[1:]
-key = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+setup = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+key = Question(Subject("abc", "brick"), LATENCY, setup, "sys")
 go = pathlib.Path(path).with_name("go")
 print("ready", flush=True)
 while not go.exists():

@@ -3,11 +3,26 @@ import dataclasses
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import Observation, Question, Setup, Subject
+from dlbricks_core.facts import (
+    LATENCY,
+    Composition,
+    Observation,
+    Quantity,
+    Question,
+    Setup,
+    Subject,
+)
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import locate
 
-KEY = Question(Subject("abc", "brick"), Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100"), "sys")
+KEY = Question(
+    Subject("abc", "brick"),
+    LATENCY,
+    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
+    "sys",
+)
+
+LOAD_TIME = Quantity("load-time", "s", Composition.SUM, "time to load a network")
 
 
 @pytest.fixture
@@ -39,6 +54,7 @@ def test_a_second_opening_sees_what_the_first_wrote(tmp_path):
 OTHERS = {
     "subject.signature": dataclasses.replace(KEY, subject=Subject("abd", "brick")),
     "subject.kind": dataclasses.replace(KEY, subject=Subject("abc", "model")),
+    "quantity": dataclasses.replace(KEY, quantity=LOAD_TIME),
     "system": dataclasses.replace(KEY, system="other"),
     **{
         f"setup.{name}": dataclasses.replace(
@@ -50,6 +66,7 @@ OTHERS = {
             "options": '{"fusion":"off"}',
             "threads": 1,
             "protocol": "paper:runs=10",
+            "plugin": "0.1.0+3f9a12c4",
         }.items()
     },
 }
@@ -70,7 +87,7 @@ def test_every_field_of_the_key_is_part_of_the_identity():
         for name in ("subject", "setup")
         for field in dataclasses.fields(getattr(KEY, name))
     }
-    assert set(OTHERS) == fields | {"system"}
+    assert set(OTHERS) == fields | {"quantity", "system"}
 
 
 def test_many_keys_are_found_in_few_queries(store):
@@ -124,7 +141,7 @@ def test_new_samples_take_the_place_of_older_ones_at_once(store):
         numbered(0): (3.0,), numbered(2): (1.0,)
     }  # fmt: skip
     assert found[numbered(0)].failure is None
-    assert store.info().sample_sets == 2
+    assert store.info().observations == 2
 
 
 def test_what_cannot_be_added_replaces_nothing(store):
@@ -156,7 +173,7 @@ def test_info_counts(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.add_samples(KEY, Observation("s", 1, (1.0,)))
     info = store.info()
-    assert (info.measurements, info.sample_sets, info.failures, info.systems) == (1, 2, 0, 0)
+    assert (info.measurements, info.observations, info.failures, info.systems) == (1, 2, 0, 0)
     assert info.size > 0
     assert info.location == str(store.path)
 

@@ -1,0 +1,56 @@
+"""Quantities: what can be measured of a brick or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from dlbricks_core.facts.checks import checked
+
+
+class Composition(StrEnum):
+    """How a model's value follows from those of its bricks."""
+
+    SUM = "sum"
+    """The bricks' values add up, each as often as the brick occurs."""
+
+    PEAK = "peak"
+    """What bricks keep adds up; of what they need only while they run, the largest counts."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """Something that is measured. Name and unit identify it.
+
+    Attributes:
+        name: Identifier such as ``load-time``.
+        unit: Unit of all its values, such as ``ms``.
+        composition: How a model's value follows from those of its bricks.
+        meaning: One line for people.
+    """
+
+    name: str
+    unit: str
+    composition: Composition = field(compare=False)
+    meaning: str = field(compare=False)
+
+    def to_dict(self) -> dict[str, str]:
+        """The same as plain data for JSON."""
+        return {**asdict(self), "composition": self.composition.value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is not what it should be.
+        """
+        texts = {name: checked(data[name], str, name) for name in ("name", "unit", "meaning")}
+        return cls(**texts, composition=Composition(data["composition"]))
+
+
+LATENCY = Quantity("latency", "ms", Composition.SUM, "time of one inference")
