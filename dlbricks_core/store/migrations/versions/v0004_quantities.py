@@ -20,8 +20,7 @@ _KEY = ("signature", "kind", "backend", "threads", "protocol", "system")
 def upgrade() -> None:
     """Moves every sample into tables whose key holds the quantity and the plugin's version.
 
-    SQLite cannot change a table's unique key, so that tables are made anew. The old samples are
-    dropped before what they refer to: the other way round they would be deleted unread.
+    SQLite cannot change the unique key of a table, so both tables are made anew.
     """
     _create_tables()
     op.execute(
