@@ -1,7 +1,7 @@
 """DLBricks: estimate deep-learning latency on CPUs from short layer sequences.
 
 Example:
-    >>> import dlbricks_core as dlbricks
+    >>> import dlbricks_core as dlbricks  # tables need pandas: pip install 'dlbricks[pandas]'
     >>> dlbricks.estimate("resnet.onnx", backend="onnxruntime").to_frame()  # doctest: +SKIP
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dlbricks_core.errors import DLBricksError
+
 if TYPE_CHECKING:
     from dlbricks_core.api import compare, cut, estimate, load, time
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "cut", "estimate", "load", "time"]
+__all__ = ["DLBricksError", "__version__", "compare", "cut", "estimate", "load", "time"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,8 @@ class DLBricksError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
+        if hint:
+            self.add_note(hint)  # tracebacks show it below the message
         self.message = message
         self.hint = hint
 

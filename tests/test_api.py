@@ -1,9 +1,15 @@
 """The Python API, and its page of examples."""
 
+import json
+import pickle
+import re
 import subprocess
 import sys
+import tomllib
+import traceback
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -15,6 +21,12 @@ from dlbricks_core.store import ResultStore
 
 ROOT = Path(__file__).parents[1]
 ORT = {"backend": "onnxruntime", "runs": 2, "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch, tmp_path):
+    """Keeps the user's own store out of the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 @pytest.fixture
@@ -91,7 +103,7 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
     assert empty.rows()[0]["partial"]
     assert len(empty.failures) == 1
     with ResultStore.open(tmp_path / "s.db") as store:
-        timings = dlbricks.time(model, store=store, **ORT)
+        timings = dlbricks.time(model, store=store, granularity=1, **ORT)
     assert [row["layers"] for row in timings.rows()] == ["Relu", "Tanh"]
     assert all(0 < row["low_ms"] <= row["latency_ms"] <= row["high_ms"] for row in timings.rows())
     assert timings.failures == []
@@ -111,13 +123,40 @@ def test_comparing_needs_two_backends(proto):
     assert "two or more" in error.value.hint
 
 
-def test_without_pandas_the_hint_says_what_to_install(monkeypatch):
+def test_an_estimate_finds_all_bricks_that_time_has_timed(tmp_path):
+    pytest.importorskip("onnxruntime")
+    how = {**ORT, "store": tmp_path / "s.db"}
+    timed = dlbricks.time("onnx:light_squeezenet", **how).to_dict()
+    found = dlbricks.estimate("onnx:light_squeezenet", **how).to_dict()
+    assert found["settings"] == timed["settings"]
+    assert found["bricks"] == timed["bricks"]
+    effort = [each["benchmarking"] for each in (timed, found)]
+    assert [each["reused_networks"] for each in effort] == [0, len(timed["bricks"])]
+    assert [each["measured_networks"] for each in effort] == [len(timed["bricks"]), 0]
+
+
+@pytest.mark.parametrize("more", [{"granularity": 2}, {"composer": "similar"}])
+def test_time_and_estimate_take_the_same_arguments(proto, tmp_path, more):
+    pytest.importorskip("onnxruntime")
+    how = {**ORT, "store": tmp_path / "s.db", **more}
+    model = dlbricks.load(proto, batch=2)
+    dlbricks.time(model, **how)
+    assert dlbricks.estimate(model, **how).to_dict()["benchmarking"]["measured_networks"] == 0
+
+
+def test_without_pandas_the_error_says_what_to_install(monkeypatch):
     bricks = dlbricks.cut("onnx:light_squeezenet")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(DLBricksError, match="pandas") as error:
+    with pytest.raises(DLBricksError, match="needs pandas, which is not installed") as error:
         bricks.to_frame()
-    assert error.value.hint == "pip install pandas"
+    assert "pip install 'dlbricks[pandas]'" in error.value.hint
     assert bricks._repr_html_() is None
+    assert len(list(bricks)) == 37
+
+
+def test_pandas_is_the_extra_that_the_error_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert [each.split(">")[0] for each in project["optional-dependencies"]["pandas"]] == ["pandas"]
 
 
 def test_a_notebook_shows_a_table():
@@ -146,3 +185,128 @@ def test_options_of_a_backend_that_is_not_compared_are_refused(proto):
         dlbricks.compare(
             proto, backends=["onnxruntime", "pytorch"], backend_options={"optimizations": "off"}
         )
+
+
+MODEL = "onnx:light_squeezenet"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "words"),
+    [
+        (dlbricks.load, {"batch": "1"}, "batch cannot be '1'"),
+        (dlbricks.load, {"batch": -1}, "batch cannot be -1"),
+        (dlbricks.load, {"dims": ["N"]}, "dims cannot be"),
+        (dlbricks.load, {"dims": {"N": 3.5}}, "dims cannot be"),
+        (dlbricks.load, {"shapes": {"x": "3x8"}}, "shapes cannot be"),
+        (dlbricks.load, {"values": {"x": "3"}}, "values cannot be"),
+        (dlbricks.load, {"fold_batchnorm": "no"}, "fold_batchnorm cannot be 'no'"),
+        (dlbricks.cut, {"granularity": 0}, "granularity cannot be 0"),
+        (dlbricks.cut, {"granularity": "2"}, "granularity cannot be '2'"),
+        (dlbricks.time, {"backend": None}, "backend cannot be None"),
+        (dlbricks.time, {"threads": 1.5}, "threads cannot be 1.5"),
+        (dlbricks.time, {"runs": "3"}, "runs cannot be '3'"),
+        (dlbricks.time, {"precision": "1%"}, "precision cannot be '1%'"),
+        (dlbricks.time, {"budget_s": "10s"}, "budget_s cannot be '10s'"),
+        (dlbricks.time, {"timeout_s": 0}, "timeout_s cannot be 0"),
+        (dlbricks.time, {"seed": "x"}, "seed cannot be 'x'"),
+        (dlbricks.time, {"store": 3}, "store cannot be 3"),
+        (dlbricks.estimate, {"granularity": 0}, "granularity cannot be 0"),
+        (dlbricks.estimate, {"stored": "yes"}, "stored cannot be 'yes'"),
+        (dlbricks.estimate, {"force": 1}, "force cannot be 1"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_one_clear_error(function, arguments, words):
+    backend = {"backend": "onnxruntime"} if function in (dlbricks.time, dlbricks.estimate) else {}
+    with pytest.raises(DLBricksError, match=re.escape(words)) as caught:
+        function(MODEL, **{**backend, **arguments})
+    (name,) = arguments
+    assert caught.value.hint.startswith(f"{name} takes ")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("thread", "did you mean 'threads'?"),
+        ("batch", "give it to load()"),
+        ("colour", "there are runs, threads, precision"),
+    ],
+)
+def test_an_argument_that_there_is_not_names_the_right_one(name, words):
+    with pytest.raises(TypeError, match=f"unexpected argument '{name}': .*{re.escape(words)}"):
+        dlbricks.estimate(MODEL, backend="onnxruntime", **{name: 1})
+
+
+def test_backends_are_a_list():
+    with pytest.raises(DLBricksError, match="backends cannot be 'onnxruntime'"):
+        dlbricks.compare(MODEL, backends="onnxruntime")
+
+
+def test_numbers_of_numpy_are_numbers(proto, tmp_path):
+    pytest.importorskip("onnxruntime")
+    model = dlbricks.load(proto, batch=np.int64(2), values={})
+    assert model.ir.tensors["x"].shape == (2, 8)
+    store = tmp_path / "s.db"
+    done = dlbricks.time(
+        model, backend="onnxruntime", store=store, runs=np.int64(2), threads=np.int32(1)
+    )
+    assert done.failures == []
+    json.dumps(done.to_dict())
+
+
+@pytest.mark.parametrize("source", [None, 3, b"onnx", "", {"a": MODEL}, [None], onnx.GraphProto()])
+def test_what_is_no_model_is_told_so(source):
+    with pytest.raises(ModelError, match="not a model: ") as caught:
+        dlbricks.cut(source)
+    assert "A model is a path" in caught.value.hint
+
+
+def test_no_models_are_an_error():
+    with pytest.raises(ModelError, match="no model is given"):
+        dlbricks.cut([])
+
+
+def test_a_traceback_shows_the_hint():
+    with pytest.raises(DLBricksError) as caught:
+        dlbricks.load("absent.onnx")
+    error = pickle.loads(pickle.dumps(caught.value))
+    for each in (caught.value, error):
+        lines = "".join(traceback.format_exception_only(each)).splitlines()
+        assert lines == [f"dlbricks_core.errors.ModelError: {each.message}", each.hint]
+
+
+def test_representations_say_the_result_and_stay_short(proto, tmp_path):
+    for framework in ("onnxruntime", "torch"):
+        pytest.importorskip(framework)
+    model = dlbricks.load(proto, batch=2)
+    how = {"runs": 2, "threads": 1, "store": tmp_path / "s.db"}
+    estimates = dlbricks.estimate([model] * 5, backend="onnxruntime", **how)
+    assert re.fullmatch(
+        r"<Estimates: (small [\d.e-]+ ms, ){3}2 more on onnxruntime \S+, 1 thread>",
+        repr(estimates),
+    )
+    nothing = dlbricks.estimate(
+        model, backend="onnxruntime", stored=True, **{**how, "store": tmp_path / "empty.db"}
+    )
+    assert "<Estimates: small unknown on" in repr(nothing)
+    assert ", 1 failed>" in repr(nothing)
+    compared = dlbricks.compare(model, backends=["onnxruntime", "pytorch"], **how)
+    assert repr(compared).startswith("<ComparisonResult on onnxruntime, pytorch: small ")
+    assert repr(model.ir) == "<CanonicalModel small: 2 layers, inputs x: float32[2x8]>"
+    assert repr(model.ir.as_raw()).startswith("<RawModel small: ")
+
+
+def test_results_iterate_over_their_rows(proto):
+    bricks = dlbricks.cut(dlbricks.load(proto, batch=2))
+    assert list(bricks) == bricks.rows()
+    assert len(bricks) == 2
+
+
+def test_changing_what_a_result_gives_leaves_the_result(proto, tmp_path):
+    pytest.importorskip("onnxruntime")
+    timings = dlbricks.time(dlbricks.load(proto, batch=2), store=tmp_path / "s.db", **ORT)
+    before = repr(timings), timings.rows()
+    timings.to_dict()["bricks"].clear()
+    timings.rows().clear()
+    timings.warnings.append("x")
+    assert (repr(timings), timings.rows()) == before
+    assert "x" not in timings.warnings

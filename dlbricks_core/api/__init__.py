@@ -4,7 +4,7 @@ Reached through the package itself: ``import dlbricks_core as dlbricks``. Nothin
 decided here; each function names a workflow of :mod:`dlbricks_core.workflows`.
 """
 
-from dlbricks_core.api.functions import compare, cut, estimate, load, time
+from dlbricks_core.api.functions import Measuring, compare, cut, estimate, load, time
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
@@ -19,6 +19,7 @@ __all__ = [
     "ComparisonResult",
     "Estimates",
     "LoadedModel",
+    "Measuring",
     "Result",
     "Timings",
     "compare",

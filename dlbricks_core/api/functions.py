@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack
 
 import onnx
 
 from dlbricks_core import workflows
+from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -17,9 +19,46 @@ from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, ModelLoader, Observer, Request
 
-Source = str | Path | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
+Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
-Store = str | Path | ResultStore | None
+Store = str | os.PathLike[str] | ResultStore | None
+
+# Bytes and mappings are no models, but must not be taken for several.
+_SOURCE_TYPES = (
+    str, os.PathLike, onnx.ModelProto, RawModel, CanonicalModel, LoadedModel, bytes, Mapping,
+)  # fmt: skip
+
+
+class Measuring(TypedDict, total=False):
+    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` that say how to measure.
+
+    ``None`` stands for the default.
+
+    Attributes:
+        runs: Runs of each brick and model; without it, as many as ``precision`` needs.
+        threads: Threads that compute one operator; without it, all physical cores that the
+            process may use.
+        precision: Half-width of the 90% intervals to reach, relative to the latency; without it,
+            0.01, which is 1%.
+        budget_s: Seconds after which measuring ends, precise or not; without it, 120.
+        protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
+            ``"paper"``.
+        seed: Seed of weights and inputs; without it, 0.
+        timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
+            once; without it, 120.
+        force: Whether to measure again what the store holds.
+        retry_failed: Whether to try again what failed before.
+    """
+
+    runs: int | None
+    threads: int | None
+    precision: float | None
+    budget_s: float | None
+    protocol: str | None
+    seed: int | None
+    timeout_s: float | None
+    force: bool | None
+    retry_failed: bool | None
 
 
 def load(
@@ -27,7 +66,7 @@ def load(
     *,
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     fold_batchnorm: bool = False,
     values: Mapping[str, float] | None = None,
 ) -> LoadedModel:
@@ -36,71 +75,92 @@ def load(
     Args:
         source: A path, ``"collection:name"``, an ONNX ``ModelProto``, or what an
             importer gives.
-        batch: Size of dynamic batch axes.
-        dims: Sizes of other dynamic dimensions, by name.
+        batch: Size of the batch axes that the model leaves open. A size that the model fixes
+            stays as it is.
+        dims: Sizes of other dimensions that the model leaves open, by name.
         shapes: Whole shapes of inputs, by name.
-        fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
+        fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
         values: Numbers that inputs always hold, by name.
 
     Raises:
-        ModelError: If it cannot be read.
+        DLBricksError: If an argument is wrong.
+        ModelError: If the model cannot be read.
 
     Example:
         >>> load("onnx:light_squeezenet")
         <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1x3x224x224]>
     """
-    models = _models(
-        source, LoadOptions(batch, dims or {}, shapes or {}, fold_batchnorm, values or {})
+    given = checked(
+        batch=batch, dims=dims, shapes=shapes, fold_batchnorm=fold_batchnorm, values=values
     )
+    models = _models(source, LoadOptions(**given))
     if len(models) != 1:
-        raise ModelError(f"{source} names {len(models)} models", hint="Load them one by one.")
+        what = source if isinstance(source, str) else "the argument"
+        raise ModelError(f"{what} names {len(models)} models", hint="Load them one by one.")
     return LoadedModel(models[0])
 
 
 def cut(models: Sources, *, granularity: int = 1, split: str = "chain") -> Bricks:
-    """Cuts models into bricks, and keeps one of each.
+    """Cuts models as they are into bricks, and keeps one of each.
+
+    These are the paper's bricks. :func:`time` and :func:`estimate` take the same ones if they are
+    given the same ``granularity``; without it they cut what the backend makes of a model.
 
     Args:
         models: One or several, as :func:`load` takes them.
         granularity: The most layers that a brick may hold.
         split: Name of the split strategy.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read.
     """
-    return Bricks(BrickSet.of(_models(models), granularity, split))
+    given = checked(granularity=granularity, split=split)
+    return Bricks(
+        BrickSet.of(_models(models), given.get("granularity", 1), given.get("split", "chain"))
+    )
 
 
 def time(
     models: Sources,
     *,
     backend: str,
-    granularity: int = 1,
-    split: str = "chain",
+    granularity: int | None = None,
+    split: str | None = None,
+    composer: str | None = None,
     store: Store = None,
-    runs: int | None = None,
-    threads: int | None = None,
-    **more: Any,
+    backend_options: Mapping[str, str] | None = None,
+    **measuring: Unpack[Measuring],
 ) -> Timings:
     """Times the bricks of models; what the store holds is not measured again.
+
+    Models are cut as :func:`estimate` cuts them. An estimate with the same arguments therefore
+    finds all of its bricks in the store.
 
     Args:
         models: One or several, as :func:`load` takes them.
         backend: Name of the framework's plugin.
-        granularity: The most layers that a brick may hold.
-        split: Name of the split strategy.
+        granularity: The most layers that a brick may hold; ``None`` for the composer's own.
+        split: Name of the split strategy; ``None`` for the composer's own.
+        composer: Name of the composer, which says how models are cut and how latencies are
+            joined. ``None`` is the composer that estimates best, or the paper's if a granularity
+            or a split strategy is given.
         store: Where results are kept: a path, an open store, or ``None`` for the user's own.
-        runs: Runs of each brick; ``None`` for as many as ``precision`` needs.
-        threads: For one operator; ``None`` for the physical cores available.
-        **more: Further arguments of :meth:`dlbricks_core.workflows.Request.of`:
-            ``protocol``, ``backend_options``, ``seed``, ``timeout_s``, ``force``, ``retry_failed``,
-            ``precision`` (0.01 is 1%), ``budget_s``.
+        backend_options: Values of options that the backend declares, by name.
+        **measuring: How to measure, as :class:`Measuring` lists it: ``runs``, ``threads``,
+            ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``, ``force`` and
+            ``retry_failed``.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read. A brick that cannot be timed is no error:
+            ``failures`` of the result names it.
     """
-    request = Request.of(backend, runs=runs, threads=threads, **more)
+    request = _request(backend, backend_options, measuring)
+    cutting = _cutting(granularity, split, composer)
+    every = _models(models)
     with _opened(store) as opened:
-        return Timings(
-            workflows.run(
-                _models(models), CutOptions(granularity, split), request, opened, Observer(),
-                end_to_end=False,
-            )
-        )  # fmt: skip
+        return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
 
 
 def estimate(
@@ -113,37 +173,40 @@ def estimate(
     end_to_end: bool = False,
     stored: bool = False,
     store: Store = None,
-    runs: int | None = None,
-    threads: int | None = None,
-    **more: Any,
+    backend_options: Mapping[str, str] | None = None,
+    **measuring: Unpack[Measuring],
 ) -> Estimates:
     """Estimates models from their bricks, timing what the store lacks.
 
     Args:
         models: One or several, as :func:`load` takes them.
         backend: Name of the framework's plugin.
-        granularity: The most layers that a brick may hold; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-        composer: How models are cut and latencies joined; ``None`` for the one that
-            estimates best, or for the paper's where a granularity or strategy is given.
+        granularity: As for :func:`time`.
+        split: As for :func:`time`.
+        composer: As for :func:`time`.
         end_to_end: Whether to time the whole models too, to compare.
-        stored: Whether to take everything from the store and run nothing.
+        stored: Whether to take everything from the store and run nothing. A latency of the whole
+            model is then there if the store holds one.
         store: As for :func:`time`.
-        runs: As for :func:`time`.
-        threads: As for :func:`time`.
-        **more: As for :func:`time`.
+        backend_options: As for :func:`time`.
+        **measuring: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read.
     """
-    request = Request.of(backend, runs=runs, threads=threads, **more)
-    cut_options = CutOptions.chosen(granularity, split, composer)
-    asked = (granularity, split, composer) != (None, None, None)
+    checked(end_to_end=end_to_end, stored=stored)
+    request = _request(backend, backend_options, measuring)
+    cutting = _cutting(granularity, split, composer)
+    unsaid = (granularity, split, composer) == (None, None, None)
+    every = _models(models)
     with _opened(store, writes=not stored) as opened:
         if stored:
-            wanted = cut_options if asked else None
-            return Estimates(workflows.estimate(_models(models), wanted, request, opened))
-        return Estimates(
-            workflows.run(
-                _models(models), cut_options, request, opened, Observer(), end_to_end=end_to_end
+            return Estimates(
+                workflows.estimate(every, None if unsaid else cutting, request, opened)
             )
+        return Estimates(
+            workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
         )
 
 
@@ -154,10 +217,8 @@ def compare(
     granularity: int = 1,
     split: str = "chain",
     store: Store = None,
-    runs: int | None = None,
-    threads: int | None = None,
     backend_options: Mapping[str, Mapping[str, str]] | None = None,
-    **more: Any,
+    **measuring: Unpack[Measuring],
 ) -> ComparisonResult:
     """Times the same bricks and models on several backends, side by side.
 
@@ -167,51 +228,86 @@ def compare(
         granularity: The most layers that a brick may hold.
         split: Name of the split strategy.
         store: As for :func:`time`.
-        runs: As for :func:`time`.
-        threads: As for :func:`time`.
-        backend_options: For each backend that needs some.
-        **more: ``protocol``, ``seed``, ``timeout_s``, ``force``, ``retry_failed``,
-            ``precision``, ``budget_s``.
+        backend_options: Options of backends, by the backend's name.
+        **measuring: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read.
     """
-    chosen = backend_options or {}
-    for name in chosen:
-        if name not in backends:
+    names = checked(backends=backends)["backends"]
+    given = checked(granularity=granularity, split=split, backend_options=backend_options)
+    own = given.pop("backend_options", {})
+    for name in own:
+        if name not in names:
             raise DLBricksError(
                 f"options for the backend {name!r}, which is not compared",
-                hint=f"Give options by backend: {', '.join(backends)}.",
+                hint=f"Give options by backend: {', '.join(names)}.",
             )
-    requests = [
-        Request.of(name, runs=runs, threads=threads, backend_options=chosen.get(name, {}), **more)
-        for name in backends
-    ]
+    requests = [_request(name, own.get(name), measuring) for name in names]
+    cutting = CutOptions(given.get("granularity", 1), given.get("split", "chain"))
+    every = _models(models)
     with _opened(store) as opened:
-        return ComparisonResult(
-            workflows.compare(
-                _models(models), CutOptions(granularity, split), requests, opened, Observer()
+        return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
+
+
+def _request(
+    backend: str, backend_options: Mapping[str, str] | None, measuring: Measuring
+) -> Request:
+    known = Measuring.__annotations__
+    for name in measuring:
+        if name in LoadOptions.__annotations__:
+            raise TypeError(f"unexpected argument {name!r}: give it to load(), and pass the result")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise TypeError(
+                f"unexpected argument {name!r}: "
+                + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
             )
-        )
+    return Request.of(
+        **checked(backend=backend, **measuring),
+        backend_options={} if backend_options is None else backend_options,
+    )
+
+
+def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
+    given = checked(granularity=granularity, split=split, composer=composer)
+    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
 
 
 def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
-    single = isinstance(
-        sources, str | Path | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
-    )
-    every = cast("Iterable[Source]", [sources] if single else sources)
+    every = [_importable(source) for source in _several(sources)]
+    if not every:
+        raise ModelError("no model is given", hint="Give one model or more.")
     with ModelLoader(options) as loader:
-        return loader.load(_importable(source) for source in every)
+        return loader.load(every)
 
 
-def _importable(source: Source) -> str | RawModel:
+def _several(sources: Any) -> Iterable[Any]:
+    single = isinstance(sources, _SOURCE_TYPES) or not isinstance(sources, Iterable)
+    return [sources] if single else sources
+
+
+def _importable(source: Any) -> str | RawModel:
     if isinstance(source, LoadedModel):
         return source.ir.as_raw()
     if isinstance(source, CanonicalModel):
         return source.as_raw()
     if isinstance(source, onnx.ModelProto):
         return read_model(source, name=source.graph.name or "model")
-    return source if isinstance(source, RawModel) else str(source)
+    if isinstance(source, RawModel):
+        return source
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+        raise ModelError(
+            f"not a model: {source!r:.80}",
+            hint="A model is a path, 'collection:name', an ONNX ModelProto, or what an importer "
+            "gives. Plugins have importers for the models of their frameworks.",
+        )
+    return os.fspath(source)
 
 
 def _opened(store: Store, *, writes: bool = True) -> AbstractContextManager[ResultStore]:
-    if isinstance(store, ResultStore):
-        return nullcontext(store)
-    return ResultStore.open(store, writes=writes)
+    found = checked(store=store).get("store")
+    if isinstance(found, ResultStore):
+        return nullcontext(found)
+    return ResultStore.open(found, writes=writes)

@@ -1,9 +1,9 @@
-"""What the functions of the API give: plain data, and tables for pandas."""
+"""Results of the API's functions: plain data, and tables for pandas."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,18 +29,21 @@ Rows = list[dict[str, Any]]
 
 
 class Result(ABC):
-    """What a function of the API gives: plain data, and a table of it."""
+    """Result of a function of the API: plain data, and a table of it.
+
+    A result iterates over its rows, and its length is their number.
+    """
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as the command line writes it with ``--json``."""
+        """Everything, as the command of the same name writes it in JSON."""
 
     @abstractmethod
     def rows(self) -> Rows:
-        """The rows of :meth:`to_frame` as dictionaries."""
+        """Rows of :meth:`to_frame` as dictionaries."""
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame.
+        """Rows as a pandas DataFrame.
 
         Raises:
             DLBricksError: If pandas is not installed.
@@ -49,9 +52,16 @@ class Result(ABC):
             import pandas as pd
         except ImportError as error:
             raise DLBricksError(
-                "to_frame needs pandas, which is not installed", hint="pip install pandas"
+                "a table needs pandas, which is not installed",
+                hint="pip install 'dlbricks[pandas]', or use rows(), which needs nothing.",
             ) from error
         return pd.DataFrame(self.rows())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __len__(self) -> int:
+        return len(self.rows())
 
     def _repr_html_(self) -> str | None:
         try:
@@ -65,22 +75,28 @@ class LoadedModel(Result):
     """A model in canonical form.
 
     Attributes:
-        ir: The model itself; its layers, tensors and weights are there.
+        ir: Layers, tensors and names of weights, as a :class:`dlbricks_core.ir.CanonicalModel`.
+            Backends are given models in this form.
+
+    Example:
+        >>> model = load("onnx:light_squeezenet")
+        >>> model.ir.layers[0].op, model.ir.layers[0].inputs
+        ('Conv', ('data_0', 'conv1_w_0', 'conv1_b_0'))
     """
 
     ir: CanonicalModel
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """Name of the model."""
         return self.ir.name
 
     def to_dict(self) -> dict[str, Any]:
-        """Inputs, outputs, operators, repetition; as ``dlbricks inspect --json``."""
+        """Inputs, outputs, operators and repetition, as ``dlbricks inspect`` writes them."""
         return inspect_data(BrickSet.of([self.ir]))
 
     def rows(self) -> Rows:
-        """One row a layer."""
+        """One row for each layer."""
         tensors = self.ir.tensors
         return [
             {
@@ -100,16 +116,20 @@ class LoadedModel(Result):
 
 @dataclass(frozen=True, repr=False)
 class Bricks(Result):
-    """The unique bricks of one or several models."""
+    """The unique bricks of one or several models.
+
+    Attributes:
+        brickset: The bricks by signature, and the models that consist of them.
+    """
 
     brickset: BrickSet
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``dlbricks inspect --json``."""
+        """Models, bricks and repetition, as ``dlbricks inspect`` writes them."""
         return inspect_data(self.brickset)
 
     def rows(self) -> Rows:
-        """One row a brick, in order of first occurrence."""
+        """One row for each brick, in order of first occurrence."""
         return [
             {**each, **{key: ", ".join(each[key]) for key in ("layers", "inputs", "outputs")}}
             for each in self.to_dict()["bricks"]
@@ -119,16 +139,46 @@ class Bricks(Result):
         return len(self.brickset.bricks)
 
     def __repr__(self) -> str:
-        models = ", ".join(cut.model.name for cut in self.brickset.models)
+        models = _listed(cut.model.name for cut in self.brickset.models)
         return f"<Bricks: {len(self)} unique, of {models}>"
 
 
+class _Measured(Result):
+    """Result for which something was timed."""
+
+    @cached_property
+    def _data(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    @property
+    def failures(self) -> list[dict[str, str]]:
+        """What could not be measured (``where``), and why (``reason``)."""
+        return [dict(each) for each in self._data["failures"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the figures, such as a machine that was busy."""
+        return list(self._data["warnings"])
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes the report with plots as one HTML file.
+
+        Raises:
+            DLBricksError: If the file cannot be written.
+        """
+        write_text(self._page(), Path(path))
+
+    @abstractmethod
+    def _page(self) -> str:
+        """The report as HTML."""
+
+
 @dataclass(frozen=True, repr=False)
-class _RunBased(Result):
-    """What rests on one backend's run.
+class _RunBased(_Measured):
+    """Result of one backend's run.
 
     Attributes:
-        result: As the workflow gave it.
+        result: Result of the workflow.
     """
 
     result: RunResult
@@ -136,34 +186,23 @@ class _RunBased(Result):
     _table: ClassVar[str]
     _columns: ClassVar[tuple[str, ...]]
 
-    @cached_property
-    def _data(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as ``dlbricks run`` writes it in JSON."""
         return run_data(self.result)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As ``dlbricks run --json``."""
-        return self._data
-
     def rows(self) -> Rows:
-        """One row a model, or a brick where bricks were timed."""
+        """One row for each model, or for each brick where only bricks were timed."""
         return [_row(each, self._columns) for each in self._data[self._table]]
 
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """What could not be measured, and why."""
-        return list(self._data["failures"])
+    def _page(self) -> str:
+        return run_page(self.result)
 
-    def to_html(self, path: str | Path) -> None:
-        """Writes the report with plots as one HTML file."""
-        write_text(run_page(self.result), Path(path))
-
-    def __repr__(self) -> str:
-        request, name = self.result.request, type(self).__name__
-        failed = f", {len(self.failures)} failures" if self.failures else ""
-        return (
-            f"<{name}: {len(self.rows())} {self._table} on {request.backend.name} "
-            f"{request.setup.version}{failed}>"
-        )
+    def _shown(self, what: str) -> str:
+        setup = self.result.request.setup
+        threads = "1 thread" if setup.threads == 1 else f"{setup.threads} threads"
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        name = type(self).__name__
+        return f"<{name}: {what} on {setup.backend} {setup.version}, {threads}{failed}>"
 
 
 class Timings(_RunBased):
@@ -171,6 +210,9 @@ class Timings(_RunBased):
 
     _table = "bricks"
     _columns = ("signature", "layers", "occurrences", "latency_ms", "interval_ms", "failure")
+
+    def __repr__(self) -> str:
+        return self._shown("1 brick" if len(self) == 1 else f"{len(self)} bricks")
 
 
 class Estimates(_RunBased):
@@ -182,24 +224,23 @@ class Estimates(_RunBased):
         "parallel_estimate_ms", "measured_ms", "normalized", "partial",
     )  # fmt: skip
 
+    def __repr__(self) -> str:
+        return self._shown(_listed(map(_estimated, self._data["models"])))
+
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult(Result):
+class ComparisonResult(_Measured):
     """The same models and bricks on several backends.
 
     Attributes:
-        result: As the workflow gave it.
+        result: Result of the workflow.
     """
 
     result: Comparison
 
-    @cached_property
-    def _data(self) -> dict[str, Any]:
-        return comparison_data(self.result)
-
     def to_dict(self) -> dict[str, Any]:
-        """As ``dlbricks compare --json``."""
-        return self._data
+        """Everything, as ``dlbricks compare`` writes it in JSON."""
+        return comparison_data(self.result)
 
     def rows(self) -> Rows:
         """One row for each model and backend."""
@@ -216,22 +257,39 @@ class ComparisonResult(Result):
             for backend, each in model["backends"].items()
         ]
 
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """What could not be measured, where, and why."""
-        return list(self._data["failures"])
-
-    def to_html(self, path: str | Path) -> None:
-        """Writes the report with plots as one HTML file."""
-        write_text(comparison_page(self.result), Path(path))
+    def _page(self) -> str:
+        return comparison_page(self.result)
 
     def __repr__(self) -> str:
-        winners = ", ".join(f"{m['name']}: {m['winner']}" for m in self._data["models"])
+        winners = _listed(
+            f"{model['name']} {'fastest on' if model['winner'] else 'without'} "
+            f"{model['winner'] or 'a winner'}"
+            for model in self._data["models"]
+        )
         return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
 
+_SHOWN = 3
+"""Models that a representation names before it only counts them."""
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """The first few texts, and the number of the others."""
+    every = list(texts)
+    more = [f"{len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
+    return ", ".join(every[:_SHOWN] + more)
+
+
+def _estimated(model: Mapping[str, Any]) -> str:
+    """A model's name and its estimate; a partial one is a lower bound."""
+    latency_ms = model["estimate_ms"]
+    if latency_ms is None:
+        return f"{model['name']} unknown"
+    return f"{model['name']} {'> ' if model['partial'] else ''}{latency_ms:.3g} ms"
+
+
 def _row(entry: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """The columns, with lists of names and intervals in a form that tables hold well."""
+    """A row of a table: an interval becomes two columns, a list of names becomes one text."""
     row: dict[str, Any] = {}
     for name in columns:
         value = entry[name]

@@ -71,7 +71,7 @@ class Layer:
         return f"{self.domain}.{self.op}" if self.domain else self.op
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """What a :class:`RawModel` and a :class:`CanonicalModel` have in common.
 
@@ -99,6 +99,10 @@ class Model:
     constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {self.tensors[name]}" for name in self.inputs)
+        return f"<{type(self).__name__} {self.name}: {len(self.layers)} layers, inputs {inputs}>"
 
     @cached_property
     def producers(self) -> Mapping[str, int]:
@@ -128,7 +132,7 @@ class Model:
         return tuple(self.tensors[name] if name else None for name in names)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RawModel(Model):
     """A model as its producer wrote it; what importers return.
 
@@ -138,7 +142,7 @@ class RawModel(Model):
     """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CanonicalModel(Model):
     """A model in canonical form (``docs/reference/ir.md``); what everything else works on.
 

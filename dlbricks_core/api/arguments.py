@@ -1,0 +1,144 @@
+"""Checks of arguments; otherwise a wrong type would fail somewhere deep inside."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.store import ResultStore
+
+Conversion = Callable[[Any], Any]
+"""A function that gives the value in the type that the library works with.
+
+It raises ``TypeError`` or ``ValueError`` for anything else.
+"""
+
+
+def checked(**arguments: Any) -> dict[str, Any]:
+    """Arguments of an API function in the types that the library works with.
+
+    Args:
+        **arguments: Values by the argument's name. An argument that is ``None`` is left out, so
+            that the library's default holds.
+
+    Raises:
+        DLBricksError: If a value is not what the argument takes.
+
+    Example:
+        >>> checked(threads=2, runs=None)
+        {'threads': 2}
+    """
+    return {
+        name: _converted(name, value)
+        for name, value in arguments.items()
+        if value is not None or name in _REQUIRED
+    }
+
+
+def _converted(name: str, value: Any) -> Any:
+    convert, words = _TAKES[name]
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        raise DLBricksError(
+            f"{name} cannot be {value!r:.80}", hint=f"{name} takes {words}."
+        ) from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise TypeError
+    return tuple(_text(each) for each in value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _whole(value: Any) -> int:
+    return operator.index(value)
+
+
+def _at_least(least: int) -> Conversion:
+    def convert(value: Any) -> int:
+        number = _whole(value)
+        if number < least:
+            raise ValueError
+        return number
+
+    return convert
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, Real):
+        raise TypeError
+    return float(value)
+
+
+def _positive(value: Any) -> float:
+    number = _number(value)
+    if not number > 0:
+        raise ValueError
+    return number
+
+
+def _by_name(convert: Conversion) -> Conversion:
+    def convert_each(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise TypeError
+        return {_text(key): convert(each) for key, each in value.items()}
+
+    return convert_each
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(_at_least(0)(size) for size in value)
+
+
+def _store(value: Any) -> str | ResultStore:
+    return value if isinstance(value, ResultStore) else os.fspath(value)
+
+
+_TAKES: Mapping[str, tuple[Conversion, str]] = {
+    "backend": (_text, "the name of a backend, such as 'onnxruntime'"),
+    "backends": (_texts, "a list of names, such as ['onnxruntime', 'pytorch']"),
+    "granularity": (_at_least(1), "a whole number of layers, 1 or more"),
+    "split": (_text, "the name of a split strategy, such as 'chain'"),
+    "composer": (_text, "the name of a composer, such as 'segmented'"),
+    "runs": (_at_least(1), "a whole number of runs, 1 or more"),
+    "threads": (_at_least(1), "a whole number of threads, 1 or more"),
+    "precision": (_number, "a share of the latency, such as 0.01 for 1%"),
+    "budget_s": (_positive, "a number of seconds above 0, such as 60"),
+    "protocol": (_text, "the name of a protocol, such as 'interleaved'"),
+    "seed": (_at_least(0), "a whole number, 0 or more"),
+    "timeout_s": (_positive, "a number of seconds above 0, such as 120"),
+    "force": (_flag, "True or False"),
+    "retry_failed": (_flag, "True or False"),
+    "end_to_end": (_flag, "True or False"),
+    "stored": (_flag, "True or False"),
+    "store": (_store, "a path or an open store"),
+    "batch": (_at_least(0), "a whole number, 0 or more"),
+    "dims": (_by_name(_at_least(0)), "sizes by name, such as {'sequence': 128}"),
+    "shapes": (_by_name(_shape), "shapes by name, such as {'data': (1, 3, 224, 224)}"),
+    "values": (_by_name(_number), "numbers by name, such as {'sample_rate': 16000}"),
+    "backend_options": (
+        _by_name(lambda options: options),
+        "options by backend, such as {'mxnet': {'engine': 'naive'}}",
+    ),
+    "fold_batchnorm": (_flag, "True or False"),
+}
+"""How each argument is converted, and what it takes, in words."""
+
+_REQUIRED = frozenset({"backend", "backends"})
