@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 _spelled: Callable[[str], str] = str
@@ -19,6 +20,45 @@ def argument(name: str) -> str:
         'budget_s -1 is out of range'
     """
     return _spelled(name)
+
+
+def settings(**values: object) -> str:
+    """Arguments with their values, as the user writes them.
+
+    Args:
+        **values: Values by the argument's name in Python; a mapping where an argument takes
+            values by name, a tuple where it takes a shape.
+
+    Example:
+        >>> settings(batch="N", shapes={"data": (1, 3)})
+        "batch=N, shapes={'data': (1, 3)}"
+        >>> with arguments_spelled("--{}".format):
+        ...     settings(batch="N", shapes={"data": (1, 3)})
+        '--batch N --shapes data=1x3'
+    """
+    if _spelled is str:
+        return ", ".join(f"{name}={_in_python(value)}" for name, value in values.items())
+    return " ".join(
+        f"{_spelled(name)} {shlex.quote(each)}"
+        for name, value in values.items()
+        for each in _typed(value)
+    )
+
+
+def _in_python(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    return f"{{{', '.join(f'{key!r}: {each}' for key, each in value.items())}}}"
+
+
+def _typed(value: object) -> Iterator[str]:
+    """Texts that follow an option, which stands before each."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            (text,) = _typed(each)
+            yield f"{key}={text}"
+    else:
+        yield "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def spelling() -> str:

@@ -310,3 +310,26 @@ def test_changing_what_a_result_gives_leaves_the_result(proto, tmp_path):
     timings.warnings.append("x")
     assert (repr(timings), timings.rows()) == before
     assert "x" not in timings.warnings
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda path: dlbricks.load(path),  # the error comes from another process
+        lambda path: dlbricks.load(path, batch=1),
+        lambda path: dlbricks.load(path, batch=1, dims={"length": 2, "width": 3}),
+        lambda path: dlbricks.time(path, backend="onnxruntime", precision=5.0),
+        lambda path: dlbricks.time(path, backend="onnxruntime", precision=0.1, runs=3),
+        lambda path: dlbricks.time(path, backend="onnxruntime", protocol="paper", budget_s=3),
+    ],
+)
+def test_no_error_of_the_python_api_names_an_option(function, proto, tmp_path):
+    pytest.importorskip("onnxruntime")
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[1].dim_param = "length"
+    path = tmp_path / "net.onnx"
+    onnx.save(proto, path)
+    with pytest.raises(DLBricksError) as caught:
+        function(path)
+    assert caught.value.hint
+    assert not re.search(r"(^|[\s(])-{1,2}\w", f"{caught.value.message} {caught.value.hint}")

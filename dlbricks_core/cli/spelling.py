@@ -8,6 +8,7 @@ _SPELLINGS = {
     "budget_s": "--budget",
     "dims": "--dim",
     "granularity": "-G",
+    "shapes": "--dim",
     "strategy": "--split",
     "timeout_s": "--timeout",
     "values": "--value",

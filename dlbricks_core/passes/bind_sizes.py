@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +16,7 @@ from dlbricks_core.passes.dimensions import (
 )
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import settings
 
 
 def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
@@ -176,10 +175,10 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
                     if spec.shape is None and spec.dtype != "undefined"]  # fmt: skip
     if without_rank:
         names = " and ".join(repr(name) for name in without_rank)
+        example = settings(shapes=dict.fromkeys(without_rank, (1, 3, 224, 224)))
         raise UnboundDimensionsError(
             f"{model.name}: input {names} has no shape, not even a number of dimensions",
-            hint="Give all of its sizes, for example "
-            f"{' '.join(_option(f'{name}=1x3x224x224') for name in without_rank)}.",
+            hint=f"Give all of its sizes, for example {example}.",
         )
     unbound = dynamic_dimensions(inputs, inputs)
     if not unbound:
@@ -189,20 +188,17 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
         for (name, axis), label in unbound
     ]
     batches = {label for (_, axis), label in unbound if axis == 0}
-    hints = [f"{argument('batch')} N"] if batches else []
     # An expression follows from its parts.
     wanted = (part for _, label in unbound if label not in batches
               for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip
-    hints += [_option(f"{part}=N") for part in dict.fromkeys(wanted) if part not in batches]
+    others = dict.fromkeys((part for part in wanted if part not in batches), "N")
+    missing: dict[str, object] = {"batch": "N"} if batches else {}
+    if others:
+        missing["dims"] = others
     raise UnboundDimensionsError(
         f"{model.name}: dimensions without a size: {', '.join(places)}",
-        hint=f"Give {' '.join(hints)} with sizes for N.",
+        hint=f"Give {settings(**missing)} with sizes for N.",
     )
-
-
-def _option(text: str) -> str:
-    """Option that gives a size, quoted for a shell."""
-    return f"{argument('dims')} {shlex.quote(text)}"
 
 
 BIND_SIZES = Pass.of(bind_sizes, ensures=[Property.INPUTS_SIZED])

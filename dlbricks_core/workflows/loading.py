@@ -16,7 +16,7 @@ from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.plugins import Plugin, attempt, discover, find
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import settings
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
 
@@ -113,10 +113,12 @@ class ModelLoader:
         if self._unused:
             raise ModelError(
                 f"no model has a dimension or input called {sorted(self._unused)[0]!r}",
-                hint=f"{argument('dims')} takes a dimension's name (seq=128), its place "
-                "(data.2=224), or an input's name with a whole shape (data=1x3x224x224); "
-                f"{argument('values')} takes an input's name. "
-                "Where only one model is meant: MODEL:NAME.",
+                hint="Sizes go by the name of a dimension "
+                f"({settings(dims={'seq': 128})}), by its place ({settings(dims={'data.2': 224})})"
+                ", or by the name of an input "
+                f"({settings(shapes={'data': (1, 3, 224, 224)})}), values by the name of an input "
+                f"({settings(values={'rate': 16000})}). Where one model of several is meant, "
+                "write MODEL:NAME.",
             )
 
     def _read(self, spec: str) -> Imported:

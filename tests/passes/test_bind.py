@@ -5,9 +5,11 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.wording import arguments_spelled
 
 TEXT = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -26,9 +28,15 @@ def test_every_unbound_dimension_is_listed() -> None:
         normalize(model())
     for place in ("data.0 (N)", "data.2", "data.3 (W)", "mask.0 (N)", "mask.3 (W)", "other.0"):
         assert place in caught.value.message
-    assert "--batch N" in caught.value.hint
-    assert "--dim data.2=N" in caught.value.hint
-    assert caught.value.hint.count("--dim W=N") == 1
+    assert "batch=N" in caught.value.hint
+    assert "'data.2': N" in caught.value.hint
+    assert caught.value.hint.count("'W': N") == 1
+
+
+def test_on_the_command_line_the_hint_can_be_copied() -> None:
+    with arguments_spelled(option_of), pytest.raises(UnboundDimensionsError) as caught:
+        normalize(model())
+    assert "Give --batch N --dim data.2=N --dim W=N " in caught.value.hint
 
 
 def test_a_question_mark_is_no_name() -> None:
@@ -37,7 +45,7 @@ def test_a_question_mark_is_no_name() -> None:
         proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "?"
     with pytest.raises(UnboundDimensionsError) as caught:
         normalize(read_model(proto, name="net"), batch=1)
-    assert "--dim data.2=N" in caught.value.hint
+    assert "'data.2': N" in caught.value.hint
     assert "?" not in caught.value.hint
 
 
@@ -113,6 +121,9 @@ def without_rank(element: int = onnx.TensorProto.FLOAT) -> CanonicalModel:
 def test_an_input_without_rank_asks_for_its_whole_shape() -> None:
     with pytest.raises(UnboundDimensionsError, match="'x' has no shape") as caught:
         normalize(without_rank(), batch=1)
+    assert "shapes={'x': (1, 3, 224, 224)}" in caught.value.hint
+    with arguments_spelled(option_of), pytest.raises(UnboundDimensionsError) as caught:
+        normalize(without_rank(), batch=1)
     assert "--dim x=1x3x224x224" in caught.value.hint
 
 
@@ -159,7 +170,7 @@ def test_an_expression_follows_from_its_parts(mask: str, size: int) -> None:
 def test_only_the_missing_parts_of_an_expression_are_asked_for() -> None:
     with pytest.raises(UnboundDimensionsError) as caught:
         normalize(cached(), batch=1, dims={"past": 0})
-    assert caught.value.hint == "Give --dim seq=N with sizes for N."
+    assert caught.value.hint == "Give dims={'seq': N} with sizes for N."
 
 
 @pytest.mark.parametrize("mask", ["__import__('os').remove('x')", "past ** seq", "past + 'a'",

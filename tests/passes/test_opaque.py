@@ -164,7 +164,7 @@ def test_what_an_opaque_layer_in_a_branch_captures_lives() -> None:
 def test_if_with_an_open_condition_is_opaque() -> None:
     text = BRANCHES.format(more=", bool condition", weights="", condition="condition")
     model = normal(text)
-    reason = "subgraph (If), decided by the input condition: --value gives it a number"
+    reason = "subgraph (If), decided by the input condition, which is given no value"
     assert reasons(model)["If"] == reason
     assert model.layers[0].captures == ("x",)
 

@@ -12,7 +12,6 @@ from dlbricks_core.ir import Attribute, Layer, RawModel, Subgraph, read_model
 from dlbricks_core.ir.attributes import has_subgraphs
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.steps.lowering import Lowering, Step
-from dlbricks_core.wording import argument
 
 
 def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
@@ -48,9 +47,7 @@ def _decided_by(layer: Layer, lowering: Lowering) -> str:
     specs = [lowering.tensors[name] for name in deciding]
     if not specs or not all(spec.is_static and spec.elements == 1 for spec in specs):
         return ""
-    return (
-        f", decided by the input {' and '.join(deciding)}: {argument('values')} gives it a number"
-    )
+    return f", decided by the input {' and '.join(deciding)}, which is given no value"
 
 
 def _chosen_branch(layer: Layer, lowering: Lowering) -> RawModel | None:
