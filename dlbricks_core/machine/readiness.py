@@ -105,7 +105,7 @@ def _smt(machine: Machine) -> Check:
             "hyper-threading",
             "warn",
             "on: two hardware threads share each core",
-            f"echo off | sudo tee /{CPUS}/smt/control (or use no more --threads than cores)",
+            f"echo off | sudo tee /{CPUS}/smt/control (or use no more threads than cores)",
         )
     if machine.hypervisor():
         finding = "not visible: two virtual CPUs may share a core"

@@ -1,0 +1,50 @@
+"""What import-linter cannot see: words that belong to one room only."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CORE = Path(__file__).parents[1] / "dlbricks_core"
+
+#: Options of other programs, which hints tell the user to run, and names of CSS.
+OTHERS = re.compile(
+    r"\b(?:cpupower|taskset|docker run|ps|swapoff|swapon|pip)\b[^;,()]*"
+    r"|--cpuset-cpus=|--cpus\b|var\(--|--series-"
+)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+TILES = re.compile(r"(?<![a-z])til(e|es|ed|ing)(?![a-z])", re.IGNORECASE)
+#: ONNX has an operator of that name.
+OPERATOR = re.compile(r'"Tile"|"tile": "|_tile\b|np\.tile|= Tile\(')
+
+
+def modules(*without: str) -> list[Path]:
+    """The core's modules, without those of some rooms."""
+    every = sorted(CORE.rglob("*.py"))
+    return [path for path in every if path.relative_to(CORE).parts[0] not in without]
+
+
+def texts(path: Path) -> Iterator[str]:
+    """String constants of a module, docstrings included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("path", modules("cli", "wording.py"), ids=lambda p: str(p.relative_to(CORE)))
+def test_no_command_line_option_is_named_outside_of_cli(path):
+    """Messages name arguments with ``wording.argument``, which both kinds of users understand."""
+    named = [word for text in texts(path) for word in OPTION.findall(OTHERS.sub("", text))]
+    assert named == []
+
+
+def test_tiles_are_a_word_of_two_modules():
+    """Other rooms know recipes, not what one composer makes of them."""
+    named = {
+        str(path.relative_to(CORE))
+        for path in modules()
+        if TILES.search(OPERATOR.sub("", path.read_text(encoding="utf-8")))
+    }
+    assert named == {"analysis/tiles.py", "compose/tiled.py"}
