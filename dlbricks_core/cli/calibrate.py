@@ -18,7 +18,7 @@ from dlbricks_core.workflows.calibrate import CALIBRATION_SET
 @options.models_argument
 @options.estimate_options
 @options.timing_options
-@click.option("--forget", is_flag=True, help="Remove what was fitted, and fit nothing.")
+@click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @options.store_option
 @options.json_option
 @options.quiet_options

@@ -24,7 +24,7 @@ from dlbricks_core.workflows.explain import explain
 @options.estimate_options
 @options.timing_options
 @click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
-              help="How many groups to print; files have all of them.")  # fmt: skip
+              help="Number of groups to print; files have all of them.")  # fmt: skip
 @options.result_options
 def command(model: str, top: int, store: str | None, **values: Any) -> int:
     """Tell where the estimate of MODEL deviates and why.

@@ -27,7 +27,7 @@ from dlbricks_core.workflows.generate import check_unused
 @options.cut_options
 @options.load_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Of the weights.")  # fmt: skip
+              help="Seed of the weights.")  # fmt: skip
 @options.json_option
 @options.quiet_options
 def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> int:

@@ -22,7 +22,7 @@ from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_model
 @click.command("graph")
 @click.argument("model")
 @click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
-              required=True, metavar="FILE.svg", help="Where to draw it.")  # fmt: skip
+              required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
 @options.stored_options
 @options.store_option
 @click.option("--system", metavar="FINGERPRINT", help="Latencies of another system in the store.")

@@ -45,7 +45,7 @@ _COMMANDS = {
     "doctor": "Check whether this machine is ready to measure.",
 }
 
-#: Options of all commands, which may stand before their names too.
+#: Options of all commands, which may also stand before the command's name.
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
 EXIT_USAGE = 2
@@ -56,7 +56,7 @@ EXIT_PIPE = 141
 
 
 class _Commands(click.Group):
-    """Takes a command line that names no command for one of ``run``."""
+    """Commands; a command line that names none of them means ``run``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -118,7 +118,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Runs the command line and gives its exit status; errors are told, none is raised."""
+    """Runs the command line and returns its exit status. It prints errors and raises none."""
     # Once the command line is understood, its option -v says this, wherever it stands.
     told = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
     try:
@@ -155,14 +155,17 @@ def _run(arguments: list[str]) -> int:
 
 
 class _LibraryLog(logging.Handler):
-    """What libraries log where nobody has asked for it: errors, a line each."""
+    """Prints errors that libraries log, a line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(f"{record.levelname.capitalize()}: {record.getMessage()}")
 
 
 class _OwnLog(logging.Handler):
-    """What DLBricks itself logs: with ``-v``, tracebacks of failures that a run survives."""
+    """Prints what DLBricks itself logs, if the user asked for it.
+
+    These are tracebacks of failures that do not end a run.
+    """
 
     def __init__(self, told: Mapping[str, bool]) -> None:
         super().__init__()
@@ -179,7 +182,7 @@ def _logging(told: Mapping[str, bool]) -> Iterator[None]:
     """Lets DLBricks log to standard error.
 
     Args:
-        told: Whether the user wants it is read for each line.
+        told: Whether the user asked for it, looked up anew for each line.
     """
     logger, handler = logging.getLogger("dlbricks_core"), _OwnLog(told)
     logger.addHandler(handler)
@@ -192,7 +195,7 @@ def _logging(told: Mapping[str, bool]) -> Iterator[None]:
 
 
 def _unwritten(failure: OSError) -> int:
-    """Tells that standard output was not written whole, and gives the exit status."""
+    """Prints that standard output could not be written, and returns the exit status."""
     if isinstance(failure, BrokenPipeError):  # whoever reads has seen enough
         return EXIT_PIPE
     _say_error(

@@ -21,7 +21,7 @@ from dlbricks_core.workflows.loading import find_collection
 
 @dataclass(frozen=True)
 class _Listing:
-    """What a collection offers, as users type it, and what it says about each."""
+    """Models of a collection, by the names that users type, and notes on each."""
 
     names: list[str]
     pattern: str
@@ -60,7 +60,7 @@ def command(collections: tuple[str, ...], **values: Any) -> int:
 
 
 def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -> None:
-    """A collection; what it says about its models only where it was asked for by name."""
+    """Prints a collection; notes on its models only if the user named the collection."""
     count = "your own" if listing.pattern else str(len(listing.names))
     console.print(styled((f"{plugin.name}:", "bold"), f" {count} models ({plugin.distribution})"))
     if not (whole and listing.notes):
@@ -77,7 +77,7 @@ def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -
 
 
 def _importers(output: Output) -> dict[str, list[str]]:
-    """How the files end that each importer reads."""
+    """Suffixes of the files that each importer reads, by its name."""
     suffixes = {}
     for plugin in discover("importer", Importer):
         known = attempt(plugin, partial(_suffixes, plugin))

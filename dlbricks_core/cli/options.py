@@ -28,12 +28,12 @@ _POSITIVE = click.IntRange(min=1)
 
 
 def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[str], float]:
-    """Reads a number with a unit behind it.
+    """Type of an option that takes a number and a unit.
 
     Args:
-        name: What it is, for error messages.
-        units: What each unit is worth; the empty one is for a number alone.
-        examples: For error messages.
+        name: What the number is, for error messages.
+        units: Factor of each unit; the empty unit stands for a number alone.
+        examples: Examples for error messages.
     """
 
     def read(text: str) -> float:
@@ -51,7 +51,7 @@ _TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.
 
 
 def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
-    """Several options as one decorator, in the order in which they are written."""
+    """One decorator that adds several options, in this order."""
 
     def decorate(command: CommandT) -> CommandT:
         return functools.reduce(lambda f, option: option(f), reversed(decorators), command)
@@ -71,7 +71,7 @@ timeout_option = click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds that a model may take to import, and a network to load or to run once.  "
+    help="Longest time in seconds to import a model, and to load a network or to run it once.  "
     f"[default: {IMPORT_TIMEOUT_S:g} and {TIMEOUT_S:g}]",
 )
 
@@ -91,7 +91,7 @@ load_options = _group(
         "fixed",
         metavar="INPUT=NUMBER",
         multiple=True,
-        help="What an input always holds (sample_rate=16000): branches and sizes that depend on "
+        help="Constant value of an input (sample_rate=16000): branches and sizes that depend on "
         "it are known then. May be given more than once.",
     ),
     click.option(
@@ -110,7 +110,7 @@ cut_options = _group(
         "-G",
         "--granularity",
         type=_POSITIVE,
-        help="The most layers that a brick may hold; asks for the paper's sum of chains "
+        help="Most layers in a brick. Selects the paper's sum of chains "
         "unless a composer is named.",
     ),
     click.option(
@@ -132,7 +132,7 @@ _MOST_GRANULARITIES = 50
 
 
 def _granularities(text: str) -> tuple[int, ...]:
-    """Reads numbers and ranges with commas between: ``1-3,5`` is 1, 2, 3 and 5."""
+    """Numbers of a list such as ``1-3,5``, which is 1, 2, 3 and 5."""
     found: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.partition("-")
@@ -157,15 +157,15 @@ granularities_option = click.option(
     metavar="LIST",
     default="1-10",
     show_default=True,
-    help="The most layers that a brick may hold: several, as 1-10 or 1,3,5.",
+    help="Most layers in a brick: several numbers, as 1-10 or 1,3,5.",
 )
 
 
 def _protocol_options_with(runs: str) -> tuple[Callable[[Any], Any], ...]:
-    """How networks are timed.
+    """Options that say how networks are timed.
 
     Args:
-        runs: How many runs there are by default, for people.
+        runs: Default number of runs, for people.
     """
     return (
         click.option(
@@ -186,7 +186,7 @@ def _protocol_options_with(runs: str) -> tuple[Callable[[Any], Any], ...]:
             type=click.IntRange(min=0),
             default=0,
             show_default=True,
-            help="Of weights and inputs.",
+            help="Seed of weights and inputs.",
         ),
     )
 
@@ -200,16 +200,16 @@ _precision_options = (
         "--precision",
         type=_SHARE,
         metavar="SHARE",
-        help="Run networks until the 90% intervals of all estimates and measured latencies are "
-        f"within plus or minus so much.  [default: {PRECISION:.0%}, unless --runs is given]",
+        help="Largest half-width of all 90% intervals, relative to the figure: networks run until "
+        f"it is reached.  [default: {PRECISION:.0%}, unless --runs is given]",
     ),
     click.option(
         "--budget",
         "budget_s",
         type=_TIME,
         metavar="TIME",
-        help="Begin no more rounds after so much time (60s, 5m), precise or not; "
-        f"{FEWEST} there are in any case.  [default: {BUDGET_S:g}s, unless --runs is given]",
+        help="Time after which no round begins (60s, 5m), whatever the precision; "
+        f"the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s, unless --runs is given]",
     ),
 )
 
@@ -234,10 +234,10 @@ measure_options = _group(
 
 
 def fixed_runs_options(default: str) -> Callable[[CommandT], CommandT]:
-    """The same where the number of runs does not depend on what comes out; no backend is possible.
+    """The same options for commands with a fixed number of runs, whose backend may be left out.
 
     Args:
-        default: How many there are, for people.
+        default: Default number of runs, for people.
     """
     backend = click.option("--backend", metavar="NAME", help="Framework to run on.")
     return _group(backend, _backend_settings, *_protocol_options_with(default))
@@ -272,7 +272,7 @@ verify_options = _group(
     click.option("--threads", type=_POSITIVE, default=1, show_default=True,
                  help="Threads for one operator."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                 help="Of weights and inputs."),
+                 help="Seed of weights and inputs."),
     click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
                  help="Largest relative error that counts as agreement."),
     click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
@@ -312,7 +312,7 @@ html_option = click.option(
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> bool:
-    """For errors, which are told outside of the command."""
+    """Keeps the option for whoever prints errors, outside of the command."""
     context.ensure_object(dict)["verbose"] = verbose
     return verbose
 
@@ -328,7 +328,7 @@ result_options = _group(store_option, json_option, html_option, quiet_options)
 
 
 def load_options_of(values: dict[str, Any]) -> LoadOptions:
-    """What the options of ``load_options`` say."""
+    """How models are read, by the options of ``load_options``."""
     dims: dict[str, int] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, text in _pairs(values["dims"], "--dim"):
@@ -348,7 +348,7 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
 
 
 def import_settings_of(values: dict[str, Any]) -> ImportSettings:
-    """What the options of ``load_options`` say about how importing is run."""
+    """How models are imported, by the options of ``load_options``."""
     timeout_s = values["timeout_s"]
     return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
 
@@ -367,26 +367,26 @@ def _number(name: str, text: str) -> float:
 
 
 def cut_options_of(values: dict[str, Any]) -> CutOptions:
-    """What the options of ``cut_options`` and ``composer_option`` say.
+    """How models are cut, by the options of ``cut_options`` and ``composer_option``.
 
-    Commands without the option for a composer work on the paper's layer sequences.
+    Commands without an option for the composer cut the paper's layer sequences.
     """
     composer = values.get("composer") if "composer" in values else "sequential"
     return CutOptions.chosen(values["granularity"], values["strategy"], composer)
 
 
 def request_of(values: dict[str, Any]) -> Request:
-    """What the options of ``measure_options`` or ``stored_options`` and of others say."""
+    """Request that the options of ``measure_options`` or ``stored_options`` stand for."""
     chosen = dict(_pairs(values["backend_options"], "--backend-option"))
     return _request(values["backend"], chosen, values)
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
-    """What ``measure_each_options`` and ``timing_options`` say, for each backend.
+    """Request for each backend that ``measure_each_options`` and ``timing_options`` name.
 
     Args:
-        values: Of the options.
-        fewest: How many backends there must be.
+        values: Values of the options.
+        fewest: Number of backends that there must be.
     """
     chosen: dict[str, dict[str, str]] = {n.strip(): {} for n in values["backends"].split(",")}
     for text, value in _pairs(values["backend_options"], "--backend-option"):

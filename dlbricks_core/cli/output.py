@@ -1,4 +1,4 @@
-"""Where commands write to."""
+"""What commands write: results, progress and remarks."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FILES = {"json_path": "--json", "html_path": "--html", "svg_path": "--output"}
 
 
 class Output:
-    """Results to standard output, progress and remarks to standard error.
+    """Writes results to standard output, progress and remarks to standard error.
 
-    Made before anything is read or measured: it refuses files that cannot be written.
+    Create it before anything is read or measured: it refuses files that cannot be written.
 
     Args:
-        values: The command's options; reads ``json_path``, ``html_path``, ``quiet`` and
-            ``verbose``.
+        values: The command's options, of which it reads ``json_path``, ``html_path``, ``quiet``
+            and ``verbose``.
 
     Raises:
         DLBricksError: If a file that was asked for cannot be written.
@@ -53,25 +53,25 @@ class Output:
         self._verbose = bool(values.get("verbose"))
 
     def progress(self) -> ProgressBar:
-        """A progress bar, where standard error is a terminal."""
+        """A progress bar, if standard error is a terminal."""
         return ProgressBar(self.errors, verbose=self._verbose)
 
     def write_json(self, data: dict[str, Any]) -> None:
-        """Writes the JSON file, if one was asked for."""
+        """Writes the JSON file, if the user named one."""
         if self._json_path is not None:
             write_json(data, self._json_path)
 
     def write_html(self, page: Callable[[], str]) -> None:
-        """Writes the HTML file, if one was asked for; only then the page is made."""
+        """Writes the HTML file, if the user named one. Only then is the page made."""
         if self._html_path is not None:
             write_text(page(), self._html_path)
 
 
 def _check_files(values: Mapping[str, Any]) -> None:
-    """Refuses files that cannot be written, or would take the place of another.
+    """Refuses files that cannot be written, and files that would overwrite another.
 
     Args:
-        values: All arguments and options of the command.
+        values: Arguments and options of the command.
     """
     folder: Path | None = values.get("folder")
     if folder is not None:

@@ -1,4 +1,4 @@
-"""``dlbricks plugins``: everything that entry points announce."""
+"""``dlbricks plugins``: lists the plugins that are installed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(**values: Any) -> int:
 
 
 def _told(capabilities: Mapping[str, Any]) -> str:
-    """Capabilities as a user reads them."""
+    """Capabilities of a plugin, for people."""
     parts = []
     for key, value in capabilities.items():
         if key == "isolated":

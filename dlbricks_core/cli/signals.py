@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does: with what was measured kept, and tidied up."""
+"""Signals that end a command as Ctrl-C does: measurements are kept, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked the command to end.
 
     Attributes:
-        status: Exit status that tells of the signal, as a shell has it.
+        status: Exit status that stands for the signal in a shell.
     """
 
     def __init__(self, number: int) -> None:
@@ -25,9 +25,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raises :class:`Interrupted` at the first signal; the next one ends the process at once.
+    """Raises :class:`Interrupted` at the first signal. The next one ends the process at once.
 
-    Signals that are ignored, as ``nohup`` wants it, stay so.
+    Signals that are ignored, as under ``nohup``, stay ignored.
     """
     if current_thread() is not main_thread():  # signals are the main thread's
         yield

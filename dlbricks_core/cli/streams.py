@@ -1,4 +1,4 @@
-"""The standard streams, of which any may be closed, full, or read by nobody."""
+"""The standard streams. Any of them may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MODES = {_STDIN: os.O_RDONLY, _STDOUT: os.O_RDONLY, _STDERR: os.O_WRONLY}
 
 
 class Stream:
-    """A stream that remembers the first failure and is silent from then on.
+    """A stream that keeps its first failure and ignores whatever is written after it.
 
     Args:
-        stream: What is written to.
+        stream: Stream that is written to.
 
     Attributes:
-        failure: Why it could not be written.
+        failure: Reason why the stream could not be written; ``None`` if it could.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -30,7 +30,7 @@ class Stream:
         self.failure: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Writes, if that is still possible."""
+        """Writes a text, unless writing has failed before."""
         if self.failure is None:
             try:
                 self._stream.write(text)
@@ -39,7 +39,7 @@ class Stream:
         return len(text)
 
     def flush(self) -> None:
-        """Hands on what was written, if that is still possible."""
+        """Flushes the stream, unless writing has failed before."""
         if self.failure is None:
             try:
                 self._stream.flush()
@@ -58,7 +58,7 @@ class Stream:
 
 @contextmanager
 def standard_streams() -> Iterator[Stream]:
-    """Makes standard output and error such streams; gives that of standard output."""
+    """Replaces standard output and error by such streams, and yields that of standard output."""
     for number, mode in _MODES.items():
         _open(number, mode)
     before = sys.stdout, sys.stderr

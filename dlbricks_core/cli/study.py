@@ -35,7 +35,7 @@ from dlbricks_core.workflows.study import QUICK_RUNS, RUNS
     type=click.Path(path_type=Path),
     default=Path("study"),
     show_default=True,
-    help="Folder for the report; made if it is not there.",
+    help="Folder for the report. It is created if it does not exist.",
 )
 @click.option(
     "--from",

@@ -1,4 +1,4 @@
-"""What users do, from loading models to results; one module a job."""
+"""What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.workflows.bench import bench

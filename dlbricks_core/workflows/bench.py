@@ -1,4 +1,4 @@
-"""Times a folder of generated bricks, on a machine that never sees the models."""
+"""Times a folder of generated bricks on a machine that does not have the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits a composer's numbers to this system, on networks that are timed for it."""
+"""Fits the parameters of a composer to this system, on networks that are timed for it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ come with DLBricks."""
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number of a composer.
+    """A parameter of a composer.
 
     Attributes:
-        name: As it is stored.
-        meaning: For people.
-        default: As found on the development corpus.
-        value: As fitted; ``None`` if there was nothing to fit to.
+        name: Name under which it is stored.
+        meaning: What it is, for people.
+        default: Value that was found on the development corpus.
+        value: Value that was fitted; ``None`` if there was nothing to fit to.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What came of a calibration.
+    """Result of a calibration.
 
     Attributes:
-        parameters: The composer's numbers.
-        calibration: As it was stored; ``None`` if no network could be timed.
-        evaluation: Of the networks, with the composer's own numbers and all bricks timed.
+        parameters: Parameters of the composer.
+        calibration: Calibration that was stored; ``None`` if no network could be timed.
+        evaluation: Errors of the networks' estimates before the calibration, all bricks timed.
     """
 
     parameters: Sequence[Parameter]
@@ -56,7 +56,7 @@ class Fitting:
     evaluation: Evaluation
 
     def lacking(self, unread: Sequence[Failure]) -> Fitting:
-        """The same, with the models that were named and could not be loaded."""
+        """The same result, with the models that could not be loaded."""
         return replace(self, evaluation=self.evaluation.lacking(unread))
 
 
@@ -67,20 +67,20 @@ def calibrate(
     store: ResultStore,
     observer: Observer,
 ) -> Fitting:
-    """Times networks and all of their bricks in the same rounds, and fits to them.
+    """Times networks and all of their bricks in the same rounds, and fits parameters to them.
 
-    What is stored replaces an earlier calibration for the same composer, backend and system,
-    and is what estimates use from then on.
+    The calibration replaces an earlier one of the same composer, backend and system. Estimates use
+    it from then on.
 
     Args:
-        models: In canonical form; those with the same layers count once.
-        cut_options: How to cut, and the composer whose numbers to fit.
+        models: Networks in canonical form; those with the same layers count once.
+        cut_options: How to cut, and the composer whose parameters are fitted.
         request: How to measure.
         store: Where measurements and the calibration are kept.
         observer: Told of progress.
 
     Raises:
-        DLBricksError: If the composer has no such numbers.
+        DLBricksError: If the composer has no parameters to fit.
     """
     composer = calibrated_composer(cut_options.composer)
     brickset, cutting_s = cut_models(models, cut_options, request, observer)
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def forget_calibration(cut_options: CutOptions, request: Request, store: ResultStore) -> bool:
-    """Removes a calibration; tells whether there was one.
+    """Removes a calibration. Returns whether there was one.
 
     Raises:
         DLBricksError: If the composer has nothing to calibrate.
@@ -117,10 +117,10 @@ def forget_calibration(cut_options: CutOptions, request: Request, store: ResultS
 
 
 def calibrated_composer(name: str) -> Composer:
-    """The composer of that name, if it has numbers to fit.
+    """The composer of that name, which must have parameters to fit.
 
     Raises:
-        DLBricksError: If there is none, or it has none.
+        DLBricksError: If there is no such composer, or it has no parameters.
     """
     composer = find_composer(name)
     if not composer.fitted:
@@ -133,7 +133,7 @@ def calibrated_composer(name: str) -> Composer:
 
 
 def _observed(evaluation: Evaluation) -> Observed:
-    """Networks with both figures, those with the same layers once, and their bricks."""
+    """Networks that were timed and estimated, each once, and their bricks."""
     wholes = {
         each.model.cut.whole.signature: Whole(each.model.cut, each.model.measured)
         for each in evaluation.models
@@ -145,7 +145,7 @@ def _observed(evaluation: Evaluation) -> Observed:
 
 
 def _rested_on(composer: Composer, observed: Observed) -> tuple[CalibrationModel, ...]:
-    """The networks, with what the calibrated composer makes of them."""
+    """The networks, with the calibrated composer's estimates of them."""
     return tuple(
         CalibrationModel(
             name=whole.cut.model.name,

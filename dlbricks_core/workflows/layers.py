@@ -1,4 +1,4 @@
-"""What the store says about a model's layers, one by one."""
+"""Stored latencies of a model's layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class LayerLatencies:
 
     Attributes:
         request: How they were measured.
-        ms: By the layer's signature, without the timer's own cost; only of measured ones.
+        ms: Latency in milliseconds of each layer that was measured, by its signature. The
+            timer's own cost is taken off.
     """
 
     request: Request

@@ -1,4 +1,4 @@
-"""From what the user types as MODEL to models in canonical form."""
+"""Loads the models that the user names, in canonical form."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
 
 _REASONS = 3
-"""Models whose reasons an error tells where none can be loaded."""
+"""Number of models whose reasons an error tells if none can be loaded."""
 
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """How importing is run.
+    """How models are imported.
 
     Attributes:
         timeout_s: Longest time that importing one model may take; ``None`` for ever.
-        fresh: Whether to import what was imported before, too.
+        fresh: Whether to import a model again that was imported before.
     """
 
     timeout_s: float | None = None
@@ -39,11 +39,11 @@ class ImportSettings:
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """Models in canonical form, and those that could not be loaded.
+    """Models that were loaded, and those that could not be.
 
     Attributes:
-        models: In the order in which they were named.
-        failures: Why the others are missing.
+        models: Loaded models in canonical form, in the order in which they were named.
+        failures: Reason for each of the others.
     """
 
     models: list[CanonicalModel]
@@ -51,10 +51,12 @@ class LoadedModels:
 
 
 class ModelLoader:
-    """Loads models in processes of their own; a model that was imported before is reused.
+    """Loads models, each kind of importer in a process of its own.
+
+    A model that was imported before comes from a cache.
 
     Attributes:
-        reused: How many models were imported before.
+        reused: Number of models that came from the cache.
 
     Example:
         >>> with ModelLoader(LoadOptions(batch=1)) as loader:
@@ -72,15 +74,15 @@ class ModelLoader:
         self.reused = 0
 
     def load(self, sources: Iterable[str | RawModel]) -> list[CanonicalModel]:
-        """Loads every MODEL argument.
+        """Loads models.
 
         Args:
-            sources: Paths, ``collection:name``, ``collection:`` for all of it, or what an
-                importer gave.
+            sources: Paths; ``collection:name``; ``collection:`` for every model of one; or
+                models that an importer returned.
 
         Raises:
-            ModelError: If one cannot be read or lowered.
-            PluginError: If no plugin knows it, or the one that does is broken.
+            ModelError: If a model cannot be read or lowered.
+            PluginError: If no plugin reads it, or the plugin that does is broken.
         """
         models = [
             self.load_one(each)
@@ -94,21 +96,21 @@ class ModelLoader:
         """Loads one model.
 
         Args:
-            source: A path, ``collection:name``, or what an importer gave.
+            source: A path, ``collection:name``, or a model that an importer returned.
 
         Raises:
             ModelError: If it cannot be read or lowered.
-            PluginError: If no plugin knows it, or the one that does is broken.
+            PluginError: If no plugin reads it, or the plugin that does is broken.
         """
         found = self._read(source) if isinstance(source, str) else canonical(source, self._options)
         self._unused -= found.names
         return found.model
 
     def check_options(self) -> None:
-        """Checks that what was said about models concerned one.
+        """Checks that every size and value that the user gave belongs to a model.
 
         Raises:
-            ModelError: If no model that was loaded has an input or a dimension of that name.
+            ModelError: If no loaded model has an input or a dimension of that name.
         """
         if self._unused:
             raise ModelError(
@@ -167,7 +169,7 @@ class ModelLoader:
 
 
 def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
-    """An error that an importer did not expect."""
+    """Error of an importer that raised something unexpected."""
     return ModelError(
         f"importing {spec}: {error.message}",
         hint=f"Report this to the authors of {plugin.distribution}; -v shows where it arose.",
@@ -175,7 +177,7 @@ def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
 
 
 def expand(specs: Iterable[str]) -> list[str]:
-    """MODEL arguments with every ``collection:`` replaced by its members.
+    """The user's names of models, with every ``collection:`` replaced by its members.
 
     Raises:
         ModelError: If there is no such collection, or it lists no models.
@@ -221,16 +223,16 @@ def load_models(
     observer: Observer,
     settings: ImportSettings | None = None,
 ) -> LoadedModels:
-    """Loads every MODEL argument; one that cannot be loaded does not end the others.
+    """Loads every model that the user names; one that cannot be loaded does not end the others.
 
     Args:
-        specs: As the user typed them.
+        specs: Names as the user typed them.
         options: How models are read.
-        observer: Told of each model.
-        settings: How importing is run.
+        observer: Hears of each model.
+        settings: How models are imported.
 
     Raises:
-        DLBricksError: If no model at all can be loaded, or an option concerns none of them.
+        DLBricksError: If no model can be loaded, or a size or value belongs to none of them.
     """
     errors: dict[str, DLBricksError] = {}
     wanted = _expanded(specs, errors)
@@ -247,7 +249,7 @@ def load_models(
             observer.note(f"{loader.reused} of {len(wanted)} models were imported before: reused.")
         if not models:
             raise _nothing_loaded(specs, errors)
-        if not errors:  # the models that are missing may have what the options name
+        if not errors:  # a model that is missing may have the input or the dimension
             loader.check_options()
     failures = [Failure(spec, _reason(spec, error), "read") for spec, error in errors.items()]
     for failure in failures:  # hours of measuring may follow
@@ -258,10 +260,10 @@ def load_models(
 def load_model(
     spec: str, options: LoadOptions, observer: Observer, settings: ImportSettings | None = None
 ) -> CanonicalModel:
-    """Loads the one model that a MODEL argument names.
+    """Loads the one model that a name stands for.
 
     Raises:
-        DLBricksError: If it cannot be loaded, or names several.
+        DLBricksError: If it cannot be loaded, or the name stands for several.
     """
     named = expand([spec])
     if len(named) > 1:
@@ -270,7 +272,7 @@ def load_model(
 
 
 def _expanded(specs: Iterable[str], errors: dict[str, DLBricksError]) -> list[str]:
-    """The models that are meant; a collection that is broken goes to the errors."""
+    """Names of single models; a collection that is broken is added to the errors."""
     wanted: list[str] = []
     for spec in specs:
         try:
@@ -295,7 +297,7 @@ def _nothing_loaded(specs: Sequence[str], errors: Mapping[str, DLBricksError]) -
 
 
 def _reason(spec: str, error: DLBricksError) -> str:
-    """What is wrong with a model, where its name stands already."""
+    """What is wrong with a model, for a text that names the model already."""
     message = error.message.removeprefix(f"importing {spec}: ")
     message = message.removeprefix(f"{spec}: ").removeprefix(f"{spec} ")
     return f"{message.rstrip('.')}. {error.hint}" if error.hint else message
@@ -329,13 +331,13 @@ def _importer_for(spec: str) -> Plugin:
 
 
 def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether an importer takes the file, and the suffixes that it knows."""
+    """Whether an importer reads the file, and the suffixes of all files that it reads."""
     importer: Importer = plugin.loaded()
     return importer.handles(spec), tuple(importer.suffixes)
 
 
 def _with_unique_names(models: list[CanonicalModel]) -> list[CanonicalModel]:
-    """Two models of one name go by where they came from."""
+    """The models, those that share a name renamed to where they came from."""
     names = [model.name for model in models]
     return [
         replace(model, name=model.source or model.name) if names.count(model.name) > 1 else model

@@ -1,21 +1,21 @@
-"""What a workflow tells whoever watches it."""
+"""What a workflow tells those who watch it."""
 
 from __future__ import annotations
 
 
 class Observer:
-    """Hears of progress; this one does not care."""
+    """Hears of progress. This class ignores it; others show it."""
 
     def stage(self, text: str, steps: int | None = None) -> None:
-        """A new stage begins.
+        """Hears that a new stage begins.
 
         Args:
             text: What happens, for people.
-            steps: How many ``advance`` will follow, if that is known.
+            steps: Number of calls of ``advance`` that will follow, if that is known.
         """
 
     def advance(self, what: str = "") -> None:
-        """One step of the stage is done."""
+        """Hears that one step of the stage is done."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Hears of something that deserves a line."""
