@@ -36,6 +36,13 @@ class MachineLoad:
     throttled: float
 
     @property
+    def share(self) -> float | None:
+        """Share of the CPUs' time that others used, other virtual machines included: 0 to 1."""
+        if self.others is None or self.steal is None:
+            return None
+        return min((self.others + self.steal) / self.cpus, 1.0)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What may have disturbed a measurement in that time."""
         found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 import re
@@ -34,6 +35,17 @@ def physical_cores_available(machine: Machine | None = None) -> int:
     cores = machine.cores(machine.cpus)
     quota = machine.cpu_quota()
     return max(1, cores if quota is None else min(cores, math.floor(quota)))
+
+
+def current_host(machine: Machine | None = None) -> str:
+    """Hash that tells this machine from others of the same fingerprint; empty without /proc.
+
+    It rests on the random number that the kernel draws when it starts, which containers of one
+    machine share. Copies of a virtual machine have the same ``/etc/machine-id``, so that it would
+    not tell them apart. A machine that is restarted has another hash from then on.
+    """
+    drawn = (machine or Machine()).text("proc/sys/kernel/random/boot_id")
+    return hashlib.sha256(f"dlbricks {drawn}".encode()).hexdigest()[:16] if drawn else ""
 
 
 def current_system(machine: Machine | None = None) -> System:

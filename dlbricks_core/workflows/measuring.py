@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.facts import Kind, Measurement, Question
+from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.figures.precision import MOST
 from dlbricks_core.machine.cores import Cores
 from dlbricks_core.machine.load import LoadSampler
+from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.schedule import (
     ComparedTogether,
     FixedRuns,
@@ -227,9 +230,14 @@ def _measure(
         observer.stage(
             f"Timing {len(jobs)} networks ({reused} more are in the store)", session.steps(jobs)
         )
-        load = LoadSampler()
+        system = plans[0].request.system.fingerprint
+        record = SessionRecord(session.identifier, current_host(), system, __version__)
+        store.keep_session(record)  # also of a session that is interrupted
+        sampler = LoadSampler()
         failures = session.run(jobs)
-        warnings = (*load.load().warnings, *cores.warnings)
+        load = sampler.load()
+        store.keep_session(replace(record, load=load.share))
+        warnings = (*load.warnings, *cores.warnings)
         for plan in plans:
             outcome = plan.outcome
             outcome.failures |= {k: reason for k, reason in failures.items() if k in plan.wanted}

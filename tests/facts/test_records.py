@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -7,9 +8,12 @@ from hypothesis import strategies as st
 
 from dlbricks_core.facts import (
     LATENCY,
+    Composition,
     Measurement,
     Observation,
+    Quantity,
     Question,
+    Session,
     Setup,
     Subject,
     canonical_json,
@@ -22,6 +26,7 @@ KEY = Question(
     Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
     "sys",
 )
+SESSION = Session("id", "host", "sys", "0.1.0")
 latencies = st.floats(min_value=SMALLEST, max_value=LARGEST)
 
 
@@ -59,6 +64,52 @@ def test_measurement_flattens_its_sample_sets_in_order():
     assert found.overheads == (0.25, 0.75)
     assert found.flags == ("hot", "busy")
     assert Measurement(KEY).overheads == ()
+
+
+@given(st.none() | st.floats(min_value=0, max_value=1), st.datetimes(timezones=st.just(UTC)))
+def test_session_survives_json_exactly(load, started_at):
+    session = Session("id", "", "sys", "0.1.0", started_at, load)
+    assert Session.from_dict(json.loads(json.dumps(session.to_dict()))) == session
+
+
+@pytest.mark.parametrize("load", [-0.1, 1.1, float("nan")])
+def test_session_refuses_what_is_no_share(load):
+    with pytest.raises(ValueError, match="load"):
+        Session("id", "host", "sys", "0.1.0", load=load)
+    with pytest.raises(ValueError, match="load"):
+        Session.from_dict({**SESSION.to_dict(), "load": load})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("id", 3), ("host", None), ("version", b"1"), ("started_at", "now"), ("load", "high"),
+     ("started_at", "2026-01-01T00:00:00"), ("load", True)],
+)  # fmt: skip
+def test_session_refuses_damage(name, value):
+    with pytest.raises((TypeError, ValueError)):
+        Session.from_dict({**SESSION.to_dict(), name: value})
+
+
+def test_session_refuses_a_time_without_zone():
+    with pytest.raises(ValueError, match="time zone"):
+        Session("id", "host", "sys", "0.1.0", datetime(2026, 1, 1))
+
+
+def test_quantity_survives_json_with_all_that_is_said_of_it():
+    again = Quantity.from_dict(json.loads(json.dumps(LATENCY.to_dict())))
+    assert (again, again.composition, again.meaning) == (LATENCY, Composition.SUM, LATENCY.meaning)
+
+
+def test_name_and_unit_identify_a_quantity():
+    other = {"name": "load-time", "unit": "s", "composition": Composition.PEAK, "meaning": "?"}
+    differing = [name for name in other if replace(LATENCY, **{name: other[name]}) != LATENCY]
+    assert differing == ["name", "unit"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("unit", 3), ("composition", "mean"), ("name", None)])
+def test_quantity_refuses_damage(name, value):
+    with pytest.raises((TypeError, ValueError)):
+        Quantity.from_dict({**LATENCY.to_dict(), name: value})
 
 
 def test_equal_options_have_one_canonical_text():

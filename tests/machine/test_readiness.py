@@ -182,6 +182,15 @@ def test_load_is_judged_alike_before_and_after_a_run(change, name, words):
     assert all(word in text for word, text in zip(words, load.warnings, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("change", "share"),
+    [({}, 0.025), ({"others": 1.0, "steal": 1.0}, 0.5), ({"others": 4.1}, 1.0),
+     ({"others": None}, None), ({"steal": None}, None)],
+)  # fmt: skip
+def test_the_share_that_others_used(change, share):
+    assert MachineLoad(**{**QUIET, **change}).share == share
+
+
 def test_a_process_of_someone_else_is_seen():
     sampler = LoadSampler()
     subprocess.run([sys.executable, "-c", ORPHAN], check=True)

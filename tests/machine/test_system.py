@@ -10,6 +10,7 @@ import pytest
 from dlbricks_core.machine.sysfs import Machine, parse_cpus
 from dlbricks_core.machine.system import (
     Cache,
+    current_host,
     current_system,
     largest_cache,
     near_caches,
@@ -17,6 +18,7 @@ from dlbricks_core.machine.system import (
 )
 
 GIB = 2**30
+BOOT = "proc/sys/kernel/random/boot_id"
 
 
 def test_cpu_lists_are_read():
@@ -47,6 +49,26 @@ def test_facts_of_a_server(server):
     assert found.hypervisor is found.cpu_quota is found.memory_limit is None
     for text in ("Platinum 8124M", "2 cores (4 threads)", "16.0 GiB"):
         assert text in found.describe()
+
+
+def test_machines_that_are_alike_are_different_hosts(server):
+    one, same, other = (
+        current_host(server.write(BOOT, f"6e5c3d8f-{number}").machine(0)) for number in (1, 1, 2)
+    )
+    assert one == same != other
+    assert "6e5c" not in one
+
+
+def test_without_proc_the_host_is_not_known(bare):
+    assert current_host(bare.machine()) == ""
+
+
+def test_the_host_is_the_same_in_every_process():
+    script = "from dlbricks_core.machine.system import current_host; print(current_host())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == current_host() != ""
 
 
 def test_facts_of_an_arm_processor(bare):

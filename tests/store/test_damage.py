@@ -15,6 +15,7 @@ from dlbricks_core.facts import (
     CalibrationModel,
     Observation,
     Question,
+    Session,
     Setup,
     Subject,
 )
@@ -135,6 +136,42 @@ def test_damaged_facts_of_a_system_are_left_out(path):
         assert store.systems() == {"sys": {"cpu": "fast"}}
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("load", 1.5), ("load", "high"), ("started_at", "now"), ("host", b"x"), ("version", b"7")],
+)
+def test_a_damaged_session_is_named_and_left_out(path, column, value):
+    others = [Session("first", "host", "sys", "1"), Session("second", "host", "sys", "1")]
+    with ResultStore.open(path) as store:
+        for each in others:
+            store.keep_session(each)
+    change(path, (f"UPDATE sessions SET {column} = ? WHERE id = 'first'", value))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row first of sessions"):
+            assert store.sessions() == others[1:]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE quantities SET composition = 'mean'", "UPDATE quantities SET meaning = x'ff'"],
+)
+def test_measurements_of_a_damaged_quantity_are_left_out(path, statement):
+    change(path, (statement,))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row latency of quantities"):
+            assert store.get([KEY]) == {}
+
+
+@pytest.mark.parametrize("graph", [b"", b"nonsense", "text", 3])
+def test_a_damaged_rewrite_is_none(path, graph):
+    with ResultStore.open(path) as store:
+        store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
+    change(path, ("UPDATE rewrites SET graph = ?", graph))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row of abc in rewrites"):
+            assert store.rewrite("abc", KEY.setup, "sys") is None
+
+
 def test_an_intact_store_warns_of_nothing(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -143,7 +180,8 @@ def test_an_intact_store_warns_of_nothing(path):
             assert store.calibration(FITTED).values == {"composing_error": 0.04}
 
 
-TABLES = ("systems", "measurements", "observations", "calibrations", "alembic_version")
+TABLES = ("systems", "sessions", "quantities", "measurements", "observations", "calibrations",
+          "rewrites", "alembic_version")  # fmt: skip
 
 
 @pytest.mark.parametrize(

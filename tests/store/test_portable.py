@@ -1,9 +1,19 @@
+import dataclasses
 import json
 
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
+from dlbricks_core.facts import (
+    LATENCY,
+    Composition,
+    Observation,
+    Quantity,
+    Question,
+    Session,
+    Setup,
+    Subject,
+)
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
 KEY = Question(
@@ -19,13 +29,20 @@ FAILED = Question(
     "here",
 )
 
+LOADING = dataclasses.replace(
+    KEY, quantity=Quantity("load-time", "s", Composition.SUM, "time to load a network")
+)
+SESSION = Session("s", "host", "here", "0.1.0", load=0.125)
+
 
 @pytest.fixture
 def here(tmp_path):
     with ResultStore.open(tmp_path / "here.db") as store:
         store.remember_system("here", {"cpu": "x"})
         store.add_samples(KEY, Observation("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
+        store.add_samples(LOADING, Observation("s", 0, (0.5,)), ["Conv"])
         store.record_failure(FAILED, "timeout")
+        store.keep_session(SESSION)
         yield store
 
 
@@ -36,18 +53,24 @@ def there(tmp_path):
 
 
 def test_measurements_travel_unchanged(here, there, tmp_path):
-    assert export_measurements(here, tmp_path / "a.json") == 2
-    assert import_measurements(there, tmp_path / "a.json") == 1
+    assert export_measurements(here, tmp_path / "a.json") == 3
+    assert import_measurements(there, tmp_path / "a.json") == 2
     assert list(there.measurements()) == list(here.measurements())
+    assert [each.question.quantity.to_dict() for each in there.measurements()] == [
+        each.question.quantity.to_dict() for each in here.measurements()
+    ]
+    assert there.sessions() == here.sessions() == [SESSION]
     assert there.systems() == here.systems()
 
 
 def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, tmp_path):
     there.add_samples(KEY, Observation("own", 0, (9.0,)), ["Conv"])
     there.remember_system("here", {"cpu": "known"})
+    there.keep_session(known := dataclasses.replace(SESSION, load=0.25))
     export_measurements(here, tmp_path / "a.json")
-    assert import_measurements(there, tmp_path / "a.json") == 1
+    assert import_measurements(there, tmp_path / "a.json") == 2
     assert import_measurements(there, tmp_path / "a.json") == 0
+    assert there.sessions() == [known]
     assert there.get([KEY])[KEY].values == (9.0, 1 / 3, 2.0)
     assert there.systems() == {"here": {"cpu": "known"}}
 
@@ -62,6 +85,9 @@ def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, t
         lambda content: content.replace(b'"measurements_version": 2', b'"measurements_version": 3'),
         lambda content: content.replace(b"2.0", b"-2.0"),
         lambda content: content[: len(content) // 2],
+        lambda content: content.replace(b'"composition": "sum"', b'"composition": "mean"'),
+        lambda content: content.replace(b'"quantity": "load-time"', b'"quantity": "unknown"'),
+        lambda content: content.replace(b'"load": 0.125', b'"load": 12.5'),
     ],
 )
 def test_a_file_without_measurements_changes_nothing(here, there, tmp_path, damage):

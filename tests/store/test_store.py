@@ -1,4 +1,5 @@
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 
@@ -6,9 +7,11 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     LATENCY,
     Composition,
+    Measurement,
     Observation,
     Quantity,
     Question,
+    Session,
     Setup,
     Subject,
 )
@@ -79,6 +82,51 @@ def test_nothing_measured_elsewhere_is_mixed_in(store, other):
     store.add_samples(other, Observation("s", 0, (2.0,)))
     assert store.get([KEY])[KEY].values == (1.0,)
     assert store.get([other])[other].values == (2.0,)
+
+
+def test_a_quantity_in_another_unit_is_refused(store):
+    store.add_samples(KEY, Observation("s", 0, (1.0,)))
+    seconds = dataclasses.replace(KEY, quantity=dataclasses.replace(LATENCY, unit="s"))
+    for use in (
+        lambda: store.add_samples(seconds, Observation("s", 1, (1.0,))),
+        lambda: store.record_failure(seconds, "ill"),
+        lambda: store.get([seconds]),
+        lambda: store.merge([Measurement(seconds, (), (Observation("s", 1, (1.0,)),))]),
+    ):
+        with pytest.raises(StoreError, match="latency in ms, and not in s"):
+            use()
+    assert store.get([KEY])[KEY].values == (1.0,)
+
+
+def test_a_quantity_comes_back_with_all_that_is_said_of_it(store):
+    key = dataclasses.replace(KEY, quantity=LOAD_TIME)
+    store.add_samples(key, Observation("s", 0, (1.0,)))
+    [found] = store.measurements()
+    assert found.question.quantity.to_dict() == LOAD_TIME.to_dict()
+
+
+def test_of_a_session_the_last_word_counts(store):
+    first = Session("a", "host", "sys", "0.1.0", datetime(2026, 1, 2, tzinfo=UTC))
+    earlier = Session("b", "", "sys", "0.1.0", datetime(2026, 1, 1, tzinfo=UTC), 0.5)
+    for each in (first, earlier, dataclasses.replace(first, load=0.25)):
+        store.keep_session(each)
+    assert store.sessions() == [earlier, dataclasses.replace(first, load=0.25)]
+
+
+def test_a_rewritten_graph_comes_back_and_takes_little_room(store):
+    graph = b"Conv Relu " * 100_000
+    store.keep_rewrite("net", KEY.setup, "sys", b"first answer")
+    store.keep_rewrite("net", KEY.setup, "sys", graph)
+    assert store.rewrite("net", KEY.setup, "sys") == graph
+    assert store.info().size < len(graph)
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_a_rewritten_graph_holds_for_its_setup_and_system(store, other):
+    store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
+    found = store.rewrite(other.subject.signature, other.setup, other.system)
+    any_will_do = ("subject.kind", "quantity", "setup.protocol")
+    assert (found == b"graph") is (other in [OTHERS[name] for name in any_will_do])
 
 
 def test_every_field_of_the_key_is_part_of_the_identity():
