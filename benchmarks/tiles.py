@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dlbricks_core.analysis import Volume
 from dlbricks_core.analysis.tiles import tiles
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Tiled
+from dlbricks_core.compose.tiled import Tiled
 from dlbricks_core.figures.figure import Measured, interval, relative_half_width
 from dlbricks_core.ir import CanonicalModel, read_model
 from dlbricks_core.passes import normalize
@@ -102,17 +102,18 @@ def main() -> None:
         key.subject.signature: Measured.of(each, request.protocol)
         for key, each in outcome.measurements.items()
     }
-    told = Tiled().complete(bricks, {s: each for s, each in found.items() if s not in bricks})
+    plan = Tiled().plan(bricks, request.setup, request.target)
+    told = plan.figures({s: each for s, each in found.items() if s not in bricks})
     errors = []
     for model, (signature, brick) in zip(models, bricks.items(), strict=True):
         gflop = Volume.of(brick.model).flops / 1e9
-        head = f"{model.name:45}{gflop:6.1f} GFLOP {found[signature].ms:7.1f} ms "
+        head = f"{model.name:45}{gflop:6.1f} GFLOP {found[signature].value:7.1f} ms "
         if not parts[signature]:
             print(f"{head} no tiles")
             continue
-        cost_ms = sum(found[tile.brick.signature].ms for tile in parts[signature])
+        cost_ms = sum(found[tile.brick.signature].value for tile in parts[signature])
         latency = told[signature]
-        errors.append(latency.ms / found[signature].ms - 1)
+        errors.append(latency.value / found[signature].value - 1)
         half = relative_half_width(interval(latency.replicates))
         print(f"{head}{cost_ms:6.1f} ms {errors[-1]:+6.1%} (scatter {half:.1%})")
     print(

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 from dlbricks_core.bricks.annotations import with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
@@ -39,18 +38,6 @@ class Brick:
         return next((layer.opaque for layer in self.model.layers if layer.opaque), "")
 
 
-class Part(Protocol):
-    """A part of a large brick, timed in the place of the brick."""
-
-    @property
-    def brick(self) -> Brick:
-        """The part."""
-
-    @property
-    def weight(self) -> float:
-        """Factor of the part's cost in the sum that is the large brick's cost."""
-
-
 @dataclass(frozen=True)
 class Occurrence:
     """A place in a model where a brick stands."""
@@ -68,14 +55,12 @@ class CutModel:
         occurrences: Of the bricks, in the order in which they run.
         graph: What was cut: the model itself, or what a backend rewrites it into.
         notes: What the user should know about how the model was cut.
-        tiles: Parts that are timed in the place of a large brick, by its signature.
     """
 
     model: CanonicalModel
     occurrences: tuple[Occurrence, ...]
     graph: CanonicalModel
     notes: tuple[str, ...] = ()
-    tiles: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
@@ -90,17 +75,6 @@ class CutModel:
     def counts(self) -> Mapping[str, int]:
         """How often each brick occurs."""
         return Counter(occurrence.signature for occurrence in self.occurrences)
-
-    @cached_property
-    def parts(self) -> Mapping[str, float]:
-        """Weight of each timed part in the sum that is the model's cost, by signature."""
-        found: dict[str, float] = {}
-        for brick, count in self.counts.items():
-            tiles = self.tiles.get(brick)
-            parts = {t.brick.signature: t.weight for t in tiles} if tiles else {brick: 1}
-            for part, weight in parts.items():
-                found[part] = found.get(part, 0) + count * weight
-        return found
 
     def operators(self, signature: str) -> tuple[str, ...]:
         """Operator types of one of the model's bricks."""
@@ -134,7 +108,6 @@ class BrickSet:
         strategy: Name of the split strategy.
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
-        spared: Signatures of bricks whose latency follows from other measurements.
         rereading: Whether a layer sequence whose weights the model has just read is a brick of
             its own, apart from the same sequence on weights that come from memory.
     """
@@ -143,7 +116,6 @@ class BrickSet:
     strategy: str = "chain"
     bricks: dict[str, Brick] = field(default_factory=dict)
     models: list[CutModel] = field(default_factory=list)
-    spared: frozenset[str] = frozenset()
     rereading: bool = False
 
     @classmethod
@@ -204,21 +176,6 @@ class BrickSet:
         if fits_in_core_cache(model):
             return [True] * len(sequences)
         return rereads(graph, sequences)
-
-    @property
-    def timed(self) -> int:
-        """Number of bricks and tiles to be timed."""
-        return len(self.bricks.keys() - self.spared | self.tiles.keys())
-
-    @property
-    def tiles(self) -> Mapping[str, Brick]:
-        """Parts that are timed in the place of large bricks, by signature."""
-        return {
-            tile.brick.signature: tile.brick
-            for cut in self.models
-            for parts in cut.tiles.values()
-            for tile in parts
-        }
 
     @property
     def unique_layers(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,9 +12,10 @@ from typing import Self
 
 import numpy as np
 
-from dlbricks_core.analysis.tiles import Tile
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
+from dlbricks_core.compose.plan import Plan
+from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, interval, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
@@ -52,8 +53,11 @@ class Composer(ABC):
 
     #: Name that ``--composer`` takes, equal to the entry point's name.
     name: str
-    #: Whether bricks are cut from what the backend makes of a model, or from the model.
-    executed: bool = False
+    #: Whether bricks are cut from the graph that the backend rewrites a model into, or from the
+    #: model itself.
+    cuts_rewritten: bool = False
+    #: Whether an estimate is a bound of the latency rather than an expectation.
+    is_bound: bool = False
     #: Standard deviation of the relative error that composing itself makes, as found on the
     #: development corpus (docs/explain/composing.md); 0 where intervals hold the scatter alone.
     composing_error: float = 0.0
@@ -80,19 +84,17 @@ class Composer(ABC):
             Array of shape (n,), in milliseconds.
         """
 
-    def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:
-        """Signatures of the bricks that have to be timed: all, unless others tell some."""
-        return bricks.keys()
+    def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
+        """What is timed for bricks, and how the figure of each follows: each is timed itself.
 
-    def tiles(self, bricks: Mapping[str, Brick]) -> Mapping[str, Sequence[Tile]]:
-        """Parts of bricks that are to be timed besides, for bricks that are not; usually none."""
-        return {}
+        A composer with fitted numbers plans the same networks to be timed, whatever the numbers.
 
-    def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
-    ) -> Mapping[str, Figure]:
-        """Latencies of all bricks that can be told from those that were timed."""
-        return latencies
+        Args:
+            bricks: By signature.
+            setup: How they run.
+            system: Where they run.
+        """
+        return Plan.all_timed(bricks)
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
         """Values of what can be fitted, by name."""
@@ -105,12 +107,13 @@ class Composer(ABC):
     def deviations(self, observed: Observed) -> list[Deviation]:
         """How far estimates of whole networks are off, beside what their intervals explain.
 
-        Of the bricks only those count as timed that this composer would have timed, and those that
-        none of them tells: where one failed, others must not count as nothing.
+        Bricks that this composer would not time count with the figure that follows from those
+        that it would. Where none follows, because timing one of those failed, the brick's own
+        figure counts.
         """
-        timed = self.to_time(observed.bricks)
-        known = {s: each for s, each in observed.latencies.items() if s in timed}
-        latencies = {**observed.latencies, **self.complete(observed.bricks, known)}
+        plan = self.plan(observed.bricks, observed.setup, observed.system)
+        known = {s: each for s, each in observed.latencies.items() if s in plan.timed}
+        latencies = {**observed.latencies, **plan.figures(known)}
         exact = self.calibrated({"composing_error": 0.0})
         found = []
         for whole in observed.wholes:

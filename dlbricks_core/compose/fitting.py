@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import Figure
 
 PRIOR_COUNT = 10.0
@@ -56,15 +57,19 @@ class Observed:
         wholes: The networks.
         bricks: By signature.
         latencies: Of those bricks that could be timed.
+        setup: How networks and bricks ran.
+        system: Where they ran.
     """
 
     wholes: Sequence[Whole]
     bricks: Mapping[str, Brick]
     latencies: Mapping[str, Figure]
+    setup: Setup
+    system: System
 
 
 @dataclass(frozen=True)
-class Ratio:
+class LogRatio:
     """A brick beside a similar one; logarithms of how many times more it takes.
 
     Attributes:
@@ -93,7 +98,7 @@ def fitted_deviation(prior: float, deviations: Sequence[Deviation]) -> float:
     return math.sqrt(total / (PRIOR_COUNT + len(deviations)))
 
 
-def fitted_share(prior: float, noise: float, ratios: Sequence[Ratio]) -> float:
+def fitted_share(prior: float, noise: float, ratios: Sequence[LogRatio]) -> float:
     """Share of operations in the logarithm of a latency's ratio; the rest is memory's.
 
     Least squares of ``cost = share * flops + (1 - share) * nbytes`` with a prior that counts

@@ -21,6 +21,7 @@ class Parallel(Composer):
     """
 
     name = "parallel"
+    is_bound = True
 
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
         """The largest sum over all paths, for each replicate."""

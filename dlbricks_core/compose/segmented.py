@@ -17,7 +17,7 @@ class Segmented(Sequential):
     """
 
     name = "segmented"
-    executed = True
+    cuts_rewritten = True
     strategy = "segments"
     granularity = 128
     rereading = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -12,13 +12,15 @@ from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose.fitting import (
     Deviation,
+    LogRatio,
     Observed,
-    Ratio,
     fitted_deviation,
     fitted_share,
 )
+from dlbricks_core.compose.plan import Plan
+from dlbricks_core.compose.recipes import Own, Recipe, Scaled
 from dlbricks_core.compose.segmented import Segmented
-from dlbricks_core.figures.figure import Derived, Figure, Source
+from dlbricks_core.facts import Setup, System
 
 
 class Similar(Segmented):
@@ -47,31 +49,47 @@ class Similar(Segmented):
         }
     )
 
-    def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:
-        """The smallest of each form, and each that is too far from all smaller ones."""
-        volumes = {s: Volume.of(b.model) for s, b in bricks.items() if not b.opaque}
-        chosen: dict[Hashable, list[Volume]] = {}
-        timed = {signature for signature, brick in bricks.items() if brick.opaque}
+    def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
+        """The smallest brick of each form, and each that is too far from all smaller ones.
+
+        Every other brick of the form tells about a brick, the nearest first: timing may fail.
+        """
+        volumes = {s: Volume.of(brick.model) for s, brick in bricks.items() if not brick.opaque}
+        forms: dict[Hashable, list[str]] = {}
+        for signature in volumes:
+            forms.setdefault(form(bricks[signature].model), []).append(signature)
+        timed = dict(bricks)
+        recipes: dict[str, tuple[Recipe, ...]] = {
+            signature: (Own(signature),) for signature in bricks
+        }
+        for same in forms.values():
+            for signature in self._not_timed({each: volumes[each] for each in same}):
+                del timed[signature]
+            for signature in same:
+                recipes[signature] += tuple(self._scaled(signature, same, volumes))
+        return Plan(timed, recipes)
+
+    def _not_timed(self, volumes: Mapping[str, Volume]) -> Iterator[str]:
+        """Bricks of one form that a smaller one tells about."""
+        chosen: list[Volume] = []
         # A calibration must not change what has to be timed: the class's own share decides.
         share = type(self).computing_share
         for signature, volume in sorted(volumes.items(), key=lambda item: item[1].expected(share)):
-            same = chosen.setdefault(form(bricks[signature].model), [])
-            if all(volume.distance(other) > self.farthest for other in same):
-                same.append(volume)
-                timed.add(signature)
-        return timed
+            if all(volume.distance(other) > self.farthest for other in chosen):
+                chosen.append(volume)
+            else:
+                yield signature
 
-    def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
-    ) -> Mapping[str, Figure]:
-        """The same latencies, and of other bricks what the nearest of their form tells."""
-        found = dict(latencies)
-        for signature, nearest in _nearest(bricks, latencies):
-            large, small = (Volume.of(bricks[each].model) for each in (signature, nearest))
-            ratio = large.expected(self.computing_share) / small.expected(self.computing_share)
-            source = Source(nearest, latencies[nearest], ratio)
-            found[signature] = Derived.of(signature, [source], self.inference_error)
-        return found
+    def _scaled(
+        self, signature: str, same: Sequence[str], volumes: Mapping[str, Volume]
+    ) -> Iterator[Scaled]:
+        """Recipes for one brick from the others of its form, the nearest first."""
+        volume = volumes[signature]
+        expected = volume.expected(self.computing_share)
+        for other in sorted(same, key=lambda each: volume.distance(volumes[each])):
+            if other != signature:
+                ratio = expected / volumes[other].expected(self.computing_share)
+                yield Scaled(signature, other, ratio, self.inference_error)
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
         """Besides, how well bricks that would not be timed follow from those that would be."""
@@ -85,37 +103,27 @@ class Similar(Segmented):
         }
         return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
-    def _ratios(self, observed: Observed) -> list[Ratio]:
-        """Of each brick that would be told by another, and that takes any time."""
+    def _ratios(self, observed: Observed) -> list[LogRatio]:
+        """Of each brick that would not be timed and takes any time, beside the one it follows."""
         bricks, latencies = observed.bricks, observed.latencies
         costs = {s: each.value - each.overhead for s, each in latencies.items()}
         costs = {signature: cost for signature, cost in costs.items() if cost > 0}
-        known = [signature for signature in self.to_time(bricks) if signature in costs]
+        plan = self.plan(bricks, observed.setup, observed.system)
+        known = plan.timed.keys() & costs.keys()
         found = []
-        for pair in _nearest(bricks, known):
-            if pair[0] in costs:
+        for signature in sorted(plan.not_timed & costs.keys()):
+            others = (each.source for each in plan.recipes[signature] if isinstance(each, Scaled))
+            nearest = next((other for other in others if other in known), None)
+            if nearest is not None:
+                pair = signature, nearest
                 large, small = (Volume.of(bricks[each].model) for each in pair)
                 scatters = (np.std(latencies[each].replicates) / costs[each] for each in pair)
                 found.append(
-                    Ratio(
+                    LogRatio(
                         flops=math.log(large.flops / small.flops),
                         nbytes=math.log(large.nbytes / small.nbytes),
-                        cost=math.log(costs[pair[0]] / costs[pair[1]]),
+                        cost=math.log(costs[signature] / costs[nearest]),
                         scatter=math.hypot(*scatters),
                     )
                 )
         return found
-
-
-def _nearest(bricks: Mapping[str, Brick], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each brick that is not known, and the nearest known one of its form."""
-    forms: dict[Hashable, list[str]] = {}
-    for signature in known:
-        forms.setdefault(form(bricks[signature].model), []).append(signature)
-    for signature in bricks.keys() - set(known):
-        model = bricks[signature].model
-        same = forms.get(form(model), []) if not bricks[signature].opaque else []
-        if same:
-            volume = Volume.of(model)
-            volumes = {each: Volume.of(bricks[each].model) for each in same}
-            yield signature, min(same, key=lambda each: volume.distance(volumes[each]))

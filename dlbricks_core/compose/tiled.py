@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
-from dlbricks_core.analysis.tiles import Tile, tiles
+from dlbricks_core.analysis.tiles import tiles
 from dlbricks_core.bricks import Brick
+from dlbricks_core.compose.plan import Plan
+from dlbricks_core.compose.recipes import Own, Recipe, Weighted
 from dlbricks_core.compose.sequential import Sequential
-from dlbricks_core.figures.figure import Derived, Figure, Source
+from dlbricks_core.facts import Setup, System
 
 
 class Tiled(Sequential):
@@ -18,35 +20,18 @@ class Tiled(Sequential):
     """
 
     name = "tiled"
-    #: Standard deviation of the relative error of a latency that tiles tell, as found on
+    #: Standard deviation of the relative error of a latency that follows from tiles, as found on
     #: convolutions of no model (docs/explain/composing.md).
     tiling_error = 0.04
 
-    def tiles(self, bricks: Mapping[str, Brick]) -> Mapping[str, Sequence[Tile]]:
-        """Of the large convolutions."""
-        found = {signature: tiles(brick) for signature, brick in bricks.items()}
-        return {signature: parts for signature, parts in found.items() if parts}
-
-    def to_time(self, bricks: Mapping[str, Brick]) -> Collection[str]:
-        """All that have no tiles."""
-        return bricks.keys() - self.tiles(bricks).keys()
-
-    def complete(
-        self, bricks: Mapping[str, Brick], latencies: Mapping[str, Figure]
-    ) -> Mapping[str, Figure]:
-        """The same latencies, and those that timed tiles tell of other bricks.
-
-        Tiles that contradict each other tell nothing: the brick is missing then.
-        """
-        found = dict(latencies)
-        unknown = {s: brick for s, brick in bricks.items() if s not in latencies}
-        for signature, parts in self.tiles(unknown).items():
-            if all(tile.brick.signature in latencies for tile in parts):
-                sources = [
-                    Source(t.brick.signature, latencies[t.brick.signature], t.weight) for t in parts
-                ]
-                told = Derived.of(signature, sources, self.tiling_error)
-                # The whole cannot take less than a part of it does: samples were disturbed then.
-                if told.value > max(source.figure.value for source in sources):
-                    found[signature] = told
-        return found
+    def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
+        """Tiles of each brick that has some, and the other bricks themselves."""
+        parts = {signature: tiles(brick) for signature, brick in bricks.items()}
+        timed = {signature: brick for signature, brick in bricks.items() if not parts[signature]}
+        recipes: dict[str, tuple[Recipe, ...]] = {s: (Own(s),) for s in bricks}
+        for signature, found in parts.items():
+            if found:
+                timed |= {tile.brick.signature: tile.brick for tile in found}
+                weights = {tile.brick.signature: tile.weight for tile in found}
+                recipes[signature] += (Weighted(signature, weights, self.tiling_error),)
+        return Plan(timed, recipes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from dlbricks_core.facts.checks import canonical_json
 
@@ -30,7 +31,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class System:
-    """Facts about hardware and its settings; None and empty where they are not visible.
+    """Facts about hardware and its settings; ``None``, 0 or empty where they are not known.
 
     No name or address of the machine is among them.
 
@@ -52,31 +53,31 @@ class System:
         hypervisor: Its name, or ``unknown``.
     """
 
-    cpu: str
-    vendor: str
-    family: str
-    model: str
-    stepping: str
-    microarchitecture: str
-    architecture: str
-    isa: tuple[str, ...]
-    physical_cores: int
-    logical_cpus: int
-    available_cpus: int
-    available_cores: int
-    cpu_quota: float | None
-    caches: tuple[Cache, ...]
-    numa_nodes: int
-    memory: int
-    memory_limit: int | None
-    governors: tuple[str, ...]
-    boost: bool | None
-    max_mhz: tuple[int, ...]
-    huge_pages: str | None
-    hypervisor: str | None
-    os: str
-    kernel: str
-    python: str
+    cpu: str = ""
+    vendor: str = ""
+    family: str = ""
+    model: str = ""
+    stepping: str = ""
+    microarchitecture: str = ""
+    architecture: str = ""
+    isa: tuple[str, ...] = ()
+    physical_cores: int = 0
+    logical_cpus: int = 0
+    available_cpus: int = 0
+    available_cores: int = 0
+    cpu_quota: float | None = None
+    caches: tuple[Cache, ...] = ()
+    numa_nodes: int = 0
+    memory: int = 0
+    memory_limit: int | None = None
+    governors: tuple[str, ...] = ()
+    boost: bool | None = None
+    max_mhz: tuple[int, ...] = ()
+    huge_pages: str | None = None
+    hypervisor: str | None = None
+    os: str = ""
+    kernel: str = ""
+    python: str = ""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,3 +111,23 @@ class System:
     def to_dict(self) -> dict[str, Any]:
         """All facts and the fingerprint, for JSON."""
         return {"fingerprint": self.fingerprint, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, fingerprint: str, data: Mapping[str, Any]) -> Self:
+        """The system that facts of a store describe, as far as this version knows such facts.
+
+        Args:
+            fingerprint: What the store knows the system by. It stays the system's own, though
+                another version of DLBricks may have computed it from other facts.
+            data: As :meth:`to_dict` wrote it.
+        """
+        names = {each.name for each in fields(cls)}
+        known = {name: _frozen(value) for name, value in data.items() if name in names}
+        caches = (Cache(**cache) for cache in data.get("caches", ()))
+        found = cls(**{**known, "caches": tuple(caches)})
+        vars(found)["fingerprint"] = fingerprint
+        return found
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -101,7 +101,7 @@ class PrecisionTarget:
     Attributes:
         name: Of the model, for people.
         counts: How often each network's latency is in the sum; a whole model is a sum
-            of one. Tiles count for parts of a latency, some of them negative ones.
+            of one. A network may count for a part of a latency, even a negative one.
 
     Only what ``spreads`` knows of a sum takes part in the methods below. Where the rest
     is known elsewhere as precisely, the whole sum is at least as precise as its parts.

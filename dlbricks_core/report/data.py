@@ -59,7 +59,7 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         "system": system_data(request),
         "backend": backend_data(request),
         "settings": settings_data(result, load),
-        "totals": totals(result.brickset),
+        "totals": totals(result.brickset, len(result.cutting.plan.timed)),
         "models": [_model(model) for model in result.models],
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
@@ -103,13 +103,18 @@ def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
     return {**cut, **calibration.to_dict()}
 
 
-def totals(bricks: BrickSet) -> dict[str, int]:
-    """Counts over all models."""
+def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
+    """Counts over all models.
+
+    Args:
+        bricks: The models and their bricks.
+        timed: How many networks were to be timed for the bricks.
+    """
     return {
         "layers": bricks.layers,
         "unique_layers": bricks.unique_layers,
         "unique_bricks": len(bricks.bricks),
-        "timed_bricks": bricks.timed,
+        "timed_bricks": timed,
     }
 
 

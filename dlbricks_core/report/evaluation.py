@@ -71,11 +71,13 @@ def _print_figures(console: Console, evaluation: Evaluation) -> None:
         f"Intervals: {evaluation.coverage:.0%} contain the measured latency; "
         f"median half-width ±{evaluation.median_half_width:.2%}."
     )
-    bricks = evaluation.result.brickset
-    if bricks.spared:
-        kept, tiles = len(bricks.bricks) - len(bricks.spared), len(bricks.tiles)
-        tell = f"{tiles} tiles of" if tiles else "similar ones tell"
-        console.print(f"{kept:,} of {len(bricks.bricks):,} unique bricks timed; {tell} the others.")
+    plan = evaluation.result.cutting.plan
+    if plan.not_timed:
+        every, besides = len(plan.recipes), len(plan.besides)
+        console.print(
+            f"{every - len(plan.not_timed):,} of {every:,} unique bricks timed"
+            f"{f', and {besides:,} networks besides' if besides else ''}; the others follow."
+        )
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:

@@ -116,7 +116,7 @@ def _remarks(each: BrickResult) -> list[str]:
     tellers = " and ".join(signature[:8] for signature in each.derived_from)
     found = [
         f"not timed: told by {tellers}" if tellers else "",
-        "" if each.occurrences else "a tile of a larger one",
+        "" if each.occurrences else "timed for another brick",
         each.failure,
         *each.warnings,
     ]

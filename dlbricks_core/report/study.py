@@ -74,7 +74,7 @@ def _ways(study: Study) -> Table:
             shown.add_section()
         shown.add_row(
             label(way),
-            f"{way.result.brickset.timed:,}",
+            f"{len(way.result.cutting.plan.timed):,}",
             *_figures(way),
             *(f"{each.speedup:.2f}x" if each else "-" for each in definitions(way).values()),
         )

@@ -92,7 +92,7 @@ def _evaluation(way: Evaluation) -> dict[str, Any]:
         "granularity": options.granularity,
         "split": options.strategy,
         "composer": options.composer,
-        **totals(way.result.brickset),
+        **totals(way.result.brickset, len(way.result.cutting.plan.timed)),
         "bricks": sum(len(cut.occurrences) for cut in way.result.brickset.models),
         **figures_data(way),
         "speedup": {name: speedup_data(each) for name, each in definitions(way).items()},

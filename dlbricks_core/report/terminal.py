@@ -71,7 +71,7 @@ def print_head(console: Console, result: RunResult, cuts: str = "") -> None:
             f"({request.protocol.statistic_name}, {request.extent})",
         )
     )
-    where = "" if not request.elsewhere else f" - measured on system {request.elsewhere}"
+    where = f" - measured on system {request.fingerprint}" if request.elsewhere else ""
     console.print(styled((f"{request.system.describe()}{where}", "dim")))
     if result.calibration:
         console.print(styled((f"Calibrated {calibrated_with(result.calibration)}", "dim")))
@@ -122,12 +122,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def _print_totals(console: Console, result: RunResult) -> None:
-    bricks = result.brickset
+    bricks, plan = result.brickset, result.cutting.plan
     share = bricks.unique_layers / max(bricks.layers, 1)
     console.print(
         f"{_count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({share:.0%}); "
         f"{_count(len(bricks.bricks), 'unique brick')}"
-        f"{f', {bricks.timed:,} timed' if bricks.spared else ''}."
+        f"{f', {len(plan.timed):,} timed' if plan.not_timed else ''}."
     )
     if result.benchmarking:
         b = result.benchmarking

@@ -10,7 +10,7 @@ from dlbricks_core.workflows.compare import (
     OperatorTotal,
     compare,
 )
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, TILED_COMPOSER, CutOptions
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
 from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
@@ -37,7 +37,6 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
-    "TILED_COMPOSER",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.compose import Composer, Parallel
-from dlbricks_core.facts import Calibration, Measurement, Question
+from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.compose import Composer, Parallel, Plan
+from dlbricks_core.facts import Measurement, Question
 from dlbricks_core.figures.figure import Figure, Measured, undisturbed
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.composing import CutOptions, find_composer
+from dlbricks_core.workflows.composing import find_composer
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
@@ -29,55 +30,51 @@ _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on 
 
 def assemble(
     request: Request,
-    cut_options: CutOptions,
-    brickset: BrickSet,
+    cutting: Cutting,
     outcome: Outcome,
-    calibration: Calibration | None = None,
 ) -> RunResult:
     """Composes estimates and collects what belongs to each model and brick.
 
     Args:
         request: How networks were measured.
-        cut_options: How models were cut, and how they are composed.
-        brickset: The models and their bricks.
+        cutting: The models and their bricks, and how the bricks' figures follow.
         outcome: What came of measuring.
-        calibration: Fitted numbers for the composer; ``None`` for its own.
     """
-    composer = find_composer(cut_options.composer)
+    brickset, plan, calibration = cutting.brickset, cutting.plan, cutting.calibration
+    composer = find_composer(cutting.options.composer)
     calibrated = composer.calibrated(calibration.values) if calibration else composer
     seen = calibration.signatures if calibration else frozenset()
     counts: dict[str, int] = {}
     for cut in brickset.models:
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
-    timed = {
+    networks = {**brickset.bricks, **plan.besides}
+    known = {
         signature: Measured.of(outcome.measurements[key], request.protocol)
-        for signature in {**brickset.bricks, **brickset.tiles}
+        for signature in networks
         if (key := request.key(signature, "brick")) in outcome.measurements
     }
-    latencies = calibrated.complete(brickset.bricks, timed)
-    # Of a folder of bricks nobody knows how often they occur; tiles do not.
-    often = {**dict.fromkeys(brickset.tiles, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
+    latencies = plan.figures(known)
+    # Of a folder of bricks nobody knows how often they occur; what is timed besides does not.
+    often = {**dict.fromkeys(plan.besides, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
         _brick_result(brick, often[signature], latencies.get(signature), request, outcome)
-        for signature, brick in {**brickset.bricks, **brickset.tiles}.items()
+        for signature, brick in networks.items()
     ]
     models = [
         # What was measured of a whole model must not come back to it by way of a calibration.
-        _model_result(cut, composer, latencies, request, outcome, _CALIBRATED_ON)
+        _model_result(cut, composer, plan, latencies, request, outcome, _CALIBRATED_ON)
         if cut.whole.signature in seen
-        else _model_result(cut, calibrated, latencies, request, outcome)
+        else _model_result(cut, calibrated, plan, latencies, request, outcome)
         for cut in brickset.models
     ]
     return RunResult(
         request=request,
-        cut_options=cut_options,
-        brickset=brickset,
+        cutting=cutting,
         models=models,
         bricks=bricks,
-        benchmarking=_benchmarking(models, latencies),
+        benchmarking=_benchmarking(models, plan, latencies),
         outcome=outcome,
-        calibration=calibration,
     )
 
 
@@ -96,7 +93,7 @@ def _brick_result(
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
-    """Why nothing is known of a brick that was to be timed, or told by others, under these keys."""
+    """Why nothing is known of a brick that should follow from what is timed under these keys."""
     failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
     if failed or not all(key in outcome.measurements for key in keys):
         return failed or "not measured"
@@ -106,13 +103,14 @@ def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
 def _model_result(
     cut: CutModel,
     composer: Composer,
+    plan: Plan,
     latencies: Mapping[str, Figure],
     request: Request,
     outcome: Outcome,
     notes: tuple[str, ...] = (),
 ) -> ModelResult:
     keys = {
-        signature: [request.key(each, "brick") for each in _timed(signature, cut, latencies)]
+        signature: [request.key(each, "brick") for each in _timed(signature, plan, latencies)]
         for signature in cut.counts
     }
     reasons = {
@@ -149,11 +147,11 @@ def _model_result(
     )
 
 
-def _timed(signature: str, cut: CutModel, latencies: Mapping[str, Figure]) -> Sequence[str]:
+def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Sequence[str]:
     """What was timed to know of a brick, or was to be: itself, or others."""
     latency = latencies.get(signature)
     if latency is None:
-        return [tile.brick.signature for tile in cut.tiles.get(signature, ())] or [signature]
+        return plan.sources(signature)
     return latency.derived_from or [signature]
 
 
@@ -187,15 +185,15 @@ def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> 
 
 
 def _benchmarking(
-    models: Sequence[ModelResult], latencies: Mapping[str, Figure]
+    models: Sequence[ModelResult], plan: Plan, latencies: Mapping[str, Figure]
 ) -> Benchmarking | None:
     compared = [m for m in models if m.measured is not None and not m.estimate.partial]
-    bricks = {
+    bricks = dict.fromkeys(
         timed
         for m in compared
         for signature in m.cut.counts
-        for timed in _timed(signature, m.cut, latencies)
-    }
+        for timed in _timed(signature, plan, latencies)
+    )
     if not bricks:
         return None
     return Benchmarking(

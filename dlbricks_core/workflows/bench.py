@@ -7,6 +7,7 @@ from pathlib import Path
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.generate import read_folder
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
@@ -26,4 +27,4 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
         cut_options.granularity, cut_options.strategy, {b.signature: b for b in bricks}
     )
     outcome = measure([Target(b, "brick") for b in bricks], request, store, observer)
-    return assemble(request, cut_options, brickset, outcome)
+    return assemble(request, Cutting.all_timed(cut_options, brickset), outcome)

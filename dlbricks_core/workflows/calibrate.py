@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core import __version__
-from dlbricks_core.compose import Composer
+from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Calibration, CalibrationModel, Failure
@@ -83,9 +83,9 @@ def calibrate(
         DLBricksError: If the composer has no parameters to fit.
     """
     composer = calibrated_composer(cut_options.composer)
-    brickset, cutting_s = cut_models(models, cut_options, request, observer)
-    every = replace(brickset, spared=frozenset())
-    evaluation = evaluate_bricks(every, cut_options, request, store, observer, cutting_s=cutting_s)
+    cutting = cut_models(models, cut_options, request, observer)
+    every = Plan({**cutting.plan.timed, **cutting.brickset.bricks}, cutting.plan.recipes)
+    evaluation = evaluate_bricks(replace(cutting, plan=every), request, store, observer)
     observed = _observed(evaluation)
     values: Mapping[str, float] = {}
     calibration = None
@@ -95,7 +95,7 @@ def calibrate(
             key=cut_options.calibration_key(request),
             values=values,
             models=_rested_on(composer.calibrated(values), observed),
-            bricks=len(every.bricks),
+            bricks=len(cutting.brickset.bricks),
             version=__version__,
         )
         store.keep_calibration(calibration)
@@ -141,7 +141,10 @@ def _observed(evaluation: Evaluation) -> Observed:
     }
     result = evaluation.result
     latencies = {b.brick.signature: b.latency for b in result.bricks if b.latency is not None}
-    return Observed(list(wholes.values()), result.brickset.bricks, latencies)
+    request = result.request
+    return Observed(
+        list(wholes.values()), result.brickset.bricks, latencies, request.setup, request.target
+    )
 
 
 def _rested_on(composer: Composer, observed: Observed) -> tuple[CalibrationModel, ...]:

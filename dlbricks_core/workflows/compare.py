@@ -20,6 +20,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -169,16 +170,17 @@ def compare(
     cut_options = replace(cut_options, composer=Sequential.name)
     observer.stage("Cutting models into bricks")
     brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
-    sweeps = sweeps_of(brickset, end_to_end=True)
-    outcomes = measure_side_by_side(sweeps, requests, store, observer, brickset.models)
+    cutting = Cutting.all_timed(cut_options, brickset)
+    sweeps = sweeps_of(cutting, end_to_end=True)
+    outcomes = measure_side_by_side(sweeps, requests, store, observer, cutting)
     runs = {
-        request.backend.name: assemble(request, cut_options, brickset, outcome)
+        request.backend.name: assemble(request, cutting, outcome)
         for request, outcome in zip(requests, outcomes, strict=True)
     }
-    return _compared(runs, brickset)
+    return _compared(runs, cutting)
 
 
-def _compared(runs: Mapping[str, RunResult], brickset: BrickSet) -> Comparison:
+def _compared(runs: Mapping[str, RunResult], cutting: Cutting) -> Comparison:
     bricks = [
         BrickComparison(same[0].brick, same[0].occurrences, dict(zip(runs, same, strict=True)))
         for same in zip(*(run.bricks for run in runs.values()), strict=True)
@@ -188,7 +190,9 @@ def _compared(runs: Mapping[str, RunResult], brickset: BrickSet) -> Comparison:
         _model_comparison(dict(zip(runs, same, strict=True)), by_signature)
         for same in zip(*(run.models for run in runs.values()), strict=True)
     ]
-    return Comparison(runs, brickset, models, bricks, _operators(bricks), _notes(runs, brickset))
+    return Comparison(
+        runs, cutting.brickset, models, bricks, _operators(bricks), _notes(runs, cutting)
+    )
 
 
 def _model_comparison(
@@ -245,9 +249,9 @@ def _operator_total(operators: tuple[str, ...], bricks: Sequence[BrickComparison
     return OperatorTotal(operators, sum(b.occurrences for b in bricks), totals, missing)
 
 
-def _notes(runs: Mapping[str, RunResult], brickset: BrickSet) -> tuple[str, ...]:
+def _notes(runs: Mapping[str, RunResult], cutting: Cutting) -> tuple[str, ...]:
     """Says so where backends were not timed side by side."""
-    targets = [target for sweep in sweeps_of(brickset, end_to_end=True) for target in sweep]
+    targets = [target for sweep in sweeps_of(cutting, end_to_end=True) for target in sweep]
     apart = 0
     for target in targets:
         found = [

@@ -12,14 +12,8 @@ from dlbricks_core.workflows.request import Request
 DEFAULT_COMPOSER = "segmented"
 """Estimates best."""
 
-FASTEST_COMPOSER = "similar"
-"""Times the fewest bricks."""
-
 PAPER_COMPOSER = "sequential"
 """Sums up the layer sequences of the paper."""
-
-TILED_COMPOSER = "tiled"
-"""Does so too, and times large ones on a few of their rows."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Cuts models as a composer wants them: as they are, or as a backend executes them."""
+"""Cuts models as a composer wants them: as they are, or as a backend rewrites them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from queue import SimpleQueue
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Composer
+from dlbricks_core.compose import Plan
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Calibration
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
@@ -21,14 +22,40 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 
+@dataclass(frozen=True)
+class Cutting:
+    """Models cut into bricks, and the plan for these.
+
+    Attributes:
+        options: How the models were cut, and how they are composed again.
+        brickset: The models and their bricks.
+        plan: What is timed, and how the figure of each brick follows.
+        calibration: Fitted numbers that the plan rests on; ``None`` for the composer's own.
+        seconds: Seconds that the backend took to rewrite the models: a cost of benchmarking by
+            bricks.
+    """
+
+    options: CutOptions
+    brickset: BrickSet
+    plan: Plan
+    calibration: Calibration | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
+        """The same with each brick timed itself, whatever the composer."""
+        return cls(options, brickset, Plan.all_timed(brickset.bricks))
+
+
 def cut_models(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     request: Request,
     observer: Observer,
-    answers: Answers | None = None,
-) -> tuple[BrickSet, float]:
-    """The bricks of models, and how the models consist of them.
+    calibration: Calibration | None = None,
+    rewrites: Rewrites | None = None,
+) -> Cutting:
+    """Cuts models into bricks and plans what is timed for these.
 
     Where the backend cannot run a model, the model itself is cut, which its notes tell: its
     bricks then say which layers are to blame.
@@ -38,68 +65,58 @@ def cut_models(
         cut_options: How to cut and compose.
         request: The backend and how it is set.
         observer: Told of progress.
-        answers: What :func:`ask` found; asked for where the composer wants it otherwise.
-
-    Returns:
-        The bricks, and the seconds that it took to ask the backend: a cost of
-        benchmarking by bricks.
+        calibration: Fitted numbers for the composer; ``None`` for its own.
+        rewrites: What :func:`rewrite_models` found; the backend is asked where the composer needs
+            it and this is ``None``.
     """
     composer = find_composer(cut_options.composer)
-    if not composer.executed:
-        answers = Answers()
-    elif answers is None:
-        answers = ask(models, request, observer)
+    if not composer.cuts_rewritten:
+        rewrites = Rewrites()
+    elif rewrites is None:
+        rewrites = rewrite_models(models, request, observer)
     observer.stage("Cutting models into bricks")
     granularity, strategy = cut_options.granularity, cut_options.strategy
     brickset = BrickSet.of(
-        models, granularity, strategy, answers.executed, rereading=composer.rereading
+        models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    brickset = sparing(brickset, composer)
-    for position, reason in answers.refused.items():
+    for position, reason in rewrites.refused.items():
         note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
-    return brickset, answers.seconds
-
-
-def sparing(brickset: BrickSet, composer: Composer) -> BrickSet:
-    """The same bricks, without timing those that the composer tells from others."""
-    spared = brickset.bricks.keys() - composer.to_time(brickset.bricks)
-    tiles = {signature: tuple(t) for signature, t in composer.tiles(brickset.bricks).items()}
-    models = [
-        replace(cut, tiles={s: tiles[s] for s in cut.counts if s in tiles})
-        for cut in brickset.models
-    ]
-    return replace(brickset, spared=frozenset(spared), models=models)
+    calibrated = composer.calibrated(calibration.values) if calibration else composer
+    plan = calibrated.plan(brickset.bricks, request.setup, request.target)
+    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds)
 
 
 @dataclass
-class Answers:
-    """What a backend makes of models, or why it does not tell; by the models' position.
+class Rewrites:
+    """Graphs that a backend rewrites models into, or why it gives none; by the models' position.
 
     Attributes:
-        executed: What it makes of them.
-        refused: Why it does not tell.
-        seconds: That it took to ask.
+        graphs: The graphs.
+        refused: Why there is none.
+        seconds: Seconds that the backend took.
     """
 
-    executed: dict[int, CanonicalModel] = field(default_factory=dict)
+    graphs: dict[int, CanonicalModel] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
-def ask(models: Sequence[CanonicalModel], request: Request, observer: Observer) -> Answers:
-    """What the backend makes of models; nothing if it executes them as they are.
+def rewrite_models(
+    models: Sequence[CanonicalModel], request: Request, observer: Observer
+) -> Rewrites:
+    """Graphs that the backend rewrites models into; none if it runs models as they are.
 
     About as many are asked for at once as there are cores for: nothing is timed meanwhile.
     """
     if not request.backend.traits.rewrites:
-        return Answers()
+        return Rewrites()
     begin = perf_counter()
     positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
     observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
     asked = [models[position] for position in positions]
     number = max(1, min(_at_once(request), len(asked), _held_at_once(asked)))
-    answers = Answers()
+    rewrites = Rewrites()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, request, stack)
         # Whatever ends the loop: nothing may begin once the benches are closed.
@@ -108,13 +125,13 @@ def ask(models: Sequence[CanonicalModel], request: Request, observer: Observer) 
         for position, answer in zip(positions, found, strict=True):
             name = models[position].name
             if isinstance(answer, DLBricksError):
-                answers.refused[position] = answer.message
+                rewrites.refused[position] = answer.message
                 observer.note(f"{name} is cut as it is: {answer.message}")
             else:
-                answers.executed[position] = answer
+                rewrites.graphs[position] = answer
             observer.advance(name)
-    answers.seconds = perf_counter() - begin
-    return answers
+    rewrites.seconds = perf_counter() - begin
+    return rewrites
 
 
 def _at_once(request: Request) -> int:

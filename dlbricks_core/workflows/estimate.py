@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
@@ -37,7 +38,7 @@ def estimate(
             the one that this process runs on.
     """
     if system is not None:
-        request = request.on(_fingerprint(store, system))
+        request = request.on(_system(store, system))
     if cut_options is not None:
         return _estimate(models, cut_options, request, store)
     best, paper = (
@@ -61,10 +62,11 @@ def _estimate(
     request: Request,
     store: ResultStore,
 ) -> RunResult:
-    brickset, _ = cut_models(models, cut_options, request, Observer())
+    calibration = store.calibration(cut_options.calibration_key(request))
+    cutting = cut_models(models, cut_options, request, Observer(), calibration)
     keys = [
         request.key(target.brick.signature, target.kind)
-        for target in run_targets(brickset, end_to_end=True, backend=request.backend)
+        for target in run_targets(cutting, end_to_end=True, backend=request.backend)
     ]
     outcome = Outcome()
     for key, found in store.get(keys).items():
@@ -76,18 +78,18 @@ def _estimate(
             outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
     outcome.reused = len(outcome.measurements)
     outcome.notes = shortfalls(
-        request, brickset.models, outcome.measurements.values(), "as far as the store goes"
+        request, cutting, outcome.measurements.values(), "as far as the store goes"
     )
-    calibration = store.calibration(cut_options.calibration_key(request))
-    return assemble(request, cut_options, brickset, outcome, calibration)
+    return assemble(request, cutting, outcome)
 
 
-def _fingerprint(store: ResultStore, start: str) -> str:
-    matches = [fingerprint for fingerprint in store.systems() if fingerprint.startswith(start)]
+def _system(store: ResultStore, start: str) -> System:
+    systems = store.systems()
+    matches = [fingerprint for fingerprint in systems if fingerprint.startswith(start)]
     if len(matches) != 1:
-        known = ", ".join(store.systems()) or "none"
+        known = ", ".join(systems) or "none"
         raise DLBricksError(
             f"{'no system' if not matches else 'more than one system'} {start!r} in the store",
             hint=f"Systems with measurements: {known}.",
         )
-    return matches[0]
+    return System.from_dict(matches[0], systems[matches[0]])

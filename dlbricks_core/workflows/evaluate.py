@@ -8,15 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.facts import Calibration, Failure, Measurement
+from dlbricks_core.facts import Failure, Measurement
 from dlbricks_core.figures.figure import relative_half_width, rounds_of, undisturbed
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cost import Speedups
-from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
@@ -47,49 +46,29 @@ def evaluate(
         precision: At which the costs of both ways of benchmarking are compared; ``None``
             for the one that is measured to.
     """
-    brickset, cutting_s = cut_models(models, cut_options, request, observer)
-    return evaluate_bricks(
-        brickset,
-        cut_options,
-        request,
-        store,
-        observer,
-        precision=precision,
-        cutting_s=cutting_s,
-        calibration=store.calibration(cut_options.calibration_key(request)),
-    )
+    calibration = store.calibration(cut_options.calibration_key(request))
+    cutting = cut_models(models, cut_options, request, observer, calibration)
+    return evaluate_bricks(cutting, request, store, observer, precision)
 
 
 def evaluate_bricks(
-    brickset: BrickSet,
-    cut_options: CutOptions,
+    cutting: Cutting,
     request: Request,
     store: ResultStore,
     observer: Observer,
-    *,
     precision: float | None = None,
-    cutting_s: float = 0.0,
-    calibration: Calibration | None = None,
 ) -> Evaluation:
-    """The same for models that are cut already; other arguments as for :func:`run_bricks`."""
-    if not request.force and not _timed_together(brickset, request, store):
+    """The same for models that are cut already; other arguments as for :func:`evaluate`."""
+    if not request.force and not _timed_together(cutting, request, store):
         observer.note("What the store holds was not timed together; timing everything anew.")
         request = replace(request, force=True)
-    result = run_bricks(
-        brickset,
-        cut_options,
-        request,
-        store,
-        observer,
-        cutting_s=cutting_s,
-        calibration=calibration,
-    )
+    result = run_bricks(cutting, request, store, observer)
     return Evaluation.of(result, precision or request.precision or PRECISION)
 
 
-def _timed_together(brickset: BrickSet, request: Request, store: ResultStore) -> bool:
+def _timed_together(cutting: Cutting, request: Request, store: ResultStore) -> bool:
     """Whether one session took part in all that is wanted, or nothing was timed yet."""
-    targets = run_targets(brickset, end_to_end=True, backend=request.backend)
+    targets = run_targets(cutting, end_to_end=True, backend=request.backend)
     keys = {request.key(target.brick.signature, target.kind) for target in targets}
     found = store.get(keys)
     sessions = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from dlbricks_core import __version__
-from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Kind, Measurement, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.figures.precision import MOST
@@ -28,6 +28,7 @@ from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.targets import families, shortfalls
@@ -71,20 +72,20 @@ def measure(
     request: Request,
     store: ResultStore,
     observer: Observer,
-    models: Sequence[CutModel] = (),
+    cutting: Cutting | None = None,
 ) -> Outcome:
     """Times every target that the store has no complete measurement of.
 
     A measurement is complete if it has as many samples as the request asks for, and if
     each figure that rests on it is as precise as asked for (or every network in it has
     the most samples that are taken for it). The figures are the sums over the bricks of
-    each of the models, and latencies of whole models; without models, of each target.
+    each model of the cutting, and latencies of whole models; without a cutting, of each target.
 
     A target whose measurement failed before is reported, not tried again, unless
     ``request.force`` or ``request.retry_failed`` says so.
     """
     sweeps = [list(targets)]
-    return measure_side_by_side(sweeps, [request], store, observer, models)[0]
+    return measure_side_by_side(sweeps, [request], store, observer, cutting)[0]
 
 
 def measure_side_by_side(
@@ -92,7 +93,7 @@ def measure_side_by_side(
     requests: Sequence[Request],
     store: ResultStore,
     observer: Observer,
-    models: Sequence[CutModel] = (),
+    cutting: Cutting | None = None,
 ) -> list[Outcome]:
     """Times the same targets on several backends, in rounds that go through all of them.
 
@@ -102,21 +103,21 @@ def measure_side_by_side(
         requests: One for each backend, alike in all but the backend and its options.
         store: Where samples go.
         observer: Told of progress.
-        models: Whose figures are to be precise, as for :func:`measure`.
+        cutting: Whose figures are to be precise, as for :func:`measure`.
 
     Returns:
         An outcome for each request. They share the session's effort.
     """
-    plans = [_plan(sweeps, request, store, models) for request in requests]
+    plans = [_plan(sweeps, request, store, cutting) for request in requests]
     reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
-        late = _measure(sweeps, plans, store, observer, models)
+        late = _measure(sweeps, plans, store, observer, cutting)
         if late:
             reason = f"the budget of {plans[0].request.budget_s:g} s ended first"
     for plan in plans:
         found = store.get(plan.able())
         plan.outcome.measurements = found
-        plan.outcome.notes = shortfalls(plan.request, models, found.values(), reason)
+        plan.outcome.notes = shortfalls(plan.request, cutting, found.values(), reason)
     return [plan.outcome for plan in plans]
 
 
@@ -152,15 +153,15 @@ class _Plan:
         """What can be measured as far as is known."""
         return [key for key in self.wanted if key not in self.outcome.failures]
 
-    def families(self, models: Sequence[CutModel]) -> list[ComparedTogether]:
+    def families(self, cutting: Cutting | None) -> list[ComparedTogether]:
         """Figures that are to be precise, those of a model together."""
-        return families(self.request, models, self.able())
+        return families(self.request, cutting, self.able())
 
-    def too_few(self, models: Sequence[CutModel]) -> set[Question]:
+    def too_few(self, cutting: Cutting | None) -> set[Question]:
         """What the store has too few samples of."""
         if self.request.precision is not None:
             schedule = UntilPrecise(
-                self.families(models), self.request.precision, self.known.values()
+                self.families(cutting), self.request.precision, self.known.values()
             )
             return schedule.lacking(self.able())
         return {key for key in self.able() if self._missing(key) > 0}
@@ -175,7 +176,7 @@ def _plan(
     sweeps: Sequence[Sequence[Target]],
     request: Request,
     store: ResultStore,
-    models: Sequence[CutModel],
+    cutting: Cutting | None,
 ) -> _Plan:
     wanted = {request.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
     found = store.get(wanted)
@@ -191,7 +192,7 @@ def _plan(
         elif before is not None and before.failure:
             again = f"(earlier; {argument('retry_failed')} tries again)"
             plan.outcome.failures[key] = f"{before.failure} {again}"
-    too_few = plan.too_few(models)
+    too_few = plan.too_few(cutting)
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
     return plan
@@ -202,7 +203,7 @@ def _measure(
     plans: Sequence[_Plan],
     store: ResultStore,
     observer: Observer,
-    models: Sequence[CutModel],
+    cutting: Cutting | None,
 ) -> bool:
     """Measures what is lacking; tells whether the budget ended first."""
     with ExitStack() as opened:
@@ -221,7 +222,7 @@ def _measure(
             store,
             plans[0].request.protocol,
             observer.advance,
-            _schedule(plans, models, jobs),
+            _schedule(plans, cutting, jobs),
             plans[0].request.budget_s,
             frozenset(chain.from_iterable(plan.anew for plan in plans)),
             cores,
@@ -247,14 +248,14 @@ def _measure(
         return session.late
 
 
-def _schedule(plans: Sequence[_Plan], models: Sequence[CutModel], jobs: Sequence[Job]) -> Schedule:
+def _schedule(plans: Sequence[_Plan], cutting: Cutting | None, jobs: Sequence[Job]) -> Schedule:
     """Until the figures are precise, if that is asked for."""
     precision = plans[0].request.precision
     if precision is None:
         return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
-    each = [plan.families(models) for plan in plans]
+    each = [plan.families(cutting) for plan in plans]
     # What is compared is timed in the same rounds: a model's figures on all backends.
-    together = [list(chain(*same)) for same in zip(*each, strict=True)] if models else chain(*each)
+    together = [list(chain(*same)) for same in zip(*each, strict=True)] if cutting else chain(*each)
     known = [measurement for plan in plans for measurement in plan.known.values()]
     return UntilPrecise(list(together), precision, known)
 

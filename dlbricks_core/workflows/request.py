@@ -39,7 +39,7 @@ class Request:
         protocol: How networks are timed.
         runs: Samples that a complete measurement has at least.
         system: The one that this process runs on.
-        elsewhere: Fingerprint of another system, if the measurements are from there.
+        elsewhere: Another system, if the measurements are from there.
         precision: Half-width of the 90% intervals to reach beyond those samples, relative to the
             figure; ``None`` where the number of runs is fixed.
         budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
@@ -59,7 +59,7 @@ class Request:
     protocol: Protocol
     runs: int
     system: System
-    elsewhere: str = ""
+    elsewhere: System | None = None
     precision: float | None = None
     budget_s: float | None = None
     enough_s: float | None = None
@@ -153,11 +153,16 @@ class Request:
     @property
     def fingerprint(self) -> str:
         """Of the system that measurements are for."""
-        return self.elsewhere or self.system.fingerprint
+        return self.target.fingerprint
 
-    def on(self, fingerprint: str) -> Request:
+    @property
+    def target(self) -> System:
+        """The system that measurements are for."""
+        return self.elsewhere or self.system
+
+    def on(self, system: System) -> Request:
         """The same, for measurements that were made on another system."""
-        return replace(self, elsewhere=fingerprint)
+        return replace(self, elsewhere=system)
 
     def key(self, signature: str, kind: Kind) -> Question:
         """Where a network's measurement is kept.

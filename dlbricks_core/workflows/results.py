@@ -14,6 +14,7 @@ from dlbricks_core.figures.figure import Figure, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.request import Request
 
@@ -66,7 +67,7 @@ class BrickResult:
 
     Attributes:
         brick: The brick.
-        occurrences: How often it stands in the models of this run; 0 for a tile.
+        occurrences: How often it stands in the models of this run; 0 for what is timed besides.
         latency: If it was measured, or follows from those of others.
         failure: Why it was not, otherwise.
         warnings: What makes its samples doubtful.
@@ -80,7 +81,7 @@ class BrickResult:
 
     @property
     def derived_from(self) -> tuple[str, ...]:
-        """Signatures of what was timed in its place: a similar brick, or tiles; else none."""
+        """Signatures of what was timed in its place; none if it was timed itself."""
         return self.latency.derived_from if self.latency else ()
 
     @property
@@ -113,29 +114,40 @@ class RunResult:
 
     Attributes:
         request: How it measured.
-        cut_options: How models were cut and composed.
-        brickset: The bricks.
+        cutting: How models were cut and composed, the bricks, and what was timed for them.
         models: In the order in which they were given.
-        bricks: In order of first occurrence, then tiles.
+        bricks: In order of first occurrence, then what was timed besides.
         benchmarking: What it saves; ``None`` if no model has both figures.
         outcome: What came of measuring.
-        calibration: What the composer's numbers were fitted on; ``None`` for its own.
         unread: Models that were named and could not be loaded.
     """
 
     request: Request
-    cut_options: CutOptions
-    brickset: BrickSet
+    cutting: Cutting
     models: Sequence[ModelResult]
     bricks: Sequence[BrickResult]
     benchmarking: Benchmarking | None
     outcome: Outcome
-    calibration: Calibration | None = None
     unread: Sequence[Failure] = ()
+
+    @property
+    def cut_options(self) -> CutOptions:
+        """How models were cut and composed."""
+        return self.cutting.options
+
+    @property
+    def brickset(self) -> BrickSet:
+        """The models and their bricks."""
+        return self.cutting.brickset
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Fitted numbers of the composer; ``None`` for its own."""
+        return self.cutting.calibration
 
     @cached_property
     def timed(self) -> Mapping[str, tuple[str, ...]]:
-        """Of each brick what was timed to know of it: itself, a similar one, or tiles."""
+        """Signatures of what was timed to know of each brick: itself, or others."""
         return {
             each.brick.signature: each.derived_from or (each.brick.signature,)
             for each in self.bricks

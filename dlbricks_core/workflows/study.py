@@ -6,28 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.analysis import Analysis, analyze
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Composer
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.session import Effort
+from dlbricks_core.plugins import discover
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import (
-    DEFAULT_COMPOSER,
-    FASTEST_COMPOSER,
-    PAPER_COMPOSER,
-    TILED_COMPOSER,
-    CutOptions,
-)
-from dlbricks_core.workflows.cutting import ask, cut_models
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
+from dlbricks_core.workflows.cutting import Cutting, cut_models, rewrite_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.timing_order import sweeps_of
-
-COMPOSERS = (TILED_COMPOSER, DEFAULT_COMPOSER, FASTEST_COMPOSER)
-"""What the paper's way is compared with."""
 
 RUNS = 20
 """Of each network, unless the user says otherwise."""
@@ -46,8 +38,8 @@ class Study:
     Attributes:
         analysis: Repetition and similarity of the models' layers (Figures 5 to 7).
         by_granularity: The paper's chains and sums, by granularity (Figures 3 and 9 to 12).
-        by_composer: DLBricks' own: the paper's layers with large ones timed in part, the default,
-            and the fastest.
+        by_composer: The other composers that are installed, by name; see
+            :func:`compared_composers`.
         unread: Models that were named and could not be loaded.
 
     All evaluations rest on the same latencies of the whole models, taken in the same
@@ -83,27 +75,38 @@ def study(
         observer: Told of progress.
     """
     request = _fixed(request)
+    composers = compared_composers()
     ways = [
         *(CutOptions.chosen(granularity, None, PAPER_COMPOSER) for granularity in granularities),
-        *(CutOptions.chosen(None, None, composer) for composer in COMPOSERS),
+        *(CutOptions.chosen(None, None, composer) for composer in composers),
     ]
     analysis = analyze(models)
-    answers = ask(models, request, observer)
-    cuttings = [cut_models(models, way, request, observer, answers) for way in ways]
-    bricksets = [brickset for brickset, _ in cuttings]
-    targets = [target for sweep in sweeps_of(*bricksets, end_to_end=True) for target in sweep]
+    rewrites = rewrite_models(models, request, observer)
+    cuttings = [cut_models(models, way, request, observer, rewrites=rewrites) for way in ways]
+    targets = [target for sweep in sweeps_of(*cuttings, end_to_end=True) for target in sweep]
     outcome = measure(targets, request, store, observer)
     observer.stage("Composing")
-    evaluations = []
-    for way, (brickset, cutting_s) in zip(ways, cuttings, strict=True):
-        part = _part(outcome, brickset, request, cutting_s)
-        evaluations.append(Evaluation.of(assemble(request, way, brickset, part)))
+    evaluations = [
+        Evaluation.of(assemble(request, cutting, _part(outcome, cutting, request)))
+        for cutting in cuttings
+    ]
     of_paper, own = evaluations[: len(granularities)], evaluations[len(granularities) :]
     return Study(
         analysis,
         dict(zip(granularities, of_paper, strict=True)),
-        dict(zip(COMPOSERS, own, strict=True)),
+        dict(zip(composers, own, strict=True)),
     )
+
+
+def compared_composers() -> list[str]:
+    """Names of the composers that the paper's is compared with.
+
+    All that can be used here, except those whose estimates are bounds. Those that cut models as
+    they are come first.
+    """
+    found = [plugin for plugin in discover("composer", Composer) if not plugin.problem]
+    found.sort(key=lambda plugin: plugin.loaded.cuts_rewritten)
+    return [p.name for p in found if p.name != PAPER_COMPOSER and not p.loaded.is_bound]
 
 
 def _fixed(request: Request) -> Request:
@@ -113,16 +116,16 @@ def _fixed(request: Request) -> Request:
     return replace(request, runs=runs, precision=None, enough_s=enough_s)
 
 
-def _part(outcome: Outcome, brickset: BrickSet, request: Request, cutting_s: float) -> Outcome:
+def _part(outcome: Outcome, cutting: Cutting, request: Request) -> Outcome:
     """What of it concerns one way of cutting, as if nothing else had been measured."""
     keys = {
         request.key(target.brick.signature, target.kind)
-        for sweep in sweeps_of(brickset, end_to_end=True)
+        for sweep in sweeps_of(cutting, end_to_end=True)
         for target in sweep
     }
     measurements = {key: found for key, found in outcome.measurements.items() if key in keys}
     effort = Effort.of(measurements.values())
-    effort.add_loading("brick", cutting_s)
+    effort.add_loading("brick", cutting.seconds)
     return replace(
         outcome,
         measurements=measurements,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose import Plan
 from dlbricks_core.facts import Kind, Measurement, Question
 from dlbricks_core.figures.precision import PrecisionTarget
 from dlbricks_core.measure.schedule import ComparedTogether, UntilPrecise
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.request import Request
 
 _NAMED = 6
@@ -21,25 +23,27 @@ _NAMES: dict[Kind, str] = {
 
 
 def families(
-    request: Request, models: Sequence[CutModel], keys: Iterable[Question]
+    request: Request, cutting: Cutting | None, keys: Iterable[Question]
 ) -> list[ComparedTogether]:
     """Of each model: the sum of its bricks, and the latency of the whole.
 
     Args:
         request: What measurements are identified by.
-        models: Cut; where there are none, each key is a figure of its own.
+        cutting: Of the models; ``None`` if each key is a figure of its own.
         keys: Of what can be measured; a sum with other bricks in it is partial.
     """
-    if not models:
+    if cutting is None:
         return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
     able = set(keys)
-    return [_family(request, cut, able) for cut in models]
+    return [_family(request, cut, cutting.plan, able) for cut in cutting.brickset.models]
 
 
-def _family(request: Request, cut: CutModel, able: set[Question]) -> list[PrecisionTarget]:
+def _family(
+    request: Request, cut: CutModel, plan: Plan, able: set[Question]
+) -> list[PrecisionTarget]:
     whole = cut.whole.signature
     counts: dict[Kind, Mapping[str, float]] = {
-        "brick": cut.parts,
+        "brick": plan.weights(cut.counts),
         "model": {whole: 1},
         "native": {whole: 1},
     }
@@ -54,7 +58,7 @@ def _family(request: Request, cut: CutModel, able: set[Question]) -> list[Precis
 
 def shortfalls(
     request: Request,
-    models: Sequence[CutModel],
+    cutting: Cutting | None,
     measurements: Collection[Measurement],
     reason: str,
 ) -> tuple[str, ...]:
@@ -63,7 +67,7 @@ def shortfalls(
         return ()
     keys = [measurement.question for measurement in measurements]
     rest = UntilPrecise(
-        families(request, models, keys), request.precision, measurements
+        families(request, cutting, keys), request.precision, measurements
     ).shortfalls()
     if not rest:
         return ()

@@ -6,20 +6,21 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from dlbricks_core.backends import Backend
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.facts import Kind
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Target
 
 
-def run_targets(brickset: BrickSet, *, end_to_end: bool, backend: Backend) -> list[Target]:
+def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend) -> list[Target]:
     """Each model right before those of its bricks that come first with it.
 
     A model of the backend's own framework is timed in its original form as well.
     """
-    targets = [t for sweep in sweeps_of(brickset, end_to_end=end_to_end) for t in sweep]
+    targets = [t for sweep in sweeps_of(cutting, end_to_end=end_to_end) for t in sweep]
     natives = {
         cut.whole.signature: Target(Brick(cut.whole.signature, cut.model), "native")
-        for cut in brickset.models
+        for cut in cutting.brickset.models
         if backend.native(cut.model.source)
     }
     return [
@@ -30,26 +31,25 @@ def run_targets(brickset: BrickSet, *, end_to_end: bool, backend: Backend) -> li
     ]
 
 
-def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
-    """For each model: itself, then those of its bricks that come first with it.
+def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
+    """For each model: itself, then what is timed for its bricks and comes first with it.
 
     Models that share bricks follow each other. Where not all networks fit into memory they are
     timed in groups, in this order, and a brick should be in the group of all its models.
 
     Args:
-        bricksets: Of the same models, cut in one way or several; what they spare is left
-            out.
+        cuttings: Of the same models, cut in one way or several.
         end_to_end: Whether whole models are wanted as well.
     """
     seen: set[tuple[str, Kind]] = set()
     sweeps = []
-    models = list(zip(*(brickset.models for brickset in bricksets), strict=True))
+    models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
     for cuts in _kin_together(models):
         bricks = {
-            brick.signature: brick
-            for brickset, cut in zip(bricksets, cuts, strict=True)
+            source: cutting.plan.timed[source]
+            for cutting, cut in zip(cuttings, cuts, strict=True)
             for signature in cut.counts
-            for brick in _timed(signature, brickset, cut)
+            for source in cutting.plan.sources(signature)
         }
         targets = [Target(brick, "brick") for brick in bricks.values()]
         if end_to_end and not any(brick.opaque for brick in bricks.values()):
@@ -57,12 +57,6 @@ def sweeps_of(*bricksets: BrickSet, end_to_end: bool) -> list[list[Target]]:
         sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
         seen.update((t.brick.signature, t.kind) for t in targets)
     return sweeps
-
-
-def _timed(signature: str, brickset: BrickSet, cut: CutModel) -> list[Brick]:
-    """What is timed for a brick: itself, unless others tell it, and its tiles."""
-    own = [] if signature in brickset.spared else [brickset.bricks[signature]]
-    return [*own, *(tile.brick for tile in cut.tiles.get(signature, ()))]
 
 
 def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:

@@ -61,7 +61,7 @@ def test_what_is_large_is_told_by_tiles(dlbricks, read, model):
 def test_an_evaluation_says_so_and_precision_is_reached_with_tiles(dlbricks, read, model):
     done = dlbricks("evaluate", model, *ONE, "--precision", "5%", "--json", "e.json")
     assert done.status == 0, done.err
-    assert "1 of 2 unique bricks timed; 2 tiles of the others." in done.out
+    assert "1 of 2 unique bricks timed, and 2 networks besides; the others follow." in done.out
     assert read("e.json")["evaluation"]["models"][0]["same_rounds"]
     again = dlbricks("estimate", model, *ONE, "--precision", "5%", "--json", "s.json")
     assert again.status == 0, again.err

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.compose import Segmented, Sequential, Similar
+from dlbricks_core.compose import Segmented, Sequential
 from dlbricks_core.compose.fitting import (
     PRIOR_COUNT,
     Deviation,
+    LogRatio,
     Observed,
-    Ratio,
     fitted_deviation,
     fitted_share,
 )
+from dlbricks_core.compose.similar import Similar
 
 RANDOM = np.random.default_rng(5)
 small = st.floats(-0.5, 0.5)
@@ -54,7 +55,7 @@ def ratios(share, number, scatter=0.0):
     flops, nbytes = RANDOM.normal(0.5, 0.4, (2, number))
     noise = RANDOM.normal(0, scatter, number) if scatter else np.zeros(number)
     costs = share * flops + (1 - share) * nbytes + noise
-    return [Ratio(*each, scatter) for each in zip(flops, nbytes, costs, strict=True)]
+    return [LogRatio(*each, scatter) for each in zip(flops, nbytes, costs, strict=True)]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
@@ -69,13 +70,13 @@ def test_bricks_whose_samples_scatter_hardly_count():
     assert fitted_share(0.7, 0.17, mixed) == pytest.approx(0.3, abs=0.05)
 
 
-@given(st.lists(st.builds(Ratio, small, small, st.floats(-9, 9), st.floats(0, 1))))
+@given(st.lists(st.builds(LogRatio, small, small, st.floats(-9, 9), st.floats(0, 1))))
 def test_a_share_is_one(found):
     assert 0 <= fitted_share(0.7, 0.17, found) <= 1
 
 
-def test_composers_say_what_can_be_fitted():
-    nothing = Observed([], {}, {})
+def test_composers_say_what_can_be_fitted(place):
+    nothing = Observed([], {}, {}, *place)
     assert Sequential().fit(nothing) == {}
     for composer in (Segmented(), Similar()):
         own = {name: getattr(composer, name) for name in composer.fitted}

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick, BrickSet
-from dlbricks_core.compose import Segmented, Similar
+from dlbricks_core.compose import Segmented
 from dlbricks_core.compose.fitting import Observed, Whole
+from dlbricks_core.compose.similar import Similar
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -38,15 +39,15 @@ def latency(*samples, overhead=0.0):
     return Measured(samples, PROTOCOL, overhead)
 
 
-def test_one_of_similar_bricks_is_timed_the_smallest():
+def test_one_of_similar_bricks_is_timed_the_smallest(planned):
     found = bricks(large=conv(64, 64), small=conv(48, 48), huge=conv(256, 256))
-    assert set(Similar().to_time(found)) == {"small", "huge"}
-    assert set(Segmented().to_time(found)) == set(found)
+    assert set(planned(Similar(), found).timed) == {"small", "huge"}
+    assert set(planned(Segmented(), found).timed) == set(found)
 
 
-def test_operations_and_memory_decide_what_an_inferred_brick_takes():
+def test_operations_and_memory_decide_what_an_inferred_brick_takes(planned):
     found = bricks(small=conv(32, 32), large=conv(32, 64))
-    told = Similar().complete(found, {"small": latency(3.0, overhead=1.0)})
+    told = planned(Similar(), found).figures({"small": latency(3.0, overhead=1.0)})
     small, large = (Volume.of(found[name].model) for name in ("small", "large"))
     ratio = (large.flops / small.flops) ** 0.7 * (large.nbytes / small.nbytes) ** 0.3
     assert large.flops == 2 * small.flops
@@ -66,10 +67,10 @@ def test_operations_and_memory_decide_what_an_inferred_brick_takes():
     ],
     ids=["kernel", "type", "depthwise", "groups", "no whole blocks", "operator"],
 )
-def test_what_has_another_form_tells_nothing(other):
+def test_what_has_another_form_tells_nothing(planned, other):
     found = bricks(one=conv(32, 32), other=other)
-    assert set(Similar().to_time(found)) == {"one", "other"}
-    assert "other" not in Similar().complete(found, {"one": latency(3.0)})
+    assert set(planned(Similar(), found).timed) == {"one", "other"}
+    assert "other" not in planned(Similar(), found).figures({"one": latency(3.0)})
 
 
 def test_layers_that_a_framework_made_have_the_operations_of_the_standards():
@@ -79,25 +80,25 @@ def test_layers_that_a_framework_made_have_the_operations_of_the_standards():
     assert Volume.of(conv(32, 64, op="Strange", domain="com.example")).flops == 1
 
 
-def test_what_failed_is_told_by_another_that_did_not():
+def test_what_failed_is_told_by_another_that_did_not(planned):
     found = bricks(a=conv(32, 32), b=conv(40, 40), c=conv(48, 48))
-    assert set(Similar().to_time(found)) == {"a"}
-    told = Similar().complete(found, {"b": latency(2.0)})
+    assert set(planned(Similar(), found).timed) == {"a"}
+    told = planned(Similar(), found).figures({"b": latency(2.0)})
     assert {name: each.derived_from for name, each in told.items()} == {
         "a": ("b",), "b": (), "c": ("b",)
     }  # fmt: skip
 
 
-def test_an_inferred_latency_is_less_certain_than_its_source():
+def test_an_inferred_latency_is_less_certain_than_its_source(planned):
     found = bricks(small=conv(32, 32), large=conv(32, 64))
     source = latency(*np.linspace(2.9, 3.1, 20))
-    told = Similar().complete(found, {"small": source})["large"]
+    told = planned(Similar(), found).figures({"small": source})["large"]
     scatter, all_of_it = interval(told.replicates), interval(told.plausible)
     assert np.diff(scatter) / told.value == pytest.approx(
         np.diff(interval(source.replicates)) / source.value
     )
     assert all_of_it[0] < 0.8 * told.value < told.value < 1.25 * told.value < all_of_it[1]
-    again = Similar().complete(found, {"small": source})["large"]
+    again = planned(Similar(), found).figures({"small": source})["large"]
     assert np.array_equal(again.plausible, told.plausible)
 
 
@@ -105,12 +106,12 @@ channels = st.integers(1, 40).map(lambda n: 8 * n)
 
 
 @given(st.lists(st.tuples(channels, channels, st.sampled_from([7, 14, 28])), min_size=1))
-def test_every_brick_is_timed_or_close_to_one_that_is(sizes):
+def test_every_brick_is_timed_or_close_to_one_that_is(planned, sizes):
     found = bricks(**{str(size): conv(*size) for size in sizes})
-    timed = Similar().to_time(found)
-    told = Similar().complete(found, {name: latency(1.0) for name in timed})
+    timed = planned(Similar(), found).timed
+    told = planned(Similar(), found).figures({name: latency(1.0) for name in timed})
     assert told.keys() == found.keys()
-    for name in found.keys() - timed:
+    for name in found.keys() - timed.keys():
         one, other = found[name].model, found[told[name].derived_from[0]].model
         assert form(one) == form(other)
         assert Volume.of(one).distance(Volume.of(other)) <= Similar.farthest
@@ -133,38 +134,38 @@ def convolutions():
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0])
-def test_how_bricks_follow_from_each_other_is_fitted(share):
+def test_how_bricks_follow_from_each_other_is_fitted(place, share):
     found = convolutions()
-    fitted = Similar().fit(Observed([], found, timed_by(share, found)))
+    fitted = Similar().fit(Observed([], found, timed_by(share, found), *place))
     assert abs(fitted["computing_share"] - share) < 0.5 * abs(0.7 - share)
     assert fitted["inference_error"] < 0.12
-    wild = Similar().fit(Observed([], found, timed_by(share, found, noise=0.5)))
+    wild = Similar().fit(Observed([], found, timed_by(share, found, noise=0.5), *place))
     assert wild["inference_error"] > 0.3
     assert wild["composing_error"] == pytest.approx(Similar.composing_error)
 
 
-def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed():
+def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed(planned):
     found = convolutions()
     truth = timed_by(0.4, found)
     fitted = Similar().calibrated({"computing_share": 0.4, "inference_error": 0.01})
-    timed = fitted.to_time(found)
-    assert set(timed) == set(Similar().to_time(found)) < found.keys()
-    told = fitted.complete(found, {name: truth[name] for name in timed})
+    timed = planned(fitted, found).timed
+    assert set(timed) == set(planned(Similar(), found).timed) < found.keys()
+    told = planned(fitted, found).figures({name: truth[name] for name in timed})
     assert {n: each.value for n, each in told.items()} == pytest.approx(
         {n: each.value for n, each in truth.items()}
     )
-    own = Similar().complete(found, {name: truth[name] for name in timed})
-    inferred = next(iter(found.keys() - timed))
+    own = planned(Similar(), found).figures({name: truth[name] for name in timed})
+    inferred = next(iter(found.keys() - timed.keys()))
     assert np.std(told[inferred].plausible) < 0.2 * np.std(own[inferred].plausible)
 
 
-def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to():
+def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to(place):
     found = bricks(small=conv(32, 32), large=conv(32, 64))
-    lost = Observed([], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)})
+    lost = Observed([], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)}, *place)
     assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)
 
 
-def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
+def test_networks_are_estimated_from_the_bricks_that_would_be_timed(place):
     """What a network is off by then counts, though all of its bricks were timed."""
     small, large = conv(32, 32), conv(32, 64)
     tensors = {"x": small.tensors["x"], "w": small.tensors["w"], "v": large.tensors["w"],
@@ -178,7 +179,7 @@ def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
     ).expected(0.7)
     latencies = {first: latency(*[1.0] * 9), second: latency(*[2.0 * ratio] * 9)}
     whole = Whole(brickset.models[0], latency(*[1.0 + 2.0 * ratio] * 9))
-    observed = Observed([whole], brickset.bricks, latencies)
+    observed = Observed([whole], brickset.bricks, latencies, *place)
     (exact,) = Segmented().deviations(observed)
     assert (exact.error, exact.scatter) == pytest.approx((0, 0))
     (told,) = Similar().deviations(observed)
@@ -189,13 +190,13 @@ def test_networks_are_estimated_from_the_bricks_that_would_be_timed():
     assert fitted["inference_error"] > Similar.inference_error  # twice as long as told
 
 
-def test_a_brick_that_none_tells_because_another_failed_counts_with_its_own_time():
+def test_a_brick_that_none_tells_because_another_failed_counts_with_its_own_time(planned, place):
     found = {"small": Brick("small", conv(32, 32))}
     brickset = BrickSet.of([conv(32, 64)])
     (large,) = brickset.bricks
     everything = {**found, **brickset.bricks}
-    assert set(Similar().to_time(everything)) == {"small"}
+    assert set(planned(Similar(), everything).timed) == {"small"}
     whole = Whole(brickset.models[0], latency(*[2.0] * 9))
-    observed = Observed([whole], everything, {large: latency(*[2.0] * 9)})
+    observed = Observed([whole], everything, {large: latency(*[2.0] * 9)}, *place)
     (deviation,) = Similar().deviations(observed)
     assert deviation.error == pytest.approx(0)

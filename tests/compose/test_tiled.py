@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from dlbricks_core.analysis import layer_flops
+from dlbricks_core.analysis.tiles import tiles
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Sequential, Tiled
+from dlbricks_core.compose import Sequential
+from dlbricks_core.compose.tiled import Tiled
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.workflows.cutting import sparing
 
 CALL_MS = 0.5
 FIXED_MS = 3.0
@@ -28,70 +29,73 @@ def truth(brick):
 @pytest.fixture(scope="module")
 def cut(chain_of):
     """A large convolution and what is before and after it, at one layer a brick."""
-    model = chain_of(512, 512, 80, pad=0, before=["Relu"], after=["Sigmoid"])
-    return sparing(BrickSet.of([model]), Tiled())
+    return BrickSet.of([chain_of(512, 512, 80, pad=0, before=["Relu"], after=["Sigmoid"])])
 
 
-def large(cut):
-    (signature,) = cut.spared
+@pytest.fixture(scope="module")
+def plan(cut, planned):
+    return planned(Tiled(), cut.bricks)
+
+
+@pytest.fixture(scope="module")
+def large(plan):
+    """Signature of the large one."""
+    (signature,) = plan.not_timed
     return signature
 
 
-def test_the_large_one_is_not_timed_and_its_tiles_are(cut):
-    assert cut.bricks[large(cut)].operators == ("Conv",)
-    assert len(cut.tiles) == 2
-    assert cut.timed == len(cut.bricks) - 1 + 2
-    assert sparing(BrickSet.of([cut.models[0].model]), Sequential()).tiles == {}
+def test_the_large_one_is_not_timed_and_its_tiles_are(cut, plan, large, planned):
+    assert cut.bricks[large].operators == ("Conv",)
+    assert len(plan.besides) == 2
+    assert set(plan.sources(large)) == plan.besides.keys()
+    assert len(plan.timed) == len(cut.bricks) - 1 + 2
+    assert not planned(Sequential(), cut.bricks).besides
 
 
-def test_tiles_tell_what_is_fixed_and_what_grows(cut):
-    timed = {**cut.bricks, **cut.tiles}
-    del timed[large(cut)]
-    latencies = {signature: latency(truth(brick)) for signature, brick in timed.items()}
-    told = Tiled().complete(cut.bricks, latencies)
-    found = told[large(cut)]
-    assert found.value == pytest.approx(truth(cut.bricks[large(cut)]))
-    assert set(found.derived_from) == cut.tiles.keys()
+def test_tiles_tell_what_is_fixed_and_what_grows(cut, plan, large):
+    known = {signature: latency(truth(brick)) for signature, brick in plan.timed.items()}
+    told = plan.figures(known)
+    found = told[large]
+    assert found.value == pytest.approx(truth(cut.bricks[large]))
+    assert set(found.derived_from) == plan.besides.keys()
     estimate = Tiled().compose(cut.models[0], told)
     every = [truth(cut.bricks[o.signature]) - CALL_MS for o in cut.models[0].occurrences]
     assert estimate.value == pytest.approx(sum(every) + CALL_MS)
     assert not estimate.partial
 
 
-def test_what_tiles_may_be_off_by_is_in_the_interval(cut):
+def test_what_tiles_may_be_off_by_is_in_the_interval(plan, large):
     samples = np.linspace(0.99, 1.01, 20)
-    latencies = {s: latency(*(truth(tile) * samples)) for s, tile in cut.tiles.items()}
-    found = Tiled().complete(cut.bricks, latencies)[large(cut)]
-    low, high = interval(found.plausible)
-    assert low < found.value * 0.96 < found.value * 1.04 < high
-    assert np.ptp(interval(found.replicates)) < high - low
+    found = plan.figures({s: latency(*(truth(tile) * samples)) for s, tile in plan.besides.items()})
+    low, high = interval(found[large].plausible)
+    assert low < found[large].value * 0.96 < found[large].value * 1.04 < high
+    assert np.ptp(interval(found[large].replicates)) < high - low
 
 
-def test_one_tile_alone_tells_nothing(cut):
-    first = next(iter(cut.tiles))
-    told = Tiled().complete(cut.bricks, {first: latency(5.0)})
-    assert large(cut) not in told
+def test_one_tile_alone_tells_nothing(cut, plan, large):
+    first = next(iter(plan.besides))
+    told = plan.figures({first: latency(5.0)})
+    assert large not in told
     assert Tiled().compose(cut.models[0], told).missing
 
 
 @pytest.mark.parametrize("larger", [5.0, 5.3, 20.0])
-def test_tiles_that_contradict_each_other_tell_nothing(cut, larger):
+def test_tiles_that_contradict_each_other_tell_nothing(plan, large, larger):
     """A line that does not rise enough would have a layer take nothing, or less than its part."""
-    small, large_ = sorted(cut.tiles, key=lambda s: truth(cut.tiles[s]))
-    told = Tiled().complete(cut.bricks, {small: latency(5.3), large_: latency(larger)})
-    assert (large(cut) in told) == (larger == 20.0)
+    small, large_ = sorted(plan.besides, key=lambda s: truth(plan.besides[s]))
+    told = plan.figures({small: latency(5.3), large_: latency(larger)})
+    assert (large in told) == (larger == 20.0)
 
 
-def test_what_was_timed_itself_is_not_told(cut):
+def test_what_was_timed_itself_is_not_told(plan, large):
     own = latency(7.0)
-    latencies = {s: latency(truth(tile)) for s, tile in cut.tiles.items()}
-    assert Tiled().complete(cut.bricks, {**latencies, large(cut): own})[large(cut)] is own
+    known = {s: latency(truth(tile)) for s, tile in plan.besides.items()}
+    assert plan.figures({**known, large: own})[large] is own
 
 
-def test_precision_is_asked_for_by_what_tiles_count_for(cut):
+def test_precision_is_asked_for_by_what_tiles_count_for(cut, plan, large, planned):
     (model,) = cut.models
-    counted = {tile.brick.signature: tile.weight for tile in model.tiles[large(cut)]}
-    others = {signature: 1 for signature in cut.bricks if signature != large(cut)}
-    assert model.parts == {**others, **counted}
-    twice = BrickSet.of([model.model]).models[0]
-    assert twice.parts == twice.counts
+    counted = {tile.brick.signature: 3 * tile.weight for tile in tiles(cut.bricks[large])}
+    others = {signature: 1 for signature in cut.bricks if signature != large}
+    assert plan.weights({**model.counts, large: 3}) == {**others, **counted}
+    assert planned(Sequential(), cut.bricks).weights(model.counts) == model.counts

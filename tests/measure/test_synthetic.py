@@ -82,7 +82,7 @@ def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exact
 ):
     found = evaluated(networks(9), 3, composer="similar")
     assert len(found.result.brickset.bricks) == 9
-    assert len(found.result.brickset.spared) == 6  # three forms
+    assert len(found.result.cutting.plan.not_timed) == 6  # three forms
     assert sum(bool(each.derived_from) for each in found.result.bricks) == 6
     for each in found.models:
         assert each.estimate_ms == pytest.approx(each.measured_ms, rel=1e-5)
@@ -166,7 +166,7 @@ def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
         fitting = calibrate(seen, cut, options, store, Observer())
         after = run([*seen, other], cut, options, store, Observer())
     values = fitting.calibration.values
-    assert len(before.brickset.spared) == 7  # of ten bricks of three forms
+    assert len(before.cutting.plan.not_timed) == 7  # of ten bricks of three forms
     assert fitting.calibration.bricks == 9
     assert values["composing_error"] == pytest.approx(0.03 * math.sqrt(10 / 19), rel=1e-3)
     assert values["inference_error"] == pytest.approx(0.17 * math.sqrt(10 / 16), rel=1e-3)

@@ -8,7 +8,7 @@ import pytest
 from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.workflows import CutOptions, Observer, cutting
-from dlbricks_core.workflows.cutting import Answers, cut_models
+from dlbricks_core.workflows.cutting import Rewrites, cut_models
 
 
 @pytest.mark.parametrize(("composer", "bricks"), [("segmented", 2), ("sequential", 1)])
@@ -19,8 +19,8 @@ def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bri
     tensors["w"] = TensorSpec("float32", (1000, 1000))
     model = CanonicalModel("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
     chosen = CutOptions.chosen(None, None, composer)
-    found, _ = cut_models([model], chosen, asked, Observer(), Answers())
-    assert len(found.bricks) == bricks
+    found = cut_models([model], chosen, asked, Observer(), rewrites=Rewrites())
+    assert len(found.brickset.bricks) == bricks
 
 
 @pytest.mark.parametrize(

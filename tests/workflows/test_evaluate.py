@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Estimate, Tiled
+from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Measurement, Observation
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.precision import FEWEST
@@ -21,10 +21,11 @@ from dlbricks_core.workflows import (
     CutOptions,
     Evaluation,
     ModelResult,
+    Observer,
     RunResult,
 )
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.cutting import sparing
+from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.measuring import Outcome
 
 PROTOCOL = PROTOCOLS["interleaved"]
@@ -88,8 +89,8 @@ class Made:
             BrickResult(brick, 1, self.latencies.get(signature))
             for signature, brick in self.brickset.bricks.items()
         ]
-        return RunResult(self.request, CutOptions(), self.brickset, self.models, bricks,
-                         benchmarking, self.outcome)  # fmt: skip
+        cutting = Cutting.all_timed(CutOptions(), self.brickset)
+        return RunResult(self.request, cutting, self.models, bricks, benchmarking, self.outcome)
 
 
 @pytest.fixture
@@ -231,11 +232,11 @@ def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, 
 
 
 def test_tiles_that_contradict_each_other_are_the_reason(made, asked, chain_of):
-    cut = sparing(BrickSet.of([chain_of(512, 512, 80, pad=0, after=["Relu"])]), Tiled())
-    for signature in cut.tiles:
+    model = chain_of(512, 512, 80, pad=0, after=["Relu"])
+    cutting = cut_models([model], CutOptions.chosen(None, None, "tiled"), asked, Observer())
+    for signature in cutting.plan.besides:
         made.samples(signature, "brick", [5.0] * 10)
-    options = CutOptions.chosen(None, None, "tiled")
-    (model,) = assemble(asked, options, cut, made.outcome).models
+    (model,) = assemble(asked, cutting, made.outcome).models
     assert model.estimate.value is None
     reasons = {model.cut.operators(s): reason for s, reason in model.missing.items()}
     assert reasons["Relu",] == "not measured"
@@ -247,7 +248,7 @@ def test_a_brick_is_warned_of_where_disturbed_samples_count(asked, chain, far, w
     made = Made(asked)
     brickset = BrickSet.of([chain("Relu")])
     made.samples(next(iter(brickset.bricks)), "brick", [5.0] * 10, far=far)
-    (brick,) = assemble(asked, CutOptions(), brickset, made.outcome).bricks
+    (brick,) = assemble(asked, Cutting.all_timed(CutOptions(), brickset), made.outcome).bricks
     assert (FAR in brick.warnings) is warned
 
 
@@ -261,7 +262,7 @@ def test_nothing_measured_end_to_end_flows_into_an_estimate(asked, chain, operat
         for signature in cut.counts:
             made.samples(signature, "brick", [5.0] * 10)
         made.samples(cut.whole.signature, "model", [whole_ms] * 10)
-        result = assemble(asked, CutOptions(), brickset, made.outcome)
+        result = assemble(asked, Cutting.all_timed(CutOptions(), brickset), made.outcome)
         assert result.models[0].measured.value == whole_ms
         estimates.append(result.models[0].estimate)
     assert estimates[0] == estimates[1]

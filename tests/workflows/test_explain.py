@@ -26,6 +26,7 @@ from dlbricks_core.workflows import (
     Request,
     RunResult,
 )
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.explain import Explanation, Profiling, explain
 from dlbricks_core.workflows.measuring import Outcome
 
@@ -63,8 +64,8 @@ def made(asked, model):
             BrickResult(brick, cut.counts[s], latencies.get(s))
             for s, brick in bricks.bricks.items()
         ]
-        return RunResult(asked, CutOptions(), bricks, [found], results,
-                         None, Outcome())  # fmt: skip
+        cutting = Cutting.all_timed(CutOptions(), bricks)
+        return RunResult(asked, cutting, [found], results, None, Outcome())
 
     return run
 
@@ -152,8 +153,7 @@ def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model
     estimate = Sequential().compose(cut, {signature: latency})
     whole = ModelResult(cut, estimate, estimate, found.measured)
     brick = BrickResult(next(iter(BrickSet.of([model], 5).bricks.values())), 1, latency)
-    run = RunResult(run.request, run.cut_options, run.brickset, [whole], [brick],
-                    None, run.outcome)  # fmt: skip
+    run = RunResult(run.request, run.cutting, [whole], [brick], None, run.outcome)
     told = Explanation.of(run, profile_of(model, 2.0, None, 4.0, None, 6.0))
     (group,) = told.groups
     assert group.profiled_ms == 12.0

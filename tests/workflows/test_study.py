@@ -52,13 +52,13 @@ def test_each_granularity_is_an_evaluation_of_its_own(found, models):
 def test_the_fastest_composer_times_fewer_bricks_than_it_has(found):
     default, fastest = found.by_composer["segmented"].result, found.by_composer["similar"].result
     assert len(fastest.brickset.bricks) > len(default.brickset.bricks)  # its segments are short
-    assert fastest.effort.networks["brick"] == fastest.brickset.timed
-    assert 0 < fastest.brickset.timed < len(fastest.brickset.bricks)
+    assert fastest.effort.networks["brick"] == len(fastest.cutting.plan.timed)
+    assert 0 < len(fastest.cutting.plan.timed) < len(fastest.brickset.bricks)
 
 
 def test_ways_that_share_bricks_share_their_latencies(found):
     one, other = found.by_granularity[1].result, found.by_composer["tiled"].result
-    assert not other.brickset.tiles  # no layer of these networks is large
+    assert not other.cutting.plan.besides  # no layer of these networks is large
     latencies = {each.brick.signature: each.latency.value for each in one.bricks}
     assert latencies == {each.brick.signature: each.latency.value for each in other.bricks}
 

@@ -4,6 +4,8 @@ import pytest
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.workflows import CutOptions
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 
@@ -15,10 +17,10 @@ def network(name, *ops):
 
 
 def timed(*models, ways=((1, "chain"),), end_to_end=True):
-    bricksets = [BrickSet.of(models, *way) for way in ways]
+    cuttings = [Cutting.all_timed(CutOptions(*way), BrickSet.of(models, *way)) for way in ways]
     return [
         [(target.kind, [layer.op for layer in target.brick.model.layers]) for target in sweep]
-        for sweep in sweeps_of(*bricksets, end_to_end=end_to_end)
+        for sweep in sweeps_of(*cuttings, end_to_end=end_to_end)
     ]
 
 

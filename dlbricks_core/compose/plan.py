@@ -1,0 +1,86 @@
+"""Plans: what is timed for a set of bricks, and how the figure of each brick follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Self
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.compose.recipes import Own, Recipe
+from dlbricks_core.figures.figure import Figure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is timed for a set of bricks, and how the figure of each brick follows.
+
+    Attributes:
+        timed: Networks to be timed, by signature: bricks of the set, and others besides.
+        recipes: Recipes of each brick of the set, by signature, the best first. A brick's figure
+            comes from the first recipe that gives one. With everything timed, some recipe of each
+            brick gives a figure; the others serve where timing fails.
+
+    Raises:
+        ValueError: If no recipe of a brick can be followed with what is to be timed.
+    """
+
+    timed: Mapping[str, Brick]
+    recipes: Mapping[str, Sequence[Recipe]]
+
+    def __post_init__(self) -> None:
+        for signature in self.recipes:
+            self._intended(signature)
+
+    @classmethod
+    def all_timed(cls, bricks: Mapping[str, Brick]) -> Self:
+        """The plan in which each brick is timed and nothing else is."""
+        return cls(bricks, {signature: (Own(signature),) for signature in bricks})
+
+    @property
+    def not_timed(self) -> AbstractSet[str]:
+        """Signatures of the bricks whose figures follow from others."""
+        return self.recipes.keys() - self.timed.keys()
+
+    @property
+    def besides(self) -> Mapping[str, Brick]:
+        """Networks to be timed that are no bricks of the set, by signature."""
+        return {s: brick for s, brick in self.timed.items() if s not in self.recipes}
+
+    def sources(self, signature: str) -> Sequence[str]:
+        """Signatures of what is timed to know of one brick: itself, or others."""
+        return tuple(self._intended(signature).weights)
+
+    def weights(self, counts: Mapping[str, int]) -> Mapping[str, float]:
+        """Factor of each timed network's figure in a sum over bricks, by signature.
+
+        Args:
+            counts: How often each brick is in the sum, by signature.
+        """
+        found: dict[str, float] = {}
+        for brick, count in counts.items():
+            for source, weight in self._intended(brick).weights.items():
+                found[source] = found.get(source, 0.0) + count * weight
+        return found
+
+    def figures(self, known: Mapping[str, Figure]) -> Mapping[str, Figure]:
+        """Figures of the bricks that follow from known ones, beside these; by signature.
+
+        Args:
+            known: Figures of what was timed, by signature; some may be missing.
+        """
+        found = dict(known)
+        for signature, recipes in self.recipes.items():
+            each = (recipe.figure(known) for recipe in recipes)
+            figure = next((figure for figure in each if figure is not None), None)
+            if figure is not None:
+                found[signature] = figure
+        return found
+
+    def _intended(self, signature: str) -> Recipe:
+        """The first recipe of a brick that needs nothing but what is to be timed."""
+        for recipe in self.recipes[signature]:
+            if recipe.weights.keys() <= self.timed.keys():
+                return recipe
+        raise ValueError(f"nothing that is timed tells about brick {signature}")

@@ -1,0 +1,108 @@
+"""Recipes: how the figure of a brick follows from figures that are known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlbricks_core.figures.figure import Derived, Figure, Source
+
+
+class Recipe(ABC):
+    """One way to know the figure of a brick."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> Mapping[str, float]:
+        """Factor of each figure that the recipe needs in the brick's figure, by signature."""
+
+    @abstractmethod
+    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
+        """The brick's figure; ``None`` if it does not follow from what is known.
+
+        Args:
+            known: Figures by signature.
+        """
+
+
+@dataclass(frozen=True)
+class Own(Recipe):
+    """The figure of the brick itself.
+
+    Attributes:
+        signature: Of the brick.
+    """
+
+    signature: str
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The brick alone, once."""
+        return {self.signature: 1.0}
+
+    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
+        """The known figure as it is."""
+        return known.get(self.signature)
+
+
+@dataclass(frozen=True)
+class Scaled(Recipe):
+    """The figure of one other network, times a ratio.
+
+    Attributes:
+        signature: Of the brick.
+        source: Signature of the other network.
+        ratio: Value of the brick over the value of the other network, both without overhead.
+        error: Standard deviation of the ratio's relative error.
+    """
+
+    signature: str
+    source: str
+    ratio: float
+    error: float
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The other network, times the ratio."""
+        return {self.source: self.ratio}
+
+    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
+        """A derived figure with one source."""
+        figure = known.get(self.source)
+        if figure is None:
+            return None
+        source = Source(self.source, figure, self.ratio)
+        return Derived.of(self.signature, [source], self.error)
+
+
+@dataclass(frozen=True)
+class Weighted(Recipe):
+    """The weighted sum of figures of the brick's own parts.
+
+    Attributes:
+        signature: Of the brick.
+        parts: Factor of each part's value, without overhead, by the part's signature.
+        error: Standard deviation of the sum's relative error.
+    """
+
+    signature: str
+    parts: Mapping[str, float]
+    error: float
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The parts."""
+        return self.parts
+
+    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
+        """A derived figure with the parts as sources.
+
+        A whole takes longer than each of its parts. ``None`` if the sum does not: something
+        disturbed the samples of the parts then.
+        """
+        if not self.parts.keys() <= known.keys():
+            return None
+        sources = [Source(part, known[part], weight) for part, weight in self.parts.items()]
+        whole = Derived.of(self.signature, sources, self.error)
+        return whole if whole.value > max(each.figure.value for each in sources) else None

@@ -1,0 +1,79 @@
+"""Plans: what is timed, and what is known of bricks when some of it fails."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.compose import Own, Plan, Scaled, Weighted
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.ir import CanonicalModel
+
+NAMES = "abcd"
+
+
+def figure(ms, overhead=0.0):
+    return Measured((ms,) * 5, PROTOCOLS["interleaved"], overhead)
+
+
+def bricks(names):
+    model = CanonicalModel("nothing", (), (), (), {})
+    return {name: Brick(name, model) for name in names}
+
+
+def test_a_recipe_gives_no_figure_where_one_is_not_known():
+    for recipe in (Own("a"), Scaled("a", "b", 2.0, 0.1), Weighted("a", {"b": -1, "c": 3}, 0.1)):
+        assert recipe.figure({"d": figure(1.0)}) is None
+    assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure({"b": figure(1.0)}) is None
+
+
+def test_overhead_is_neither_scaled_nor_weighted():
+    known = {"b": figure(3.0, 1.0), "c": figure(5.0, 1.0)}
+    assert Scaled("a", "b", 0.25, 0.1).figure(known).value == pytest.approx(1 + 0.5)
+    assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure(known).value == pytest.approx(1 - 2 + 12)
+
+
+def test_a_whole_does_not_take_less_than_its_part_but_a_similar_brick_may():
+    known = {"b": figure(3.0)}
+    assert Weighted("a", {"b": 0.5}, 0.1).figure(known) is None
+    assert Scaled("a", "b", 0.5, 0.1).figure(known).value == pytest.approx(1.5)
+
+
+def test_the_first_recipe_that_gives_a_figure_counts():
+    several = (Own("a"), Scaled("a", "b", 2.0, 0.1), Scaled("a", "c", 3.0, 0.1))
+    plan = Plan(bricks("bc"), {"a": several, "b": [Own("b")], "c": [Own("c")]})
+    known = {name: figure(1.0) for name in "abc"}
+    assert plan.figures(known) == known
+    del known["a"]
+    assert plan.figures(known)["a"].value == pytest.approx(2.0)
+    del known["b"]
+    assert plan.figures(known)["a"].value == pytest.approx(3.0)
+    assert "b" not in plan.figures(known)
+    assert plan.sources("a") == ("b",)
+    assert plan.not_timed == {"a"}
+    assert not plan.besides
+
+
+def test_a_brick_that_nothing_timed_tells_about_is_a_defect_of_the_composer():
+    with pytest.raises(ValueError, match="nothing that is timed tells about brick a"):
+        Plan(bricks("b"), {"a": [Own("a")], "b": [Own("b")]})
+
+
+scaled = st.tuples(st.sampled_from(NAMES), st.floats(0.1, 10))
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.lists(scaled, min_size=1), min_size=1),
+       st.dictionaries(st.sampled_from(NAMES), st.integers(1, 5)))  # fmt: skip
+def test_a_sum_over_bricks_is_the_weighted_sum_over_what_is_timed(others, counts):
+    plan = Plan(
+        bricks(NAMES),
+        {name: [Scaled(name, *each, 0.0) for each in others.get(name, [])] or [Own(name)]
+         for name in NAMES},
+    )  # fmt: skip
+    known = {name: figure(2.0**i) for i, name in enumerate(NAMES)}
+    figures = plan.figures(known)
+    weights = plan.weights(counts)
+    assert sum(counts[name] * figures[name].own for name in counts) == pytest.approx(
+        sum(weight * known[name].own for name, weight in weights.items())
+    )
