@@ -33,15 +33,17 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("path", modules("cli", "wording.py"), ids=lambda p: str(p.relative_to(CORE)))
+@pytest.mark.parametrize(
+    "path", modules("cli", "wording.py"), ids=lambda path: str(path.relative_to(CORE))
+)
 def test_no_command_line_option_is_named_outside_of_cli(path):
-    """Messages name arguments with ``wording.argument``, which both kinds of users understand."""
+    """Users of Python read messages too: ``wording.argument`` names arguments to both."""
     named = [word for text in texts(path) for word in OPTION.findall(OTHERS.sub("", text))]
     assert named == []
 
 
 def test_tiles_are_a_word_of_two_modules():
-    """Other rooms know recipes, not what one composer makes of them."""
+    """Other rooms know recipes; what they stand for is the composer's own matter."""
     named = {
         str(path.relative_to(CORE))
         for path in modules()
