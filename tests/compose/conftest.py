@@ -9,7 +9,7 @@ from dlbricks_core.machine.system import current_system
 @pytest.fixture(scope="session")
 def place():
     """A setup and a system, as composers take them."""
-    return Setup("backend", "1", "{}", 1, "interleaved"), current_system()
+    return Setup("backend", "1", "{}", 1, "interleaved", "0.1.0"), current_system()
 
 
 @pytest.fixture(scope="session")
