@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlbricks_core.facts import Failure
-from dlbricks_core.report.analysis import analysis_data, print_analysis
+from dlbricks_core.report.analysis.terminal import analysis_data, print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
-from dlbricks_core.report.comparison import comparison_data, print_comparison
+from dlbricks_core.report.comparison.terminal import comparison_data, print_comparison
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, run_data
-from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
+from dlbricks_core.report.evaluation.terminal import evaluation_data, print_evaluation
 from dlbricks_core.report.files import (
     check_folder,
     check_writable,
@@ -19,12 +18,12 @@ from dlbricks_core.report.files import (
 )
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
-from dlbricks_core.report.study import print_study, write_study
-from dlbricks_core.report.study_data import study_data
-from dlbricks_core.report.study_record import StudyRecord, read_studies
-from dlbricks_core.report.study_ways import complete as study_complete
+from dlbricks_core.report.study.terminal import print_study, write_study
+from dlbricks_core.report.study.data import study_data
+from dlbricks_core.report.study.record import StudyRecord, read_studies
+from dlbricks_core.report.study.ways import complete as study_complete
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.terminal import print_bench, print_failures, print_run
+from dlbricks_core.report.run.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from dlbricks_core.workflows import (
         Comparison,
         Evaluation,
+        Failure,
         LoadOptions,
         RunResult,
     )
@@ -83,35 +83,35 @@ __all__ = [
 
 
 def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
-    """A run as an HTML page; see :func:`dlbricks_core.report.html.run_page`."""
-    from dlbricks_core.report import html
+    """A run as an HTML page; see :func:`dlbricks_core.report.run.page.run_page`."""
+    from dlbricks_core.report.run import page as html
 
     return html.run_page(result, load)
 
 
 def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
-    """A comparison as an HTML page; see :func:`dlbricks_core.report.html.comparison_page`."""
-    from dlbricks_core.report import html
+    """A comparison as an HTML page; see :func:`dlbricks_core.report.run.page.comparison_page`."""
+    from dlbricks_core.report.run import page as html
 
     return html.comparison_page(result, load)
 
 
 def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
-    """An evaluation as an HTML page; see :func:`dlbricks_core.report.html.evaluation_page`."""
-    from dlbricks_core.report import html
+    """An evaluation as an HTML page; see :func:`dlbricks_core.report.run.page.evaluation_page`."""
+    from dlbricks_core.report.run import page as html
 
     return html.evaluation_page(evaluation, load)
 
 
 def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
-    """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis_html`."""
-    from dlbricks_core.report import analysis_html
+    """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis.page`."""
+    from dlbricks_core.report.analysis import page as analysis_html
 
     return analysis_html.analysis_page(analysis, unread)
 
 
 def study_page(study: StudyRecord) -> str:
-    """A study as an HTML page; see :mod:`dlbricks_core.report.study_html`."""
-    from dlbricks_core.report import study_html
+    """A study as an HTML page; see :mod:`dlbricks_core.report.study.page`."""
+    from dlbricks_core.report.study import page as study_html
 
     return study_html.study_page(study)

@@ -10,7 +10,7 @@ import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.report import evaluation_page, run_page
-from dlbricks_core.report.explanation import explanation_page
+from dlbricks_core.report.explanation.terminal import explanation_page
 from dlbricks_core.workflows import Evaluation, LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Profiling
 

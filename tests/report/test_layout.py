@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dlbricks_core.report.layout import Box, layered
+from dlbricks_core.report.graph.layout import Box, layered
 
 
 def overlap(a, at, b, bt):

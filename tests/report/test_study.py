@@ -8,7 +8,7 @@ import pytest
 import dlbricks_core as dlbricks
 from dlbricks_core.passes import normalize
 from dlbricks_core.report import StudyRecord, study_complete, study_data, study_page
-from dlbricks_core.report.study_tables import TABLES, as_csv
+from dlbricks_core.report.study.tables import TABLES, as_csv
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Observer, Request, study
 

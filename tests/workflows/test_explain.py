@@ -10,7 +10,7 @@ from dlbricks_core.compose import Sequential
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.report.explanation import (
+from dlbricks_core.report.explanation.terminal import (
     explanation_data,
     layers,
     places,

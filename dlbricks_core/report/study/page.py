@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dlbricks_core.report import analysis as counts
-from dlbricks_core.report.analysis_html import all_types_plot, heat_map, types_plot, unique_plot
-from dlbricks_core.report.evaluation import TOLERANCES, percent
-from dlbricks_core.report.plots import Curve, Point, all_around_one, curves, dots
-from dlbricks_core.report.study_published import MODELS, PAPER
-from dlbricks_core.report.study_record import ModelRecord, StudyRecord, WayRecord
-from dlbricks_core.report.study_tables import TABLES, totals
-from dlbricks_core.report.templating import given, render
+from dlbricks_core.report.analysis import terminal as counts
+from dlbricks_core.report.analysis.page import all_types_plot, heat_map, types_plot, unique_plot
+from dlbricks_core.report.evaluation.terminal import TOLERANCES, percent
+from dlbricks_core.report.html.plots import Curve, Point, all_around_one, curves, dots
+from dlbricks_core.report.study.published import MODELS, PAPER
+from dlbricks_core.report.study.record import ModelRecord, StudyRecord, WayRecord
+from dlbricks_core.report.study.tables import TABLES, totals
+from dlbricks_core.report.html.templating import given, render
 from dlbricks_core.workflows import DEFAULT_COMPOSER
 
 _DEEPEST = 45
@@ -32,7 +32,7 @@ def study_page(study: StudyRecord) -> str:
     """A study as an HTML page."""
     load = study.load
     return render(
-        "study.html",
+        "study/page.html",
         study=study,
         runs={study.data["backend"]["name"]: study},
         default=DEFAULT_COMPOSER,

@@ -24,7 +24,7 @@ from dlbricks_core.report.data import (
     totals,
 )
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.terminal import print_failures
+from dlbricks_core.report.run.terminal import print_failures
 from dlbricks_core.workflows import (
     BrickComparison,
     Comparison,

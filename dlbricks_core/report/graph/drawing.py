@@ -11,8 +11,8 @@ from typing import Any
 from dlbricks_core.analysis import Chain, Outline, Repeated, Terminal
 from dlbricks_core.analysis.outline import Node
 from dlbricks_core.ir import Layer, TensorSpec
-from dlbricks_core.report.layout import Box, Point, layered
-from dlbricks_core.report.picture import Picture
+from dlbricks_core.report.graph.layout import Box, Point, layered
+from dlbricks_core.report.graph.picture import Picture
 
 _LETTER, _LINE = 7.2, 15.0
 """Width and height that a character of 12 pixels takes at most."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from dlbricks_core.analysis import Module
 from dlbricks_core.report.data import SCHEMA_VERSION
-from dlbricks_core.report.drawing import draw
-from dlbricks_core.report.picture import Picture
-from dlbricks_core.report.templating import render
+from dlbricks_core.report.graph.drawing import draw
+from dlbricks_core.report.graph.picture import Picture
+from dlbricks_core.report.html.templating import render
 
 _MARGIN, _LEAST_WIDTH, _TITLE, _LINE = 20.0, 720.0, 34.0, 18.0
 _LETTER = 6.9
@@ -31,7 +31,7 @@ def graph_svg(picture: Picture) -> str:
     head = _MARGIN + _TITLE + _LINE * len(lines)
     drawing.move((width - drawing.width) / 2, head)
     return render(
-        "graph.svg",
+        "graph/graph.svg",
         name=picture.model.name,
         lines=lines,
         drawing=drawing,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rich.table import Table
 
-from dlbricks_core.report.analysis import share
+from dlbricks_core.report.analysis.terminal import share
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.evaluation import TOLERANCES
+from dlbricks_core.report.evaluation.terminal import TOLERANCES
 from dlbricks_core.report.files import told, write_json, write_text
-from dlbricks_core.report.study_published import PUBLISHED, comparable
-from dlbricks_core.report.study_record import StudyRecord
-from dlbricks_core.report.study_tables import TABLES, as_csv
-from dlbricks_core.report.study_ways import absent, definitions, failures, label, remarks, ways
+from dlbricks_core.report.study.published import PUBLISHED, comparable
+from dlbricks_core.report.study.record import StudyRecord
+from dlbricks_core.report.study.tables import TABLES, as_csv
+from dlbricks_core.report.study.ways import absent, definitions, failures, label, remarks, ways
 from dlbricks_core.report.tables import table
-from dlbricks_core.report.terminal import print_failures, print_head
+from dlbricks_core.report.run.terminal import print_failures, print_head
 from dlbricks_core.workflows import Evaluation, Study
 
 

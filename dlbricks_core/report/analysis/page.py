@@ -10,10 +10,10 @@ from typing import Protocol
 from markupsafe import Markup
 
 from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similarity
-from dlbricks_core.facts import Failure
-from dlbricks_core.report import analysis as words
-from dlbricks_core.report.plots import Point, bars, dots, stacked
-from dlbricks_core.report.templating import render
+from dlbricks_core.report.analysis import terminal as words
+from dlbricks_core.report.html.plots import Point, bars, dots, stacked
+from dlbricks_core.report.html.templating import render
+from dlbricks_core.workflows import Failure
 
 _TYPES = 5
 """Operator types that a plot tells apart; the others are one more."""
@@ -37,7 +37,7 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
         unread: Models that were named and could not be loaded.
     """
     return render(
-        "analysis.html",
+        "analysis/page.html",
         analysis=analysis,
         models=analysis.models,
         total=analysis.repetition.total,
@@ -159,7 +159,7 @@ def heat_map(similarity: Similarity) -> Markup:
     steps = [_Cell(margin + 52 * i, legend_y, value) for i, value in enumerate(_STEPS)]
     return Markup(
         render(
-            "heatmap.svg",
+            "html/heatmap.svg",
             names=names,
             cells=cells,
             steps=steps,

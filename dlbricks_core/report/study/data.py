@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlbricks_core.figures.figure import interval
-from dlbricks_core.report.analysis import analysis_data
+from dlbricks_core.report.analysis.terminal import analysis_data
 from dlbricks_core.report.data import settings_data, totals
-from dlbricks_core.report.evaluation import figures_data, speedup_data
-from dlbricks_core.report.study_published import PAPER, PUBLISHED, comparable
-from dlbricks_core.report.study_ways import (
+from dlbricks_core.report.evaluation.terminal import figures_data, speedup_data
+from dlbricks_core.report.study.published import PAPER, PUBLISHED, comparable
+from dlbricks_core.report.study.ways import (
     Span,
     absent,
     definitions,

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from dlbricks_core import __version__
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report.tables import ms
-from dlbricks_core.report.terminal import calibrated_with
+from dlbricks_core.report.run.terminal import calibrated_with
 from dlbricks_core.workflows import LoadOptions, RunResult
 
 
 def render(template: str, **values: Any) -> str:
     """A template of this package with values; markup in them is escaped."""
     environment = Environment(
-        loader=PackageLoader("dlbricks_core.report"),
+        loader=PackageLoader("dlbricks_core.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from markupsafe import Markup
 
 from dlbricks_core.figures.ranking import Cost
-from dlbricks_core.report import comparison as words
-from dlbricks_core.report import terminal
-from dlbricks_core.report.evaluation import TOLERANCES, percent, speedup_lines
-from dlbricks_core.report.plots import Point, around_one, bars, cumulative, dots
-from dlbricks_core.report.templating import page
+from dlbricks_core.report.comparison import terminal as words
+from dlbricks_core.report.evaluation.terminal import TOLERANCES, percent, speedup_lines
+from dlbricks_core.report.html.plots import Point, around_one, bars, cumulative, dots
+from dlbricks_core.report.html.templating import page
 from dlbricks_core.workflows import (
     BrickComparison,
     BrickResult,
     Comparison,
     Evaluation,
+    Failure,
     LoadOptions,
     ModelResult,
     RunResult,
@@ -37,7 +36,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     bricks = sorted(result.bricks, key=_weight, reverse=True)
     shares = _shares(bricks)
     return page(
-        "run.html",
+        "run/page.html",
         {result.request.backend.name: result},
         load,
         result=result,
@@ -50,7 +49,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         share_plot=_share_plot(shares),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
-        failures=terminal.alike(result.failures),
+        failures=_alike((f.model, f) for f in result.failures),
     )
 
 
@@ -58,7 +57,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     """A comparison as an HTML page; arguments as for :func:`run_page`."""
     bricks = sorted(result.bricks, key=words.weight, reverse=True)
     return page(
-        "comparison.html",
+        "comparison/page.html",
         result.runs,
         load,
         result=result,
@@ -70,7 +69,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
         bricks_plot=_bricks_plot(bricks[:_ROWS], result.runs),
         warnings=_warnings(words.warnings(result), result.runs),
         notes=words.notes(result),
-        failures=terminal.alike(replace(f, subject=words.place(f)) for f in result.failures),
+        failures=_alike((f.place, f.failure) for f in result.failures),
     )
 
 
@@ -78,7 +77,7 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     """An evaluation as an HTML page; arguments as for :func:`run_page`."""
     result = evaluation.result
     return page(
-        "evaluation.html",
+        "evaluation/page.html",
         {result.request.backend.name: result},
         load,
         evaluation=evaluation,
@@ -89,8 +88,19 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
         errors_plot=_errors_plot(evaluation),
         warnings=_warnings(result.outcome.warnings, {"": result}),
         notes=_notes(result),
-        failures=terminal.alike(result.failures),
+        failures=_alike((f.model, f) for f in result.failures),
     )
+
+
+def _alike(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
+    """Where and why things failed; what failed in one place for one reason is together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for place, failure in failures:
+        alike.setdefault((place, failure.reason), []).append(failure.what)
+    return [
+        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
+        for (place, reason), whats in alike.items()
+    ]
 
 
 def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> list[str]:
@@ -116,7 +126,7 @@ def _remarks(each: BrickResult) -> list[str]:
     tellers = " and ".join(signature[:8] for signature in each.derived_from)
     found = [
         f"not timed: told by {tellers}" if tellers else "",
-        "" if each.occurrences else "timed for another brick",
+        "" if each.occurrences else "a tile of a larger one",
         each.failure,
         *each.warnings,
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from dlbricks_core.analysis import Count, Repetition, Similarity
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.report.study_ways import Span, named
+from dlbricks_core.report.study.ways import Span, named
 from dlbricks_core.workflows import LoadOptions
 
 _LARGEST = 512 << 20

@@ -12,10 +12,10 @@ from rich.table import Table
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.report.data import run_data
-from dlbricks_core.report.plots import Point, dots
+from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.templating import page
-from dlbricks_core.report.terminal import print_head, print_remarks
+from dlbricks_core.report.html.templating import page
+from dlbricks_core.report.run.terminal import print_head, print_remarks
 from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Group
 
@@ -229,7 +229,7 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
     """An explanation as an HTML page; arguments as for :func:`explanation_data`."""
     result = explanation.result
     return page(
-        "explanation.html",
+        "explanation/page.html",
         {result.request.backend.name: result},
         load,
         explanation=explanation,

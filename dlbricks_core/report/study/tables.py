@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dlbricks_core.harmless import harmless
-from dlbricks_core.report.study_record import StudyRecord, WayRecord
+from dlbricks_core.report.study.record import StudyRecord, WayRecord
 
 Row = Mapping[str, str | int | float | bool | None]
 """A value for each column; ``None`` where there is nothing to say."""
