@@ -13,8 +13,8 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import write_text
-from dlbricks_core.report.graph.svg import graph_data, graph_svg
 from dlbricks_core.report.graph.picture import Picture
+from dlbricks_core.report.graph.svg import graph_data, graph_svg
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_model
 

@@ -88,7 +88,7 @@ def command(
         data = study_data(found, load)
         record = StudyRecord(data)
         write_study(record, study_page(record), folder)
-    print_study(output.console, found, folder)
+    print_study(output.console, record, folder)
     output.write_json(data)
     return 0 if study_complete(found) else EXIT_PARTIAL
 
@@ -104,11 +104,6 @@ def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[s
     for number, record in enumerate(found, 1):
         place = folder / str(number) if len(found) > 1 else folder
         write_study(record, study_page(record), place)
-        backend, several = record.data["backend"], len(record.models) > 1
-        what = f"{len(record.models)} models" if several else record.models[0].name
-        output.console.print(
-            f"{what} on {backend['name']} {backend['version']}, measured {record.span}:"
-        )
-        output.console.print(f"  {place / 'index.html'!s}", soft_wrap=True)
+        print_study(output.console, record, place)
         output.write_json(dict(record.data))
     return 0

@@ -9,6 +9,7 @@ from dlbricks_core.importers.base import (
     parse_shape,
 )
 from dlbricks_core.importers.options import LoadOptions
+from dlbricks_core.importers.published import Publication, PublishedFigure
 
 __all__ = [
     "NO_OPTIONS",
@@ -17,5 +18,7 @@ __all__ = [
     "LoadOptions",
     "ModelCollection",
     "ModelNotes",
+    "Publication",
+    "PublishedFigure",
     "parse_shape",
 ]

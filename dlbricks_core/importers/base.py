@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dlbricks_core.errors import ModelError
+from dlbricks_core.importers.published import Publication
 from dlbricks_core.ir import RawModel
 
 
@@ -100,6 +101,9 @@ class ModelCollection(ABC):
     isolated: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
+    #: What was published about these models. ``dlbricks study`` shows it beside its own figures
+    #: if all models of the study are from this collection.
+    published: Publication | None = None
 
     @abstractmethod
     def names(self) -> Sequence[str]:

@@ -18,12 +18,12 @@ from dlbricks_core.report.files import (
 )
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
-from dlbricks_core.report.study.terminal import print_study, write_study
+from dlbricks_core.report.run.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.study.data import study_data
 from dlbricks_core.report.study.record import StudyRecord, read_studies
+from dlbricks_core.report.study.terminal import print_study, write_study
 from dlbricks_core.report.study.ways import complete as study_complete
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.run.terminal import print_bench, print_failures, print_run
 from dlbricks_core.report.verification import print_verification, verification_data
 
 if TYPE_CHECKING:

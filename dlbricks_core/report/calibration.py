@@ -7,8 +7,8 @@ from typing import Any
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import calibration_data
 from dlbricks_core.report.evaluation.terminal import evaluation_data
-from dlbricks_core.report.tables import table
 from dlbricks_core.report.run.terminal import print_head, print_remarks
+from dlbricks_core.report.tables import table
 from dlbricks_core.workflows import Fitting, LoadOptions
 
 

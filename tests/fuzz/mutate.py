@@ -44,8 +44,8 @@ from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes import normalize
 from dlbricks_core.report import analysis_data, inspect_data, print_analysis, print_inspection
-from dlbricks_core.report.graph.svg import graph_data, graph_svg
 from dlbricks_core.report.graph.picture import Picture
+from dlbricks_core.report.graph.svg import graph_data, graph_svg
 
 _LIMIT_S = 10
 _LIMIT_BYTES = 2 << 30

@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 
 import dlbricks_core as dlbricks
+from dlbricks_core.importers import ModelCollection, Publication, PublishedFigure
 from dlbricks_core.passes import normalize
+from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import StudyRecord, study_complete, study_data, study_page
+from dlbricks_core.report.study import published
 from dlbricks_core.report.study.tables import TABLES, as_csv
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Observer, Request, study
@@ -48,23 +51,51 @@ def test_page(studied, read_page):
     assert "composer similar with split short-segments" in said
 
 
-def test_the_papers_figures_stand_only_beside_its_models(studied):
+class Papers(ModelCollection):
+    """A collection whose models somebody wrote about."""
+
+    name = "paper"
+    published = Publication(
+        "Somebody, 2020",
+        50,
+        [
+            PublishedFigure(5, "layers", "", 10, "ten", lambda s: s["totals"]["layers"], ",.0f"),
+            PublishedFigure(11, "geometric mean of a ratio", "there, G=1", 0.9, "90%",
+                            lambda s: s["evaluations"][0]["geometric_mean"], ".1%"),
+            PublishedFigure(11, "unknown", "G=9", 0.5, "50%", lambda s: None, ".1%"),
+        ],
+    )  # fmt: skip
+
+    def names(self):
+        return ("1", "2")
+
+    def load(self, name, options=None):
+        raise NotImplementedError
+
+
+def test_published_figures_stand_only_beside_the_models_that_they_are_of(studied, monkeypatch):
     of_paper, of_others = studied
+    plugin = Plugin("models", "paper", "a:b", "papers", "1", loaded=Papers)
+    monkeypatch.setattr(published, "discover", lambda *_: [plugin])
     found = study_data(of_paper)["published"]
-    assert "ICPE 2020" in found["source"]
-    layers = len(of_paper.analysis.models[0].cut.model.layers)
+    assert (found["source"], found["models"]) == ("Somebody, 2020", 50)
     ours = {(each["figure"], each["what"]): each["ours"] for each in found["figures"]}
-    assert ours[5, "layers of all models"] == 2 * layers
-    assert ours[5, "unique layers over all models"] == of_paper.analysis.repetition.total.unique
-    way = of_paper.by_granularity[1]
-    assert ours[11, "geometric mean of the normalized latencies"] == way.geometric_mean
-    # Not all of the granularities that the paper names were studied.
-    assert None in ours.values()
+    assert ours == {
+        (5, "layers"): 2 * len(of_paper.analysis.models[0].cut.model.layers),
+        (11, "geometric mean of a ratio"): of_paper.by_granularity[1].geometric_mean,
+        (11, "unknown"): None,
+    }
     page = page_of(of_paper)
-    for text in ("82.9%", "98.1%", "91.8%", "10,815", "1,529", "up to 4.4", "paper, c5.xlarge"):
+    for text in (">ten<", ">90%<", ">50%<", "are of\n50 models", "paper, there"):
         assert text in page
     assert study_data(of_others)["published"] is None
-    assert "91.8%" not in page_of(of_others)
+    assert ">90%<" not in page_of(of_others)
+
+
+def test_a_broken_collection_has_published_nothing(studied, monkeypatch):
+    broken = Plugin("models", "paper", "a:b", "papers", "1", problem="it is broken")
+    monkeypatch.setattr(published, "discover", lambda *_: [broken])
+    assert study_data(studied[0])["published"] is None
 
 
 def test_tables(studied):

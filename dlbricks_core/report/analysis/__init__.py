@@ -1,0 +1,1 @@
+"""Analyses of models: repetition, similarity and work."""

@@ -23,8 +23,8 @@ from dlbricks_core.report.data import (
     system_data,
     totals,
 )
-from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.run.terminal import print_failures
+from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows import (
     BrickComparison,
     Comparison,

@@ -1,0 +1,1 @@
+"""Evaluations of estimates against measured latencies."""

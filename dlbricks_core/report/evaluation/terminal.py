@@ -8,8 +8,8 @@ from rich.table import Table
 
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import run_data
-from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.run.terminal import print_head, print_remarks
+from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows import Benchmarking, Evaluation, LoadOptions, ModelEvaluation, Speedups
 
 TOLERANCES = (0.05, 0.10)

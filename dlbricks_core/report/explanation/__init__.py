@@ -1,0 +1,1 @@
+"""Explanations: where an estimate deviates from the measured latency, and why."""

@@ -13,9 +13,9 @@ from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.report.data import run_data
 from dlbricks_core.report.html.plots import Point, dots
-from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.html.templating import page
 from dlbricks_core.report.run.terminal import print_head, print_remarks
+from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Group
 

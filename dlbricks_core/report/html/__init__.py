@@ -1,0 +1,1 @@
+"""Parts that all HTML pages share: layout, style sheet, tables and plots."""

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from dlbricks_core import __version__
 from dlbricks_core.harmless import harmless
-from dlbricks_core.report.tables import ms
 from dlbricks_core.report.run.terminal import calibrated_with
+from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows import LoadOptions, RunResult
 
 

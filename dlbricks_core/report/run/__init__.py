@@ -1,0 +1,1 @@
+"""Runs: estimates of models from their bricks, beside measured latencies."""

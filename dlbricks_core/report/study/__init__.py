@@ -1,0 +1,1 @@
+"""Studies: what the DLBricks paper shows, for any models."""

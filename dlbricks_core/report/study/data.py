@@ -9,7 +9,7 @@ from dlbricks_core.figures.figure import interval
 from dlbricks_core.report.analysis.terminal import analysis_data
 from dlbricks_core.report.data import settings_data, totals
 from dlbricks_core.report.evaluation.terminal import figures_data, speedup_data
-from dlbricks_core.report.study.published import PAPER, PUBLISHED, comparable
+from dlbricks_core.report.study.published import published_data
 from dlbricks_core.report.study.ways import (
     Span,
     absent,
@@ -40,7 +40,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     settings = settings_data(result, load)
     for name in ("granularity", "split", "composer"):
         del settings[name]
-    return {
+    data = {
         "schema_version": analysis["schema_version"],
         "system": {
             **request.system.to_dict(),
@@ -67,7 +67,6 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
         "similarity": analysis["similarity"],
         "evaluations": [_evaluation(way) for way in ways(study)],
         "bricks": list(_bricks(study)),
-        "published": _published(study),
         "left_out": [
             {"name": each.name, "ways": list(each.ways), "reason": each.reason}
             for each in absent(study)
@@ -75,6 +74,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
         "notes": [*remarks(study), *analysis["notes"]],
         "failures": [{"where": f.where, "reason": f.reason} for f in failures(study)],
     }
+    return {**data, "published": published_data(data)}
 
 
 def _measured(model: ModelResult) -> dict[str, Any]:
@@ -134,24 +134,3 @@ def _bricks(study: Study) -> Iterator[dict[str, Any]]:
                     "latency_ms": brick.latency.value,
                     "call_ms": brick.latency.overhead,
                 }
-
-
-def _published(study: Study) -> dict[str, Any] | None:
-    """The paper's own figures beside ours, where the models are the paper's."""
-    if not comparable(study):
-        return None
-    return {
-        "source": PAPER,
-        "figures": [
-            {
-                "figure": each.figure,
-                "what": each.what,
-                "where": each.where,
-                "paper": each.text,
-                "value": each.value,
-                "ours": each.ours(study),
-                "ours_text": each.ours_text(study),
-            }
-            for each in PUBLISHED
-        ],
-    }

@@ -12,10 +12,10 @@ from dlbricks_core.report.analysis import terminal as counts
 from dlbricks_core.report.analysis.page import all_types_plot, heat_map, types_plot, unique_plot
 from dlbricks_core.report.evaluation.terminal import TOLERANCES, percent
 from dlbricks_core.report.html.plots import Curve, Point, all_around_one, curves, dots
-from dlbricks_core.report.study.published import MODELS, PAPER
+from dlbricks_core.report.html.templating import given, render
 from dlbricks_core.report.study.record import ModelRecord, StudyRecord, WayRecord
 from dlbricks_core.report.study.tables import TABLES, totals
-from dlbricks_core.report.html.templating import given, render
+from dlbricks_core.report.study.words import failures
 from dlbricks_core.workflows import DEFAULT_COMPOSER
 
 _DEEPEST = 45
@@ -23,9 +23,6 @@ _DEEPEST = 45
 
 _FARTHEST = 0.5
 """Relative error that gets the deepest colour."""
-
-_NAMED = 3
-"""Places that are named of those that failed for one reason."""
 
 
 def study_page(study: StudyRecord) -> str:
@@ -44,11 +41,9 @@ def study_page(study: StudyRecord) -> str:
         totals=list(totals(study)),
         shades=_shades(study),
         plots=_plots(study),
-        paper=PAPER,
-        paper_models=MODELS,
         warnings=study.data["notes"],
         notes=[],
-        failures=_alike(study.data["failures"]),
+        failures=failures(study),
         files=[f"{name}.csv" for name in TABLES],
     )
 
@@ -56,18 +51,6 @@ def study_page(study: StudyRecord) -> str:
 def _within(tolerance: float) -> str:
     """Name of the share of models whose error is at most so large."""
     return f"within_{100 * tolerance:.0f}_percent"
-
-
-def _alike(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
-    """Where and why things failed; of many with one reason, the first are named."""
-    places: dict[str, list[str]] = {}
-    for each in failures:
-        places.setdefault(each["reason"], []).append(each["where"])
-    return [
-        (", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else ""), reason)
-        for reason, named in places.items()
-        for more in [len(named) - _NAMED]
-    ]
 
 
 def _plots(study: StudyRecord) -> dict[str, Markup | None]:

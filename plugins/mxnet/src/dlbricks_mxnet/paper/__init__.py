@@ -1,7 +1,8 @@
 """The 50 networks of Table 1 of the DLBricks paper, as ``paper:1`` to ``paper:50``.
 
-:mod:`~dlbricks_mxnet.paper.catalogue` says what there is, and imports no framework; the
-other modules hold one family of architectures each, written for Gluon.
+:mod:`~dlbricks_mxnet.paper.catalogue` says what there is, and
+:mod:`~dlbricks_mxnet.paper.published` what the paper says about it; neither imports the framework.
+The other modules hold one family of architectures each, written for Gluon.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection, 
 from dlbricks_core.ir import RawModel
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.paper.catalogue import ENTRIES
+from dlbricks_mxnet.paper.published import PUBLISHED
 
 
 class PaperModels(ModelCollection):
@@ -19,6 +21,7 @@ class PaperModels(ModelCollection):
 
     name = "paper"
     isolated = True
+    published = PUBLISHED
 
     def names(self) -> Sequence[str]:
         """Their numbers."""
