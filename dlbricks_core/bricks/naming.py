@@ -33,7 +33,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 def operator(layer: Layer) -> str:
     """Operator and shape of its window: ``Conv 3×3 s2``; without the operator's domain."""
-    words = [_short(layer.op), _kernel(layer), _steps("s", layer, "strides"),
+    words = [operator_name(layer.op), _kernel(layer), _steps("s", layer, "strides"),
              _steps("d", layer, "dilations")]  # fmt: skip
     return " ".join(word for word in words if word)
 
@@ -100,7 +100,7 @@ def sequence_names(
         length: Most characters of a name, as long as so many tell the sequences apart.
     """
     found = {
-        sequence: _cut(list(_folded([_short(op) for op in sequence])), len(sequence),
+        sequence: _cut(list(_folded([operator_name(op) for op in sequence])), len(sequence),
                        length)
         for sequence in sequences
     }  # fmt: skip
@@ -226,7 +226,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else ""
 
 
-def _short(op: str) -> str:
+def operator_name(op: str) -> str:
     """An operator without its domain, and as frameworks spell it: ``BatchNorm``."""
     return op.rpartition(".")[2].replace("Normalization", "Norm")
 

@@ -8,7 +8,7 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report.explanation.terminal import (
+from dlbricks_core.report import (
     SHOWN,
     explanation_data,
     explanation_page,

@@ -98,24 +98,41 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
 def warnings_for(samples_ms: Samples) -> list[str]:
     """Why a measurement may be unstable, with the thresholds of pyperf."""
     values = _filled(samples_ms)
-    mean = float(values.mean())
-    found = []
-    if values.size > 1 and mean > 0:
-        deviation = float(values.std(ddof=1))
-        if deviation >= MAX_DEVIATION * mean:
-            found.append(
-                f"the standard deviation ({_ms(deviation)}) is {deviation / mean:.0%}"
-                f" of the mean ({_ms(mean)})"
-            )
-        for name, extreme in (("minimum", float(values.min())), ("maximum", float(values.max()))):
-            if abs(extreme - mean) >= MAX_EXTREME * mean:
-                side = "greater" if extreme > mean else "smaller"
-                found.append(
-                    f"the {name} ({_ms(extreme)}) is {abs(extreme - mean) / mean:.0%} {side}"
-                    f" than the mean ({_ms(mean)})"
-                )
-    if values.min() < MIN_SAMPLE_MS:
+    found = _scatter(values)
+    if is_short(values):
         found.append(f"the shortest sample took only {_ms(float(values.min()))}")
+    return found
+
+
+def scatters(samples_ms: Samples) -> bool:
+    """Whether samples lie so far apart that pyperf calls them unstable."""
+    return bool(_scatter(_filled(samples_ms)))
+
+
+def is_short(samples_ms: Samples) -> bool:
+    """Whether a sample is too short for a clock to resolve it well."""
+    return bool(_filled(samples_ms).min() < MIN_SAMPLE_MS)
+
+
+def _scatter(values: FloatArray) -> list[str]:
+    """In which ways samples lie far apart."""
+    mean = float(values.mean())
+    found: list[str] = []
+    if values.size < 2 or mean <= 0:
+        return found
+    deviation = float(values.std(ddof=1))
+    if deviation >= MAX_DEVIATION * mean:
+        found.append(
+            f"the standard deviation ({_ms(deviation)}) is {deviation / mean:.0%}"
+            f" of the mean ({_ms(mean)})"
+        )
+    for name, extreme in (("minimum", float(values.min())), ("maximum", float(values.max()))):
+        if abs(extreme - mean) >= MAX_EXTREME * mean:
+            side = "greater" if extreme > mean else "smaller"
+            found.append(
+                f"the {name} ({_ms(extreme)}) is {abs(extreme - mean) / mean:.0%} {side}"
+                f" than the mean ({_ms(mean)})"
+            )
     return found
 
 

@@ -53,4 +53,3 @@ class Publication:
     source: str
     models: int
     figures: Sequence[PublishedFigure]
-

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlbricks_core.report.analysis.terminal import analysis_data, print_analysis
+from dlbricks_core.report.analysis.data import analysis_data
+from dlbricks_core.report.analysis.terminal import print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
-from dlbricks_core.report.comparison.terminal import comparison_data, print_comparison
+from dlbricks_core.report.comparison.data import comparison_data
+from dlbricks_core.report.comparison.terminal import print_comparison
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, run_data
-from dlbricks_core.report.evaluation.terminal import evaluation_data, print_evaluation
+from dlbricks_core.report.evaluation.data import evaluation_data
+from dlbricks_core.report.evaluation.terminal import print_evaluation
+from dlbricks_core.report.explanation.data import explanation_data
+from dlbricks_core.report.explanation.terminal import SHOWN, print_explanation
 from dlbricks_core.report.files import (
     check_folder,
     check_writable,
@@ -18,7 +23,9 @@ from dlbricks_core.report.files import (
 )
 from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
-from dlbricks_core.report.run.terminal import print_bench, print_failures, print_run
+from dlbricks_core.report.readiness import print_readiness, readiness_data
+from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.run.terminal import print_bench, print_run
 from dlbricks_core.report.study.data import study_data
 from dlbricks_core.report.study.record import StudyRecord, read_studies
 from dlbricks_core.report.study.terminal import print_study, write_study
@@ -37,9 +44,11 @@ if TYPE_CHECKING:
         LoadOptions,
         RunResult,
     )
+    from dlbricks_core.workflows.explain import Explanation
 
 __all__ = [
     "SCHEMA_VERSION",
+    "SHOWN",
     "ProgressBar",
     "StudyRecord",
     "analysis_data",
@@ -50,6 +59,8 @@ __all__ = [
     "comparison_page",
     "evaluation_data",
     "evaluation_page",
+    "explanation_data",
+    "explanation_page",
     "failures_data",
     "fitting_data",
     "inspect_data",
@@ -58,13 +69,16 @@ __all__ = [
     "print_bench",
     "print_comparison",
     "print_evaluation",
+    "print_explanation",
     "print_failures",
     "print_fitting",
     "print_inspection",
+    "print_readiness",
     "print_run",
     "print_study",
     "print_verification",
     "read_studies",
+    "readiness_data",
     "run_data",
     "run_page",
     "study_complete",
@@ -84,34 +98,41 @@ __all__ = [
 
 def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     """A run as an HTML page; see :func:`dlbricks_core.report.run.page.run_page`."""
-    from dlbricks_core.report.run import page as html
+    from dlbricks_core.report.run import page
 
-    return html.run_page(result, load)
+    return page.run_page(result, load)
 
 
 def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
-    """A comparison as an HTML page; see :func:`dlbricks_core.report.run.page.comparison_page`."""
-    from dlbricks_core.report.run import page as html
+    """A comparison as an HTML page; arguments as for :func:`run_page`."""
+    from dlbricks_core.report.comparison import page
 
-    return html.comparison_page(result, load)
+    return page.comparison_page(result, load)
 
 
 def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
-    """An evaluation as an HTML page; see :func:`dlbricks_core.report.run.page.evaluation_page`."""
-    from dlbricks_core.report.run import page as html
+    """An evaluation as an HTML page; arguments as for :func:`run_page`."""
+    from dlbricks_core.report.evaluation import page
 
-    return html.evaluation_page(evaluation, load)
+    return page.evaluation_page(evaluation, load)
+
+
+def explanation_page(explanation: Explanation, load: LoadOptions | None = None) -> str:
+    """An explanation as an HTML page; arguments as for :func:`run_page`."""
+    from dlbricks_core.report.explanation import page
+
+    return page.explanation_page(explanation, load)
 
 
 def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis.page`."""
-    from dlbricks_core.report.analysis import page as analysis_html
+    from dlbricks_core.report.analysis import page
 
-    return analysis_html.analysis_page(analysis, unread)
+    return page.analysis_page(analysis, unread)
 
 
 def study_page(study: StudyRecord) -> str:
     """A study as an HTML page; see :mod:`dlbricks_core.report.study.page`."""
-    from dlbricks_core.report.study import page as study_html
+    from dlbricks_core.report.study import page
 
-    return study_html.study_page(study)
+    return page.study_page(study)

@@ -16,9 +16,14 @@ from dlbricks_core.workflows.verify import REFERENCE
 
 
 def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """A table for a terminal of 80 columns, and what is wrong below it."""
+    """Prints how many agree, what is wrong, and a table of all."""
+    agreeing = sum(verdict.agrees for verdict in verdicts)
+    style = "bold" if agreeing == len(verdicts) else "bold red"
+    text = f"{agreeing} of {len(verdicts)} agree, within the tolerance."
+    console.print(styled((text, style)))
+    _print_problems(console, verdicts)
     shown = table("Model", "Backend", "Compared with", "Largest error", "Result", left=3)
-    for verdict in verdicts:
+    for verdict in sorted(verdicts, key=lambda each: each.agrees):
         shown.add_row(
             verdict.model,
             verdict.backend,
@@ -30,6 +35,10 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
     # Remarks are the same for all backends of a model.
     for model, remark in dict.fromkeys((v.model, each) for v in verdicts for each in v.remarks):
         console.print(f"Remark: {model}: {remark}")
+
+
+def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """Prints what failed or is unsupported, each once."""
     for model, failure in dict.fromkeys((v.model, v.reference_failure) for v in verdicts):
         if failure:
             console.print(styled(("Failed:", "red"), f" {model} on the {REFERENCE}: {failure}"))
@@ -39,8 +48,6 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
             console.print(styled(("Unsupported:", "red"), f" {where}: {_unsupported(each)}"))
         if verdict.failure:
             console.print(styled(("Failed:", "red"), f" {where}: {verdict.failure}"))
-    agreeing = sum(verdict.agrees for verdict in verdicts)
-    console.print(f"{agreeing} of {len(verdicts)} agree, within the tolerance.")
 
 
 def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> dict[str, Any]:

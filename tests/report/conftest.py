@@ -27,6 +27,11 @@ class Page(HTMLParser):
         self._check(source, files)
 
     @property
+    def plots(self):
+        """What the plots show; each is there for wide screens and for phones."""
+        return set(re.findall(r'<svg role="img" aria-label="([^"]*)"', "".join(self.drawings)))
+
+    @property
     def text(self):
         return "".join(self._text)
 

@@ -9,8 +9,7 @@ from onnx import TensorProto, helper
 import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.report import evaluation_page, run_page
-from dlbricks_core.report.explanation.terminal import explanation_page
+from dlbricks_core.report import evaluation_page, explanation_page, run_page
 from dlbricks_core.workflows import Evaluation, LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Profiling
 
@@ -44,11 +43,10 @@ def test_a_comparisons_page(models, tmp_path, read_page):
     page = read_page((tmp_path / "page.html").read_text(encoding="utf-8"))
     text = page.text
     assert NAME in text
-    for word in ("onnxruntime", "pytorch", "no clear winner", "seed 0", "System", " ms"):
+    for word in ("onnxruntime", "pytorch", "seed 0", "System", "in ms"):
         assert word in text
     assert result.result.any_run.request.system.fingerprint in text
-    assert len(page.drawings) >= 2
-    assert "Warnings and failures" in text
+    assert len(page.plots) >= 2
 
 
 def test_a_runs_page(models, tmp_path, read_page):
@@ -61,7 +59,7 @@ def test_a_runs_page(models, tmp_path, read_page):
     assert NAME in text
     assert text.count("Tanh") >= 2
     assert "estimate / measured" in text
-    assert len(page.drawings) >= 1
+    assert len(page.plots) >= 1
     assert "batch" not in text
     load = LoadOptions(batch=2, shapes={"x": (2, 4)}, values={"x": 5})
     assert "batch 2, x=2x4, x=5;" in read_page(run_page(result.result, load)).text
@@ -82,10 +80,10 @@ def test_an_evaluations_page(models, tmp_path, read_page):
     text = page.text
     for word in (NAME, "plain", "<strange>", "Mean absolute error", "Left out", "Cost"):
         assert word in text
-    assert len(page.drawings) == 2
+    assert len(page.plots) == 2
     assert "<strange>" not in "".join(page.drawings)
     page = read_page(evaluation_page(Evaluation.of(replace(run, models=run.models[2:]))))
-    assert "No model has both" in page.text
+    assert "None has both" in page.text
     assert page.drawings == []
 
 
@@ -102,10 +100,10 @@ def test_an_explanations_page(models, tmp_path, read_page):
     text = page.text
     for word in (NAME, "Profile of onnxruntime", "<stranger>", "Difference"):
         assert word in text
-    assert len(page.drawings) == 1
+    assert len(page.plots) == 1
     page = read_page(explanation_page(Explanation.of(run, Profiling(reason="<none>"))))
     assert "No profile of onnxruntime: <none>" in page.text
-    assert len(page.drawings) == 1
+    assert len(page.plots) == 1
 
 
 def test_a_page_of_what_is_missing(models, tmp_path, read_page):

@@ -86,7 +86,7 @@ def test_published_figures_stand_only_beside_the_models_that_they_are_of(studied
         (11, "unknown"): None,
     }
     page = page_of(of_paper)
-    for text in (">ten<", ">90%<", ">50%<", "are of\n50 models", "paper, there"):
+    for text in (">ten<", ">90%<", ">50%<", "are of 50 models", "paper, there"):
         assert text in page
     assert study_data(of_others)["published"] is None
     assert ">90%<" not in page_of(of_others)

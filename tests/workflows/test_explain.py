@@ -10,13 +10,8 @@ from dlbricks_core.compose import Sequential
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.report.explanation.terminal import (
-    explanation_data,
-    layers,
-    places,
-    rest_line,
-    total_lines,
-)
+from dlbricks_core.report.explanation.data import explanation_data
+from dlbricks_core.report.explanation.words import group_names, places, rest_line, total_lines
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     BrickResult,
@@ -159,7 +154,7 @@ def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model
     assert group.profiled_ms == 12.0
     assert group.deviation_ms == pytest.approx(0.5)
     assert group.remarks == ()
-    assert layers(group) == "Relu x2, Tanh, Abs, Neg"
+    assert group_names(told, 60) == ["Relu @4×6×6, Tanh, Relu, Abs, Neg"]
 
 
 def test_without_a_profile_the_expensive_groups_come_first(made):
@@ -170,7 +165,7 @@ def test_without_a_profile_the_expensive_groups_come_first(made):
     assert found.deviation_ms == pytest.approx(0.4)
     assert found.complete
     assert "No profile of faulty: it offers none." in total_lines(found)
-    assert rest_line(found.groups[3:]) == "2 more groups (--top N)."
+    assert rest_line(found.groups[3:]) == "2 more groups (top shows more)."
     data = explanation_data(found)["explanation"]
     assert data["profile"]["missing"] == "it offers none"
     assert data["profile"]["sum_ms"] is None

@@ -10,9 +10,13 @@ from typing import Protocol
 from markupsafe import Markup
 
 from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similarity
-from dlbricks_core.report.analysis import terminal as words
+from dlbricks_core.report import heading
+from dlbricks_core.report.analysis import words
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
-from dlbricks_core.report.html.templating import render
+from dlbricks_core.report.html.tables import Table, table
+from dlbricks_core.report.html.templating import page, render
+from dlbricks_core.report.remarks import Effect, Remark
+from dlbricks_core.report.tables import quantity
 from dlbricks_core.workflows import Failure
 
 _TYPES = 5
@@ -33,22 +37,85 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     """An analysis as an HTML page.
 
     Args:
-        analysis: What was found out.
+        analysis: The analysis.
         unread: Models that were named and could not be loaded.
     """
-    return render(
+    models, several = analysis.models, len(analysis.models) > 1
+    who = models[0].name if len(models) == 1 else heading.count(len(models), "model")
+    first, *more = words.answer(analysis)
+    what = "layers, repetition and similarity" if several else "layers and repetition"
+    return page(
         "analysis/page.html",
-        analysis=analysis,
-        models=analysis.models,
-        total=analysis.repetition.total,
-        words=words,
-        unique_plot=unique_plot(analysis.models),
-        types_plot=types_plot(analysis.models, analysis.repetition),
-        all_types_plot=all_types_plot(analysis.repetition),
-        flops_plot=_flops_plot(analysis.models),
-        heat_map=heat_map(analysis.similarity) if len(analysis.models) > 1 else None,
-        notes=words.notes(analysis),
+        title=f"{who}: {what}",
+        answer=[first.removeprefix(f"{who}: "), *more],
+        remarks=[Remark(Effect.NOTE, text) for text in words.notes(analysis)],
         failures=[(each.where, each.reason) for each in unread],
+        several=several,
+        unique_plot=unique_plot(models),
+        models=_models(analysis),
+        flops_plot=_flops_plot(models),
+        types_plot=types_plot(models, analysis.repetition),
+        all_types_plot=all_types_plot(analysis.repetition),
+        types=types_table(analysis.repetition),
+        heat_map=heat_map(analysis.similarity) if several else None,
+        similarity=similarity_table(analysis.similarity),
+    )
+
+
+def _models(analysis: Analysis) -> Table:
+    rows = [
+        [
+            each.name,
+            f"{count.layers:,}",
+            f"{count.unique:,}",
+            words.share(count),
+            words.flops(each.work),
+            words.moved(each.work),
+            f"{quantity(each.work.weight_bytes)}B",
+        ]
+        for each in analysis.models
+        for count in [each.repetition.total]
+    ]
+    if len(analysis.models) > 1:
+        total = analysis.repetition.total
+        rows.append(["all", f"{total.layers:,}", f"{total.unique:,}", words.share(total),
+                     words.all_flops(analysis), "", ""])  # fmt: skip
+    return table(
+        ["Model", "Layers", "Unique", "Share", "FLOPs", "Moved", "Weights"],
+        rows,
+        "FLOPs: operations of the operators' plain definitions, a multiply-add is two. Moved: "
+        "bytes that each layer reads and writes, weights included. >: some layers are missing.",
+    )
+
+
+def types_table(repetition: Repetition) -> Table:
+    """How many layers of each operator type there are, and how many repeat."""
+    return table(
+        ["Operator", "Layers", "Unique", "Repeated", "% of all repeated"],
+        [
+            [
+                name,
+                str(count.layers),
+                str(count.unique),
+                str(count.repeated),
+                f"{100 * repetition.repeated_shares.get(name, 0):.1f}",
+            ]
+            for name, count in repetition.types.items()
+        ],
+        "Over all models.",
+    )
+
+
+def similarity_table(similarity: Similarity) -> Table:
+    """Similarity of every two models; columns have the numbers of rows."""
+    numbers = range(1, len(similarity.names) + 1)
+    return table(
+        ["Model", *map(str, numbers)],
+        [
+            [f"{number}\N{NO-BREAK SPACE}{name}", *(f"{value:.3f}" for value in row)]
+            for number, name, row in zip(numbers, similarity.names, similarity.matrix, strict=True)
+        ],
+        is_matrix=True,
     )
 
 
@@ -118,7 +185,7 @@ def _flops_plot(models: Sequence[ModelAnalysis]) -> Markup | None:
         "flops",
         [each.name for each in shown],
         {"operations": [Point(each.work.flops / 1e9) for each in shown]},
-        "floating-point operations, in thousand millions",
+        "floating-point operations in units of 10⁹",
         "Floating-point operations of each model",
     )
 

@@ -1,14 +1,12 @@
-"""An analysis of models as tables and as plain data."""
+"""An analysis of models as tables for a terminal of 80 columns."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.table import Table
 
-from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, Similarity, Work
+from dlbricks_core.analysis import Analysis, Repetition, Similarity
+from dlbricks_core.report.analysis.words import all_flops, answer, flops, moved, notes, share
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.tables import quantity, table
 
 _COLUMNS = 10
@@ -18,10 +16,10 @@ _PAIRS = 15
 
 
 def print_analysis(console: Console, analysis: Analysis) -> None:
-    """Tables and remarks for a terminal of 80 columns."""
+    """Prints how much of the models repeats, then tables of models, operators and similarity."""
+    for line in answer(analysis):
+        console.print(styled((line, "bold")))
     console.print(_models(analysis))
-    if operations := unique_operations(analysis):
-        console.print(operations)
     console.print(_types(analysis.repetition))
     if len(analysis.models) > 1:
         console.print(_matrix(analysis.similarity))
@@ -29,52 +27,6 @@ def print_analysis(console: Console, analysis: Analysis) -> None:
             console.print("The whole matrix is in the JSON and the HTML report.")
     for note in notes(analysis):
         console.print(styled(("Note:", "yellow"), f" {note}"))
-
-
-def share(count: Count) -> str:
-    """Unique layers in percent of all layers."""
-    return "-" if count.unique_share is None else f"{count.unique_share:.1%}"
-
-
-def flops(work: Work) -> str:
-    """A model's operations; marked where some layers have no rule."""
-    return f"{'>' if work.without_flops else ''}{quantity(work.flops)}"
-
-
-def all_flops(analysis: Analysis) -> str:
-    """The operations of all models, marked as :func:`flops` does."""
-    lacking = any(each.work.without_flops for each in analysis.models)
-    return f"{'>' if lacking else ''}{quantity(analysis.operations.flops)}"
-
-
-def moved(work: Work) -> str:
-    """The bytes that a model's layers read and write; marked where some are unknown."""
-    return f"{'>' if work.without_bytes else ''}{quantity(work.moved_bytes)}B"
-
-
-def unique_operations(analysis: Analysis) -> str | None:
-    """How many of the operations are in unique layers, in a sentence."""
-    operations = analysis.operations
-    if operations.saving is None:
-        return None
-    return (
-        f"Unique layers: {quantity(operations.unique)} of {all_flops(analysis)} floating-point "
-        f"operations, {operations.saving:.2f} times fewer."
-    )
-
-
-def notes(analysis: Analysis) -> list[str]:
-    """What the sums lack, for each model."""
-    return [
-        f"{each.name}: no {what} for {', '.join(f'{op} ({n})' for op, n in missing.items())}; "
-        "its sum leaves them out"
-        for each in analysis.models
-        for what, missing in (
-            ("rule for the operations", each.work.without_flops),
-            ("known size", each.work.without_bytes),
-        )
-        if missing
-    ]
 
 
 def _models(analysis: Analysis) -> Table:
@@ -93,8 +45,8 @@ def _models(analysis: Analysis) -> Table:
     if len(analysis.models) > 1:
         count = analysis.repetition.total
         shown.add_section()
-        operations = all_flops(analysis)
-        shown.add_row("all", str(count.layers), str(count.unique), share(count), operations, "", "")
+        shown.add_row("all", f"{count.layers:,}", f"{count.unique:,}", share(count),
+                      all_flops(analysis), "", "")  # fmt: skip
     shown.caption = "A multiply-add is two operations. Moved: what each layer reads and writes."
     shown.caption_justify = "left"
     return shown
@@ -129,58 +81,3 @@ def _matrix(similarity: Similarity) -> Table:
     shown.caption = "Jaccard similarity of the sets of unique layers."
     shown.caption_justify = "left"
     return shown
-
-
-def analysis_data(analysis: Analysis) -> dict[str, Any]:
-    """The same as the JSON object that scripts read.
-
-    ``similarity.matrix`` has a row and a column for each of ``similarity.names``, in their
-    order.
-    """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "models": [_model_data(each) for each in analysis.models],
-        "totals": {
-            **_repetition_data(analysis.repetition),
-            "flops": analysis.operations.flops,
-            "unique_flops": analysis.operations.unique,
-        },
-        "similarity": {
-            "measure": "jaccard",
-            "names": list(analysis.similarity.names),
-            "matrix": [list(row) for row in analysis.similarity.matrix],
-        },
-        "notes": notes(analysis),
-    }
-
-
-def _model_data(each: ModelAnalysis) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "source": each.cut.model.source,
-        **_repetition_data(each.repetition),
-        "flops": each.work.flops,
-        "without_flops": dict(each.work.without_flops),
-        "moved_bytes": each.work.moved_bytes,
-        "without_bytes": dict(each.work.without_bytes),
-        "weight_bytes": each.work.weight_bytes,
-        "signatures": list(each.cut.layer_signatures),
-    }
-
-
-def _repetition_data(repetition: Repetition) -> dict[str, Any]:
-    return {
-        "layers": repetition.total.layers,
-        "unique_layers": repetition.total.unique,
-        "unique_share": repetition.total.unique_share,
-        "repeated_layers": repetition.total.repeated,
-        "operators": {
-            name: {
-                "layers": count.layers,
-                "unique": count.unique,
-                "repeated": count.repeated,
-                "share_of_repeated": repetition.repeated_shares.get(name, 0.0),
-            }
-            for name, count in repetition.types.items()
-        },
-    }

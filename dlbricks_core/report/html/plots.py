@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,50 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.left": False,
 }
-_WIDTH = 6.4
-_LABEL_LENGTH = 34
+_LABEL = 0.2
+"""Height in inches of a label above its row."""
+
+_LONGEST = 64
+"""Most characters of a label, as long as labels that are cut still differ."""
+
 _TALL = 20
 """Rows from which on figures at the bottom are out of sight at the top."""
 _FEW_DECADES = 300
+_CLOSE_TICKS = 6.0
+"""Width in inches from which there is room for several ticks a decade."""
 _LINEAR_RANGE = 3
 """Values that lie closer together need no logarithm."""
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True)
+class _Canvas:
+    """Room for a plot: a wide screen or a phone.
+
+    Attributes:
+        name: Class of the style sheet that shows it.
+        width: Of the figure, in inches of 72 points.
+        labels_above: Whether labels of rows stand above them, not on their left.
+        columns: Columns of a legend.
+    """
+
+    name: str
+    width: float
+    labels_above: bool
+    columns: int
+
+
+_CANVASES = (
+    _Canvas("wide", 11.5, labels_above=False, columns=6),
+    _Canvas("narrow", 3.8, labels_above=True, columns=2),
+)
+
+
+def _on_all(draw: Callable[[_Canvas], Markup]) -> Markup:
+    """The same plot for wide screens and for phones; the style sheet shows one of them."""
+    return Markup("").join(
+        Markup('<div class="{}">{}</div>').format(canvas.name, draw(canvas)) for canvas in _CANVASES
+    )
 
 
 @dataclass(frozen=True)
@@ -76,34 +112,39 @@ def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
         unit: Label of the axis.
         title: What can be seen, for those who cannot see it.
     """
-    figure, axes = _rows(rows, height=0.16 * len(series) + 0.14)
-    for i, (label, points) in enumerate(series.items()):
-        _draw(axes, points, i, label, _offset(i, len(series), 0.22))
     values = [p.value for points in series.values() for p in points if p is not None]
-    if max(values) > _LINEAR_RANGE * min(values) > 0:
-        axes.set_xscale("log")
-        steps = (1, 2, 5) if max(values) < _FEW_DECADES * min(values) else (1,)
-        axes.xaxis.set_major_locator(LogLocator(subs=steps))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+    def draw(canvas: _Canvas) -> Markup:
+        plot = _Rows.of(canvas, rows, height=0.16 * len(series) + 0.14)
+        for i, (label, points) in enumerate(series.items()):
+            plot.dots(points, i, label, _offset(i, len(series), 0.22))
+        axes = plot.axes
+        if max(values) > _LINEAR_RANGE * min(values) > 0:
+            axes.set_xscale("log")
+            close = canvas.width > _CLOSE_TICKS and max(values) < _FEW_DECADES * min(values)
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        return _finished(canvas, plot.figure, axes, name, unit, title, legend=len(series) > 1)
+
+    return _on_all(draw)
 
 
 def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
     """Bars for each label, from zero; arguments as for :func:`dots`."""
-    figure, axes = _rows(rows, height=0.16 * len(series) + 0.14)
     thickness = 0.8 / len(series)
-    for i, (label, points) in enumerate(series.items()):
-        present = [(y, p) for y, p in enumerate(points) if p is not None]
-        axes.barh(
-            [y + _offset(i, len(series), thickness) for y, _ in present],
-            [p.value for _, p in present],
-            height=thickness * 0.9,
-            color=_SERIES[i % len(_SERIES)],
-            label=label,
-        )
-    axes.set_xlim(left=0)
-    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+    def draw(canvas: _Canvas) -> Markup:
+        plot = _Rows.of(canvas, rows, height=0.16 * len(series) + 0.14)
+        for i, (label, points) in enumerate(series.items()):
+            present = [(y, p.value) for y, p in enumerate(points) if p is not None]
+            colour = _SERIES[i % len(_SERIES)]
+            plot.bars(present, 0.0, thickness * 0.9, _offset(i, len(series), thickness), colour,
+                      label)  # fmt: skip
+        plot.axes.set_xlim(left=0)
+        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
+
+    return _on_all(draw)
 
 
 def stacked(
@@ -113,14 +154,17 @@ def stacked(
 
     A sixth part is taken for the rest, and grey.
     """
-    figure, axes = _rows(rows, height=0.26)
-    start = [0.0] * len(rows)
-    for i, (label, parts) in enumerate(series.items()):
-        axes.barh(range(len(rows)), parts, left=start, height=0.72,
-                  color=_PARTS[i % len(_PARTS)], label=label)  # fmt: skip
-        start = [before + part for before, part in zip(start, parts, strict=True)]
-    axes.set_xlim(0, max(start))
-    return _finished(figure, axes, name, unit, title, legend=True)
+
+    def draw(canvas: _Canvas) -> Markup:
+        plot = _Rows.of(canvas, rows, height=0.26)
+        start = [0.0] * len(rows)
+        for i, (label, parts) in enumerate(series.items()):
+            plot.bars(list(enumerate(parts)), start, 0.72, 0.0, _PARTS[i % len(_PARTS)], label)
+            start = [before + part for before, part in zip(start, parts, strict=True)]
+        plot.axes.set_xlim(0, max(start))
+        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=True)
+
+    return _on_all(draw)
 
 
 def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], unit: str,
@@ -135,17 +179,22 @@ def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], u
 def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
                    bands: Sequence[float] = ()) -> Markup:  # fmt: skip
     """The same for several series."""
-    figure, axes = _rows(rows, height=0.3 if len(series) == 1 else 0.12 * len(series) + 0.14)
-    for band in bands:
-        axes.axvspan(1 - band, 1 + band, color=_RULE, alpha=0.4, linewidth=0)
-    axes.axvline(1, color=_SOFT, linewidth=1)
-    for i, (label, points) in enumerate(series.items()):
-        _draw(axes, points, i, label, _offset(i, len(series), 0.22))
     shown = [p for points in series.values() for p in points if p is not None]
     ends = [e for p in shown for e in (p.value, *(p.interval or ()))]
     reach = max([0.1, *(abs(end - 1) for end in ends)]) * 1.15
-    axes.set_xlim(max(1 - reach, 0), 1 + reach)
-    return _finished(figure, axes, name, unit, title, legend=len(series) > 1)
+
+    def draw(canvas: _Canvas) -> Markup:
+        height = 0.3 if len(series) == 1 else 0.12 * len(series) + 0.14
+        plot = _Rows.of(canvas, rows, height)
+        for band in bands:
+            plot.axes.axvspan(1 - band, 1 + band, color=_RULE, alpha=0.4, linewidth=0)
+        plot.axes.axvline(1, color=_SOFT, linewidth=1)
+        for i, (label, points) in enumerate(series.items()):
+            plot.dots(points, i, label, _offset(i, len(series), 0.22))
+        plot.axes.set_xlim(max(1 - reach, 0), 1 + reach)
+        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
+
+    return _on_all(draw)
 
 
 @dataclass(frozen=True)
@@ -175,24 +224,26 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
         title: What can be seen, for those who cannot see it.
         reference: A value to draw a line at.
     """
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 3.4), layout="constrained")
-        axes = figure.add_subplot()
-    if reference is not None:
-        axes.axhline(reference, color=_SOFT, linewidth=1)
-    for i, (label, curve) in enumerate(series.items()):
-        look: dict[str, Any] = {"color": _SERIES[i % len(_SERIES)], "label": label}
-        if curve.level:
-            axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
-            continue
-        axes.plot(list(curve.values), list(curve.values.values()), markersize=5, linewidth=1.4,
-                  marker=_MARKERS[i % len(_MARKERS)], linestyle="-" if curve.joined else "",
-                  **look)  # fmt: skip
-    axes.set_xticks(sorted({n for c in series.values() if not c.level for n in c.values}))
-    axes.set_ylabel(unit)
-    axes.grid(axis="y", linewidth=0.6)
-    axes.set_axisbelow(True)
-    return _finished(figure, axes, name, across, title, legend=True, columns=3)
+
+    def draw(canvas: _Canvas) -> Markup:
+        figure, axes = _blank(canvas, 3.4)
+        if reference is not None:
+            axes.axhline(reference, color=_SOFT, linewidth=1)
+        for i, (label, curve) in enumerate(series.items()):
+            look: dict[str, Any] = {"color": _SERIES[i % len(_SERIES)], "label": label}
+            if curve.level:
+                axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
+                continue
+            axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
+                      linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)],
+                      linestyle="-" if curve.joined else "", **look)  # fmt: skip
+        axes.set_xticks(sorted({n for c in series.values() if not c.level for n in c.values}))
+        axes.set_ylabel(unit)
+        axes.grid(axis="y", linewidth=0.6)
+        axes.set_axisbelow(True)
+        return _finished(canvas, figure, axes, name, across, title, legend=True)
+
+    return _on_all(draw)
 
 
 def cumulative(name: str, values: Sequence[float], unit: str, title: str,
@@ -206,46 +257,99 @@ def cumulative(name: str, values: Sequence[float], unit: str, title: str,
         title: What can be seen, for those who cannot see it.
         marks: Where to draw a line.
     """
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.6), layout="constrained")
-        axes = figure.add_subplot()
     ordered = sorted(values)
     end = max(ordered[-1], *marks, 0.0) * 1.1 or 1.0
     shares = [100 * i / len(ordered) for i in range(len(ordered) + 1)]
-    for mark in marks:
-        axes.axvline(mark, color=_SOFT, linewidth=1, linestyle="--")
-    axes.step([0.0, *ordered, end], [*shares, 100.0], where="post", color=_SERIES[0])
-    axes.set_xlim(0, end)
-    axes.set_ylim(0, 104)
-    axes.set_ylabel("% of the models")
-    axes.grid(linewidth=0.6)
-    axes.set_axisbelow(True)
-    return _finished(figure, axes, name, unit, title, legend=False)
+
+    def draw(canvas: _Canvas) -> Markup:
+        figure, axes = _blank(canvas, 2.6)
+        for mark in marks:
+            axes.axvline(mark, color=_SOFT, linewidth=1, linestyle="--")
+        axes.step([0.0, *ordered, end], [*shares, 100.0], where="post", color=_SERIES[0])
+        axes.set_xlim(0, end)
+        axes.set_ylim(0, 104)
+        axes.set_ylabel("% of the models")
+        axes.grid(linewidth=0.6)
+        axes.set_axisbelow(True)
+        return _finished(canvas, figure, axes, name, unit, title, legend=False)
+
+    return _on_all(draw)
 
 
-def _rows(rows: Sequence[str], height: float) -> tuple[Figure, Axes]:
+def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, height * len(rows) + 0.8), layout="constrained")
-        axes = figure.add_subplot()
-    axes.set_yticks(range(len(rows)), [_short(row) for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labeltop=len(rows) > _TALL)
-    axes.grid(axis="x", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for y in range(1, len(rows)):
-        axes.axhline(y - 0.5, color=_RULE, linewidth=0.4)
-    return figure, axes
+        figure = Figure(figsize=(canvas.width, height), layout="constrained")
+        return figure, figure.add_subplot()
 
 
-def _draw(axes: Axes, points: Sequence[Point | None], i: int, label: str, offset: float) -> None:
-    colour, marker = _SERIES[i % len(_SERIES)], _MARKERS[i % len(_MARKERS)]
-    shown = [(y + offset, p) for y, p in enumerate(points) if p is not None]
-    for y, point in shown:
-        if point.interval:
-            axes.plot(point.interval, (y, y), color=colour, linewidth=1.6, solid_capstyle="butt")
-    axes.plot([p.value for _, p in shown], [y for y, _ in shown], marker, color=colour,
-              markersize=4.5, label=label)  # fmt: skip
+@dataclass(frozen=True)
+class _Rows:
+    """Axes with a labelled row for each thing.
+
+    Attributes:
+        figure: The figure.
+        axes: Its axes; row ``y`` lies from ``y - 0.5`` to ``y + 0.5``.
+        share: Part of a row, from its lower side, that labels leave for what is drawn.
+    """
+
+    figure: Figure
+    axes: Axes
+    share: float
+
+    @classmethod
+    def of(cls, canvas: _Canvas, rows: Sequence[str], height: float) -> _Rows:
+        """Empty axes.
+
+        Args:
+            canvas: Where to draw.
+            rows: Labels from top to bottom.
+            height: Of what is drawn in a row, in inches.
+        """
+        label = _LABEL if canvas.labels_above else 0.0
+        figure, axes = _blank(canvas, (height + label) * len(rows) + 0.8)
+        labels = _labels(rows)
+        if canvas.labels_above:
+            axes.set_yticks([])
+            for y, text in enumerate(labels):
+                axes.annotate(text, (0, y - 0.5), (0, -2), xycoords=("axes fraction", "data"),
+                              textcoords="offset points", va="top", in_layout=False,
+                              color=_INK, fontsize=_STYLE["font.size"])  # fmt: skip
+        else:
+            axes.set_yticks(range(len(rows)), labels)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="x", labeltop=len(rows) > _TALL)
+        axes.grid(axis="x", linewidth=0.6)
+        axes.set_axisbelow(True)
+        for y in range(1, len(rows)):
+            axes.axhline(y - 0.5, color=_RULE, linewidth=0.4)
+        return cls(figure, axes, height / (height + label))
+
+    def dots(self, points: Sequence[Point | None], i: int, label: str, offset: float) -> None:
+        """Draws the dots and intervals of a series, off the middle of their rows."""
+        colour, marker = _SERIES[i % len(_SERIES)], _MARKERS[i % len(_MARKERS)]
+        shown = [(self._place(y, offset), p) for y, p in enumerate(points) if p is not None]
+        for y, point in shown:
+            if point.interval:
+                self.axes.plot(point.interval, (y, y), color=colour, linewidth=1.6,
+                               solid_capstyle="butt")  # fmt: skip
+        self.axes.plot([p.value for _, p in shown], [y for y, _ in shown], marker, color=colour,
+                       markersize=4.5, label=label)  # fmt: skip
+
+    def bars(self, values: Sequence[tuple[int, float]], start: float | Sequence[float],
+             thickness: float, offset: float, colour: str, label: str) -> None:  # fmt: skip
+        """Draws the bars of a series, off the middle of their rows."""
+        self.axes.barh(
+            [self._place(y, offset) for y, _ in values],
+            [value for _, value in values],
+            left=start,
+            height=thickness * self.share,
+            color=colour,
+            label=label,
+        )
+
+    def _place(self, row: int, offset: float) -> float:
+        return row + (1 - self.share) / 2 + offset * self.share
 
 
 def _offset(i: int, count: int, step: float) -> float:
@@ -253,13 +357,14 @@ def _offset(i: int, count: int, step: float) -> float:
 
 
 def _finished(
-    figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool, columns: int = 4
+    canvas: _Canvas, figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
 ) -> Markup:
     axes.set_xlabel(unit)
     buffer = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{name} {canvas.name}"}):
         if legend:
-            figure.legend(loc="outside upper left", ncols=columns, frameon=False, handlelength=1.2)
+            figure.legend(loc="outside upper left", ncols=canvas.columns, frameon=False,
+                          handlelength=1.2)  # fmt: skip
         for text in (text for legend in figure.legends for text in legend.get_texts()):
             text.set_text(harmless(text.get_text()))
         figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
@@ -274,6 +379,9 @@ def _finished(
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
-def _short(text: str) -> str:
-    shown = harmless(text)
-    return shown if len(shown) <= _LABEL_LENGTH else f"{shown[: _LABEL_LENGTH - 1]}…"
+def _labels(rows: Sequence[str]) -> list[str]:
+    """Labels, cut in their middle where they are long and still differ then."""
+    whole = [harmless(row) for row in rows]
+    half = _LONGEST // 2
+    cut = [t if len(t) <= _LONGEST else f"{t[: half - 1]}…{t[-half:]}" for t in whole]
+    return cut if len(set(cut)) == len(set(whole)) else whole

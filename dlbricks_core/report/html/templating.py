@@ -1,8 +1,8 @@
-"""Fills the templates of this package."""
+"""Fills the templates of pages and drawings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +11,22 @@ from markupsafe import Markup
 
 from dlbricks_core import __version__
 from dlbricks_core.harmless import harmless
-from dlbricks_core.report.run.terminal import calibrated_with
+from dlbricks_core.report import heading
+from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import LoadOptions, RunResult
+from dlbricks_core.workflows import Failure, LoadOptions, RunResult
+
+Fact = tuple[str, str]
+"""What is told of how figures were made: a name, and the fact in words."""
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this package with values; markup in them is escaped."""
+    """A template of this package filled with values; markup in them is escaped.
+
+    Args:
+        template: Path of the template in ``dlbricks_core/report``.
+        **values: What it asks for.
+    """
     environment = Environment(
         loader=PackageLoader("dlbricks_core.report", ""),
         autoescape=True,
@@ -26,7 +35,6 @@ def render(template: str, **values: Any) -> str:
         undefined=StrictUndefined,
         finalize=_harmless,
     )
-    environment.filters |= {"ms": _ms, "interval": _interval, "join_layers": ", ".join}
     return environment.get_template(template).render(
         version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
     )
@@ -37,26 +45,67 @@ def _harmless(value: Any) -> Any:
 
 
 def page(
-    template: str, runs: Mapping[str, RunResult], load: LoadOptions | None, **values: Any
+    template: str,
+    *,
+    title: str,
+    answer: Sequence[str],
+    facts: Sequence[Fact] = (),
+    remarks: Sequence[Remark] = (),
+    failures: Sequence[tuple[str, str]] = (),
+    **values: Any,
 ) -> str:
-    """A page on runs, which says how they were made.
+    """A page that begins with the answer and what makes it doubtful, in the common layout.
 
     Args:
-        template: Its name.
-        runs: By backend, all made with the same options.
-        load: What was said about how models are read; ``None`` if that is not known.
+        template: Path of the template, which fills the block ``results``.
+        title: Subject of the page.
+        answer: Sentences; the first is the answer itself.
+        facts: How the figures were made.
+        remarks: What to keep in mind, the worst first; notes stand below the figures.
+        failures: Where and why things failed.
         **values: What the template asks for besides.
     """
-    run = next(iter(runs.values()))
     return render(
         template,
-        runs=runs,
-        request=run.request,
-        cut_options=run.cut_options,
-        calibrated=calibrated_with(run.calibration) if run.calibration else "",
-        given=given(load) if load else "",
+        title=title,
+        answer=answer,
+        facts=facts,
+        warnings=[remark for remark in remarks if remark.effect < Effect.NOTE],
+        notes=[remark for remark in remarks if remark.effect == Effect.NOTE],
+        failures=failures,
         **values,
     )
+
+
+def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[Fact]:
+    """How runs were made.
+
+    Args:
+        runs: By backend, all made with the same options.
+        load: How models were read; ``None`` if that is not known.
+    """
+    run = next(iter(runs.values()))
+    request, cut = run.request, run.cut_options
+    found = []
+    for name, each in runs.items():
+        timer = ""
+        if each.call_ms is not None:
+            timer = f"; timer {each.call_ms * 1e3:.1f} µs a call, taken off each brick"
+        about = f"{name} {each.request.setup.version}{heading.options(each.request)}{timer}"
+        found.append(("Backend", about))
+    system = request.system
+    found.append(("System", f"{system.describe()} (fingerprint {system.fingerprint})"))
+    if request.elsewhere:
+        found.append(("Measured on", f"another system, fingerprint {request.elsewhere}"))
+    read = f"{given(load)}; " if load else ""
+    threads = heading.count(request.settings.threads, "thread")
+    measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"
+    layers = heading.count(cut.granularity, "layer")
+    bricks = f"up to {layers}, split {cut.strategy}, composer {cut.composer}"
+    found += [("Measuring", measuring), ("Bricks", bricks)]
+    if run.calibration:
+        found.append(("Calibrated", heading.calibrated_with(run.calibration)))
+    return found
 
 
 def given(load: LoadOptions) -> str:
@@ -68,9 +117,26 @@ def given(load: LoadOptions) -> str:
     return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded])
 
 
-def _ms(value: float | None) -> str:
+def all_failures(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
+    """Where and why things failed; what failed in one place for one reason is together.
+
+    Args:
+        failures: Pairs of the place that a page names, and the failure.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for place, failure in failures:
+        alike.setdefault((place, failure.reason), []).append(failure.what)
+    return [
+        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
+        for (place, reason), whats in alike.items()
+    ]
+
+
+def or_dash(value: float | None) -> str:
+    """Milliseconds; a dash where they are not known."""
     return "–" if value is None else ms(value)
 
 
-def _interval(ends: Iterable[float] | None) -> str:
+def between(ends: Iterable[float] | None) -> str:
+    """An interval in milliseconds; a dash where it is not known."""
     return "–" if ends is None else "–".join(map(ms, ends))

@@ -1,4 +1,4 @@
-"""Results as self-contained HTML pages: nothing is fetched when they are opened."""
+"""A run or an estimate as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from dlbricks_core.figures.ranking import Cost
-from dlbricks_core.report.comparison import terminal as words
-from dlbricks_core.report.evaluation.terminal import TOLERANCES, percent, speedup_lines
-from dlbricks_core.report.html.plots import Point, around_one, bars, cumulative, dots
-from dlbricks_core.report.html.templating import page
-from dlbricks_core.workflows import (
-    BrickComparison,
-    BrickResult,
-    Comparison,
-    Evaluation,
-    Failure,
-    LoadOptions,
-    ModelResult,
-    RunResult,
-)
+from dlbricks_core.bricks.naming import names, sequence_names
+from dlbricks_core.compose import Estimate
+from dlbricks_core.report import heading
+from dlbricks_core.report.html.plots import Point, around_one, bars
+from dlbricks_core.report.html.tables import Cell, Column, Table, table
+from dlbricks_core.report.html.templating import all_failures, between, or_dash, page, run_facts
+from dlbricks_core.report.remarks import run_remarks
+from dlbricks_core.report.run.words import answer, layers, reused, speedups
+from dlbricks_core.report.weights import weight
+from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
 
 _ROWS = 20
 """Bars or rows of dots that a plot shows at most; tables show everything."""
@@ -30,129 +25,122 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     """A run or an estimate as an HTML page.
 
     Args:
-        result: What was found out.
-        load: What was said about how models are read.
+        result: The run.
+        load: How models were read; ``None`` if that is not known.
     """
-    bricks = sorted(result.bricks, key=_weight, reverse=True)
+    bricks = sorted(result.bricks, key=weight, reverse=True)
     shares = _shares(bricks)
+    first, *more = answer(result)
     return page(
         "run/page.html",
-        {result.request.backend.name: result},
-        load,
-        result=result,
-        bricks=bricks,
-        weight=_weight,
-        remarks=_remarks,
-        total=sum(map(_weight, bricks)),
-        shares=shares,
-        normalized_plot=_normalized_plot(result.models),
+        title=heading.subject(result),
+        answer=[without_subject(first, heading.subject(result)), *more],
+        facts=run_facts({result.request.backend.name: result}, load),
+        remarks=run_remarks(result),
+        failures=all_failures((f.model, f) for f in result.failures),
+        about=" ".join(text for text in (layers(result), reused(result)) if text),
+        speedups=speedups(result),
+        normalized_plot=normalized_plot(result.models),
+        models=_models(result.models),
         share_plot=_share_plot(shares),
-        warnings=_warnings(result.outcome.warnings, {"": result}),
-        notes=_notes(result),
-        failures=_alike((f.model, f) for f in result.failures),
+        incomplete=any(each.latency is None for each in bricks),
+        shares=table(
+            ["Layers", "Share in %"],
+            [[name, f"{100 * share:.1f}"] for name, share in shares.items()],
+            names_wrap=True,
+        ),
+        number=len(bricks),
+        bricks=_bricks(bricks),
     )
 
 
-def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
-    """A comparison as an HTML page; arguments as for :func:`run_page`."""
-    bricks = sorted(result.bricks, key=words.weight, reverse=True)
-    return page(
-        "comparison/page.html",
-        result.runs,
-        load,
-        result=result,
-        bricks=bricks,
-        verdict=words.verdict,
-        margin=words.margin,
-        models_plot=_models_plot(result),
-        operators_plot=_operators_plot(result),
-        bricks_plot=_bricks_plot(bricks[:_ROWS], result.runs),
-        warnings=_warnings(words.warnings(result), result.runs),
-        notes=words.notes(result),
-        failures=_alike((f.place, f.failure) for f in result.failures),
-    )
+def without_subject(sentence: str, subject: str) -> str:
+    """A sentence without the subject that it begins with, which is the page's title."""
+    rest = sentence.removeprefix(f"{subject}: ")
+    return f"{rest[:1].upper()}{rest[1:]}"
 
 
-def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
-    """An evaluation as an HTML page; arguments as for :func:`run_page`."""
-    result = evaluation.result
-    return page(
-        "evaluation/page.html",
-        {result.request.backend.name: result},
-        load,
-        evaluation=evaluation,
-        tolerances=TOLERANCES,
-        percent=percent,
-        speedups=speedup_lines(evaluation.speedups),
-        normalized_plot=_normalized_plot((each.model for each in evaluation.models), TOLERANCES),
-        errors_plot=_errors_plot(evaluation),
-        warnings=_warnings(result.outcome.warnings, {"": result}),
-        notes=_notes(result),
-        failures=_alike((f.model, f) for f in result.failures),
-    )
+def _models(models: Sequence[ModelResult]) -> Table:
+    return table(
+        ["Model", "Estimate", "90% interval", "Measured", "Estimate / measured", "Parallel",
+         "Layers", "Unique", "Bricks"],
+        [
+            [
+                model.cut.model.name,
+                partial(model.estimate),
+                between(model.estimate.interval),
+                or_dash(model.measured.value if model.measured else None),
+                "–" if model.normalized is None else f"{model.normalized:.3f}",
+                partial(model.parallel),
+                str(len(model.cut.model.layers)),
+                str(len(set(model.cut.layer_signatures))),
+                str(len(model.cut.occurrences)),
+            ]
+            for model in models
+        ],
+        "Latencies in ms. Parallel: the critical path. >: bricks are missing.",
+    )  # fmt: skip
 
 
-def _alike(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
-    """Where and why things failed; what failed in one place for one reason is together."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for place, failure in failures:
-        alike.setdefault((place, failure.reason), []).append(failure.what)
-    return [
-        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
-        for (place, reason), whats in alike.items()
-    ]
+def _bricks(bricks: Sequence[BrickResult]) -> Table:
+    named = names({each.brick.signature: each.brick.model for each in bricks})
+    whole = sum(map(weight, bricks))
+    return table(
+        ["Brick", Column("Signature", is_text=True), "Occurs", "Latency", "90% interval", "Share",
+         Column("Remarks", is_text=True)],
+        [
+            [
+                named[each.brick.signature],
+                Cell(each.brick.signature[:8], "code"),
+                str(each.occurrences),
+                or_dash(each.latency.value if each.latency else None),
+                between(each.interval_ms),
+                f"{100 * weight(each) / whole:.1f}" if whole and each.latency else "–",
+                "; ".join(_remarks(each, named)),
+            ]
+            for each in bricks
+        ],
+        "Latencies in ms, as timed; share: of the sum over all measured bricks, in %.",
+        names_wrap=True,
+    )  # fmt: skip
 
 
-def _warnings(disturbances: Iterable[str], runs: Mapping[str, RunResult]) -> list[str]:
-    found = [f"{text} while measuring" for text in disturbances]
-    for name, run in runs.items():
-        doubtful = sum(bool(each.warnings) for each in run.bricks)
-        if doubtful:
-            where = f" on {name}" if name else ""
-            found.append(
-                f"samples of {doubtful} of {len(run.bricks)} bricks{where} scatter widely or are "
-                "very short"
-            )
-    return found
-
-
-def _notes(result: RunResult) -> list[str]:
-    of_models = [f"{m.cut.model.name}: {note}" for m in result.models for note in m.notes]
-    return [*result.outcome.notes, *of_models]
-
-
-def _remarks(each: BrickResult) -> list[str]:
+def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
     """Where a brick's latency is from, if not from its own samples, and what is doubtful."""
-    tellers = " and ".join(signature[:8] for signature in each.derived_from)
+    tellers = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [
         f"not timed: told by {tellers}" if tellers else "",
-        "" if each.occurrences else "a tile of a larger one",
+        "" if each.occurrences else "a part of a larger brick",
         each.failure,
         *each.warnings,
     ]
     return [text for text in found if text]
 
 
-def _weight(each: BrickResult) -> float:
-    """What a brick takes of the models, without the timer's own cost."""
-    return each.occurrences * Cost.brick(each.latency).ms if each.latency else 0.0
+def partial(estimate: Estimate) -> str:
+    """An estimate in milliseconds, marked where bricks are missing."""
+    if estimate.value is None:
+        return "–"
+    return f"{'>' if estimate.partial else ''}{or_dash(estimate.value)}"
 
 
 def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
     """By operators: their share of the sum over all measured bricks; the largest first."""
-    totals: dict[str, float] = {}
+    totals: dict[tuple[str, ...], float] = {}
     for each in bricks:
-        if each.latency is None:
-            continue
-        name = ", ".join(each.brick.operators)
-        totals[name] = totals.get(name, 0.0) + _weight(each)
+        if each.latency is not None:
+            key = each.brick.operators
+            totals[key] = totals.get(key, 0.0) + weight(each)
     whole = sum(totals.values())
     if not whole:
         return {}
-    return {n: t / whole for n, t in sorted(totals.items(), key=lambda item: -item[1])}
+    named = sequence_names(totals)
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return {named[operators]: total / whole for operators, total in ordered}
 
 
-def _normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ()) -> Markup | None:
+def normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ()) -> Markup | None:
+    """Estimates over measured latencies; ``None`` where nothing was measured."""
     shown = [(m, value) for m in models if (value := m.normalized) is not None]
     if not shown:
         return None
@@ -167,18 +155,6 @@ def _normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ())
     )
 
 
-def _errors_plot(evaluation: Evaluation) -> Markup | None:
-    if not evaluation.models:
-        return None
-    return cumulative(
-        "errors",
-        [100 * abs(error) for error in evaluation.errors],
-        "absolute error in % of the measured latency",
-        "Cumulative distribution of the absolute error over the models",
-        marks=[100 * tolerance for tolerance in TOLERANCES],
-    )
-
-
 def _share_plot(shares: Mapping[str, float]) -> Markup | None:
     if not shares:
         return None
@@ -190,58 +166,3 @@ def _share_plot(shares: Mapping[str, float]) -> Markup | None:
         "% of the sum over all measured bricks",
         "Share of each operator in the sum over all bricks",
     )
-
-
-def _models_plot(result: Comparison) -> Markup | None:
-    shown = [model for model in result.models if model.ranking.costs]
-    if not shown:
-        return None
-    series: dict[str, list[Point | None]] = {
-        backend: [_point(model.ranking.costs.get(backend)) for model in shown]
-        for backend in result.runs
-    }
-    series["ideal (bound)"] = [
-        None if m.ideal.value is None or m.ideal.partial else Point(m.ideal.value, m.ideal.interval)
-        for m in shown
-    ]
-    return dots(
-        "models",
-        [model.cut.model.name for model in shown],
-        series,
-        "end-to-end latency in ms",
-        "End-to-end latency of every model on every backend, with 90% intervals",
-    )
-
-
-def _operators_plot(result: Comparison) -> Markup | None:
-    shown = [o for o in result.operators if any(o.totals_ms.values())][:_ROWS]
-    if not shown:
-        return None
-    return bars(
-        "operators",
-        [", ".join(each.operators) for each in shown],
-        {
-            backend: [None if (t := o.totals_ms[backend]) is None else Point(t) for o in shown]
-            for backend in result.runs
-        },
-        "total in ms over all models",
-        "Total latency of each operator type on every backend",
-    )
-
-
-def _bricks_plot(bricks: Iterable[BrickComparison], backends: Iterable[str]) -> Markup | None:
-    shown = [each for each in bricks if any(c.ms for c in each.ranking.costs.values())]
-    if not shown:
-        return None
-    return dots(
-        "bricks",
-        [f"{', '.join(b.brick.operators)} {b.brick.signature[:8]}" for b in shown],
-        {name: [_point(b.ranking.costs.get(name)) for b in shown] for name in backends},
-        "latency in ms",
-        "Latency of the bricks that take most, on every backend, with 90% intervals",
-    )
-
-
-def _point(cost: Cost | None) -> Point | None:
-    # Nothing is no place on a logarithmic axis; the table says it.
-    return Point(cost.ms, cost.interval_ms) if cost and cost.ms > 0 else None

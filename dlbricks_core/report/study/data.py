@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlbricks_core.figures.figure import interval
-from dlbricks_core.report.analysis.terminal import analysis_data
+from dlbricks_core.report.analysis.data import analysis_data
 from dlbricks_core.report.data import settings_data, totals
-from dlbricks_core.report.evaluation.terminal import figures_data, speedup_data
+from dlbricks_core.report.evaluation.data import figures_data, speedup_data
 from dlbricks_core.report.study.published import published_data
 from dlbricks_core.report.study.ways import (
     Span,

@@ -1,274 +1,68 @@
-"""A study as a self-contained HTML page: the paper's plots for any models."""
+"""A study as a self-contained HTML page: what the DLBricks paper shows, for any models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from markupsafe import Markup
-
-from dlbricks_core.report.analysis import terminal as counts
-from dlbricks_core.report.analysis.page import all_types_plot, heat_map, types_plot, unique_plot
-from dlbricks_core.report.evaluation.terminal import TOLERANCES, percent
-from dlbricks_core.report.html.plots import Curve, Point, all_around_one, curves, dots
-from dlbricks_core.report.html.templating import given, render
-from dlbricks_core.report.study.record import ModelRecord, StudyRecord, WayRecord
-from dlbricks_core.report.study.tables import TABLES, totals
-from dlbricks_core.report.study.words import failures
+from dlbricks_core.report.heading import count
+from dlbricks_core.report.html.templating import Fact, given, page
+from dlbricks_core.report.remarks import Effect, Remark
+from dlbricks_core.report.study.page_tables import all_tables, published_tables
+from dlbricks_core.report.study.plots import all_plots
+from dlbricks_core.report.study.record import StudyRecord
+from dlbricks_core.report.study.tables import TABLES
+from dlbricks_core.report.study.words import answer, failures, subject
 from dlbricks_core.workflows import DEFAULT_COMPOSER
-
-_DEEPEST = 45
-"""How much of a colour the background of a table's cell takes at most, in percent."""
-
-_FARTHEST = 0.5
-"""Relative error that gets the deepest colour."""
 
 
 def study_page(study: StudyRecord) -> str:
     """A study as an HTML page."""
-    load = study.load
-    return render(
+    first, *more = answer(study)
+    rest = first.removeprefix(f"{subject(study)}: ")
+    return page(
         "study/page.html",
-        study=study,
-        runs={study.data["backend"]["name"]: study},
-        default=DEFAULT_COMPOSER,
-        given=given(load) if load else "",
-        counts=counts,
-        percent=percent,
-        tolerances=TOLERANCES,
-        within={tolerance: _within(tolerance) for tolerance in TOLERANCES},
-        totals=list(totals(study)),
-        shades=_shades(study),
-        plots=_plots(study),
-        warnings=study.data["notes"],
-        notes=[],
+        title=f"Study of {subject(study)}",
+        answer=[f"{rest[:1].upper()}{rest[1:]}", *more],
+        facts=_facts(study),
+        remarks=[Remark(Effect.WARNING, text) for text in study.data["notes"]],
         failures=failures(study),
+        study=study,
+        plots=all_plots(study),
+        tables=all_tables(study),
+        published=published_tables(study),
+        left_out=study.data["left_out"],
         files=[f"{name}.csv" for name in TABLES],
     )
 
 
-def _within(tolerance: float) -> str:
-    """Name of the share of models whose error is at most so large."""
-    return f"within_{100 * tolerance:.0f}_percent"
-
-
-def _plots(study: StudyRecord) -> dict[str, Markup | None]:
-    """Those of all sections; ``None`` where there is nothing to draw."""
-    several = len(study.models) > 1
-    return {
-        "totals": _totals_plot(study),
-        "unique": unique_plot(study.models),
-        "types": types_plot(study.models, study.repetition),
-        "all_types": all_types_plot(study.repetition) if several else None,
-        "similarity": heat_map(study.similarity),
-        "latency": _latency_plot(study.models),
-        "normalized": _normalized_plot(study),
-        "means": _means_plot(study),
-        "errors": _errors_plot(study),
-        "shares": _shares_plot(study),
-        "speedups": _speedups_plot(study),
-    }
-
-
-def _totals_plot(study: StudyRecord) -> Markup | None:
-    way = study.finest
-    if not way.models:
-        return None
-    return all_around_one(
-        "totals",
-        [each["name"] for each in way.models],
-        {
-            "sequential total": [Point(each["normalized"]) for each in way.models],
-            "parallel total": [
-                Point(each["parallel_estimate_ms"] / each["measured_ms"]) for each in way.models
-            ],
-        },
-        "total latency / measured (1: they agree)",
-        "Sequential and parallel total latency of every model, over its measured latency",
-    )
-
-
-def _latency_plot(models: Sequence[ModelRecord]) -> Markup | None:
-    points = {m.name: Point(m.measured_ms, m.interval_ms) for m in models if m.measured_ms}
-    if not points:
-        return None
-    return dots(
-        "latency",
-        list(points),
-        {"measured": list(points.values())},
-        "end-to-end latency in ms",
-        "End-to-end latency of every model, with its 90% interval",
-    )
-
-
-def _normalized_plot(study: StudyRecord) -> Markup | None:
-    """The smallest and the largest granularity, and our own; the table has them all."""
-    coarsest = max(study.of_paper, key=lambda way: way.granularity)
-    shown = {way.label: way for way in (study.finest, coarsest, *study.own)}
-    models = [each for each in study.models if any(way.of(each) for way in study.ways)]
-    if not models:
-        return None
-    return all_around_one(
-        "normalized",
-        [each.name for each in models],
-        {label: [_point(way, each) for each in models] for label, way in shown.items()},
-        "estimate / measured (1: they agree)",
-        "Normalized latency of every model with its interval, and bands of ±5% and ±10%",
-        bands=TOLERANCES,
-    )
-
-
-def _point(way: WayRecord, model: ModelRecord) -> Point | None:
-    found = way.of(model)
-    if found is None:
-        return None
-    low, high = found["interval_ms"] or (None, None)
-    measured = found["measured_ms"]
-    if low is None or high is None:
-        return Point(found["normalized"])
-    return Point(found["normalized"], (low / measured, high / measured))
-
-
-_Figure = Callable[[WayRecord], float | None]
-
-
-def _curve(study: StudyRecord, figure: _Figure) -> Curve | None:
-    """A figure of the paper's way, by granularity."""
-    found = {way.granularity: figure(way) for way in study.of_paper}
-    values = {g: value for g, value in found.items() if value is not None}
-    return Curve(values) if values else None
-
-
-def _lines(study: StudyRecord, figure: _Figure, more: str = "") -> dict[str, Curve | None]:
-    """A figure of the paper's way by granularity, and as levels that of our own composers."""
-    found: dict[str, Curve | None] = {f"sequential{more}": _curve(study, figure)}
-    for way in study.own:
-        value = figure(way)
-        found[f"{way.label}{more}"] = None if value is None else Curve({0: value}, level=True)
-    return found
-
-
-def _paper(study: StudyRecord, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
-    """What the paper says about it, at a granularity of 1."""
-    return {
-        f"paper{more}, {each['where'].split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
-        for each in study.published(figure)
-        if each["what"].startswith(what)
-    }
-
-
-def _scaled(each: Mapping[str, Any]) -> float:
-    """As the plots show it: shares and errors in percent."""
-    percents = each["figure"] == 11 and "mean of" not in each["what"]
-    return float(100 * each["value"] if percents else each["value"])
-
-
-def _drawn(
-    name: str, series: dict[str, Curve | None], unit: str, title: str, reference: float | None
-) -> Markup | None:
-    present = {label: curve for label, curve in series.items() if curve is not None}
-    if not any(curve.joined and not curve.level for curve in present.values()):
-        return None
-    return curves(name, present, "granularity G: the most layers of a brick", unit, title,
-                  reference)  # fmt: skip
-
-
-def _named(name: str, scale: float = 1) -> _Figure:
-    """A figure by its name in the JSON file."""
-
-    def figure(way: WayRecord) -> float | None:
-        value = way.data[name]
-        return None if value is None else float(scale * value)
-
-    return figure
-
-
-def _means_plot(study: StudyRecord) -> Markup | None:
-    return _drawn(
-        "means",
-        {
-            **_lines(study, _named("geometric_mean")),
-            **_paper(study, 11, "geometric mean of"),
-        },
-        "geometric mean (1: they agree)",
-        "Geometric mean of the normalized latencies by granularity",
-        1.0,
-    )
-
-
-def _errors_plot(study: StudyRecord) -> Markup | None:
-    return _drawn(
-        "mape",
-        {
-            **_lines(study, _named("mape", 100)),
-            **_paper(study, 11, "mean absolute error"),
-        },
-        "mean absolute error in %",
-        "Mean absolute error of the models by granularity",
-        0.0,
-    )
-
-
-def _shares_plot(study: StudyRecord) -> Markup | None:
-    series: dict[str, Curve | None] = {}
-    for tolerance in TOLERANCES:
-        series |= _lines(study, _named(_within(tolerance), 100), f", ±{tolerance:.0%}")
-    series |= _paper(study, 11, "models within ±10%", ", ±10%")
-    return _drawn(
-        "shares",
-        series,
-        "% of the models",
-        "Share of the models within ±5% and ±10%, by granularity",
-        None,
-    )
-
-
-def _speedups_plot(study: StudyRecord) -> Markup | None:
-    series: dict[str, Curve | None] = {}
-    for definition, title in (("paper", "one run each"), ("wall_clock", "wall-clock")):
-        series |= _lines(study, _speedup(definition), f", {title}")
-    series |= _paper(study, 12, "benchmarking speedup")
-    return _drawn(
-        "speedups",
-        series,
-        "benchmarking speedup",
-        "Benchmarking speedup by granularity, in both definitions",
-        1.0,
-    )
-
-
-def _speedup(definition: str) -> _Figure:
-    def speedup(way: WayRecord) -> float | None:
-        found = way.speedups[definition]
-        return found["speedup"] if found else None
-
-    return speedup
-
-
-@dataclass(frozen=True)
-class _Shade:
-    """A cell of a table; the deeper its colour, the farther the value is from 1."""
-
-    value: float | None
-
-    @property
-    def text(self) -> str:
-        return "–" if self.value is None else f"{self.value:.2f}"
-
-    @property
-    def style(self) -> str:
-        """Too low and too high have a colour each."""
-        if self.value is None:
-            return ""
-        colour = "--series-0" if self.value < 1 else "--series-1"
-        depth = _DEEPEST * min(abs(self.value - 1) / _FARTHEST, 1)
-        return f"background: color-mix(in srgb, var({colour}) {depth:.0f}%, transparent)"
-
-
-def _shades(study: StudyRecord) -> list[tuple[str, list[_Shade]]]:
-    """Normalized latencies: a row for each model, a cell for each way."""
-    return [
-        (model.name, [_Shade((way.of(model) or {}).get("normalized")) for way in study.ways])
-        for model in study.models
+def _facts(study: StudyRecord) -> list[Fact]:
+    """How the study was made."""
+    backend, system, settings = (study.data[name] for name in ("backend", "system", "settings"))
+    options = "".join(f", {name}={value}" for name, value in backend["settings"].items())
+    call_ms = study.data["timer"]["call_ms"]
+    timer = f"; timer {1e3 * call_ms:.1f} µs a call, taken off each brick" if call_ms else ""
+    found = [
+        ("Backend", f"{backend['name']} {backend['version']}{options}{timer}"),
+        ("System", f"{system['description']} (fingerprint {system['fingerprint']})"),
     ]
+    if system["measured_on"] != system["fingerprint"]:
+        found.append(("Measured on", f"another system, fingerprint {system['measured_on']}"))
+    read = f"{given(study.load)}; " if study.load else ""
+    found.append(
+        (
+            "Measuring",
+            f"{settings['protocol']} protocol: {settings['statistic']}, "
+            f"{count(settings['runs'], 'run')}; {count(settings['threads'], 'thread')}; {read}"
+            f"seed {settings['seed']}",
+        )
+    )
+    granularities = ", ".join(str(way.granularity) for way in study.of_paper)
+    own = ", ".join(
+        f"composer {way.label}{' (the default)' if way.label == DEFAULT_COMPOSER else ''} with "
+        f"split {way.data['split']}"
+        for way in study.own
+    )
+    bricks = f"the paper's: chains of at most G = {granularities} layers, composer sequential"
+    found.append(("Bricks", f"{bricks}; DLBricks' own: {own}"))
+    if study.span:
+        when = f"{study.span}, in {count(study.span.sessions, 'session')}"
+        found.append(("Measured", when))
+    return found

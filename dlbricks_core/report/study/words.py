@@ -14,9 +14,15 @@ def models(study: StudyRecord) -> str:
     return study.models[0].name if len(study.models) == 1 else f"{len(study.models)} models"
 
 
+def subject(study: StudyRecord) -> str:
+    """What was studied, and on which backend."""
+    backend = study.data["backend"]
+    return f"{models(study)} on {backend['name']} {backend['version']}"
+
+
 def answer(study: StudyRecord) -> list[str]:
     """How good the estimates are and how much repeats, in sentences."""
-    backend, count = study.data["backend"], study.repetition.total
+    count = study.repetition.total
     lines = []
     way = next((way for way in study.own if way.composer == DEFAULT_COMPOSER), None)
     if way and way.models:
@@ -24,12 +30,12 @@ def answer(study: StudyRecord) -> list[str]:
         worst = data["worst"]
         mean = " on average" if len(way.models) > 1 else ""
         lines.append(
-            f"{models(study)} on {backend['name']} {backend['version']}: estimates by the composer "
-            f"{way.label} are off by {data['mape']:.1%}{mean} (geometric mean of estimate/measured "
+            f"{subject(study)}: estimates by the composer {way.label} are "
+            f"off by {data['mape']:.1%}{mean} (geometric mean of estimate/measured "
             f"{data['geometric_mean']:.3f}, worst {worst['name']} {worst['error']:+.1%})."
         )
     else:
-        lines.append(f"{models(study)} on {backend['name']} {backend['version']}: no estimates.")
+        lines.append(f"{subject(study)}: no estimates.")
     share = "" if count.unique_share is None else f" ({count.unique_share:.1%})"
     lines.append(f"Of {count.layers:,} layers, {count.unique:,} are unique{share}.")
     return lines

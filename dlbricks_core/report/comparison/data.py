@@ -1,0 +1,118 @@
+"""A comparison of backends as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dlbricks_core.figures.ranking import Ranking, Ratio
+from dlbricks_core.report.comparison.words import disturbances
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    backend_data,
+    brick_head,
+    brick_result,
+    model_head,
+    model_result,
+    settings_data,
+    system_data,
+    totals,
+)
+from dlbricks_core.workflows import BrickComparison, Comparison, LoadOptions, ModelComparison
+
+
+def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict[str, Any]:
+    """The same as the JSON object that scripts read; names as in :func:`run_data`.
+
+    Args:
+        result: What was found out.
+        load: What was said about how models are read.
+    """
+    run = result.any_run
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": system_data(run.request),
+        "backends": [
+            {
+                **backend_data(each.request),
+                "timer": {"call_ms": each.call_ms},
+                "reused_networks": each.outcome.reused,
+                "measured_networks": each.outcome.measured,
+            }
+            for each in result.runs.values()
+        ],
+        "settings": settings_data(run, load),
+        "totals": totals(result.brickset),
+        "models": [_model_data(model) for model in result.models],
+        "bricks": [_brick_data(brick) for brick in result.bricks],
+        "operators": [
+            {
+                "layers": list(each.operators),
+                "occurrences": each.occurrences,
+                "fastest": each.fastest,
+                "totals_ms": dict(each.totals_ms),
+                "missing": dict(each.missing),
+            }
+            for each in result.operators
+        ],
+        "warnings": disturbances(result),
+        "notes": list(result.notes),
+        "failures": [
+            {"backend": f.backend or None, "where": f.failure.where, "reason": f.failure.reason}
+            for f in result.failures
+        ],
+    }
+
+
+def _model_data(model: ModelComparison) -> dict[str, Any]:
+    return {
+        **model_head(model.cut),
+        **_ranking(model.ranking),
+        "ideal_ms": model.ideal.value,
+        "ideal_interval_ms": model.ideal.interval,
+        "ideal_partial": model.ideal.partial,
+        "ideal_picks": dict(model.picks),
+        "backends": _by_backend(
+            {name: model_result(each) for name, each in model.results.items()},
+            model.ranking,
+            "measured_interval_ms",
+        ),
+    }
+
+
+def _brick_data(each: BrickComparison) -> dict[str, Any]:
+    backends = {name: brick_result(result) for name, result in each.results.items()}
+    costs = each.ranking.costs
+    for name, entry in backends.items():
+        entry["net_ms"] = costs[name].ms if name in costs else None
+    return {
+        **brick_head(each.brick, each.occurrences),
+        **_ranking(each.ranking),
+        "backends": _by_backend(backends, each.ranking, "net_interval_ms"),
+    }
+
+
+def _by_backend(
+    backends: Mapping[str, dict[str, Any]], ranking: Ranking, interval_name: str
+) -> dict[str, Any]:
+    """Adds to each backend's figures how they compare with the fastest's."""
+    for name, entry in backends.items():
+        cost, ratio = ranking.costs.get(name), ranking.ratios.get(name)
+        entry[interval_name] = cost.interval_ms if cost else None
+        entry["ratio"] = _ratio(ratio)
+    return dict(backends)
+
+
+def _ranking(ranking: Ranking) -> dict[str, Any]:
+    return {
+        "fastest": ranking.fastest,
+        "winner": ranking.winner,
+        "clear": ranking.winner is not None,
+        "margin": _ratio(ranking.margin),
+    }
+
+
+def _ratio(ratio: Ratio | None) -> dict[str, Any] | None:
+    if ratio is None:
+        return None
+    return {"value": ratio.value, "interval": [ratio.low, ratio.high]}

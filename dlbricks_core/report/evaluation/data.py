@@ -1,0 +1,75 @@
+"""An evaluation as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_core.report.data import run_data
+from dlbricks_core.report.evaluation.words import TOLERANCES
+from dlbricks_core.workflows import Benchmarking, Evaluation, LoadOptions, ModelEvaluation
+
+
+def evaluation_data(evaluation: Evaluation, load: LoadOptions | None = None) -> dict[str, Any]:
+    """The run as :func:`run_data` writes it, and what the evaluation adds.
+
+    Errors, shares and half-widths are fractions: 0.03 is 3%.
+
+    Args:
+        evaluation: What was found out.
+        load: What was said about how models are read.
+    """
+    speedups = evaluation.speedups
+    return {
+        **run_data(evaluation.result, load),
+        "evaluation": {
+            "models": [_model(model) for model in evaluation.models],
+            **figures_data(evaluation),
+            "speedup": {
+                "paper": speedup_data(speedups.paper),
+                "wall_clock": speedup_data(speedups.wall_clock),
+                "equal_precision": speedup_data(speedups.equal_precision),
+                "precision": speedups.precision,
+            },
+        },
+    }
+
+
+def figures_data(evaluation: Evaluation) -> dict[str, Any]:
+    """What is said over all models, and which of them it does not speak of."""
+    worst = evaluation.worst
+    return {
+        "left_out": [{"name": e.name, "reason": e.reason} for e in evaluation.left_out],
+        "mape": evaluation.mape,
+        "within_5_percent": evaluation.within(TOLERANCES[0]),
+        "within_10_percent": evaluation.within(TOLERANCES[1]),
+        "worst": {"name": worst.name, "error": worst.error} if worst else None,
+        "geometric_mean": evaluation.geometric_mean,
+        "coverage": evaluation.coverage,
+        "median_half_width": evaluation.median_half_width,
+    }
+
+
+def speedup_data(benchmarking: Benchmarking | None) -> dict[str, float] | None:
+    """Both sides' seconds and their quotient; ``None`` where it is not known."""
+    if benchmarking is None:
+        return None
+    return {
+        "models_s": benchmarking.models_s,
+        "bricks_s": benchmarking.bricks_s,
+        "speedup": benchmarking.speedup,
+    }
+
+
+def _model(model: ModelEvaluation) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "source": model.model.cut.model.source,
+        "estimate_ms": model.estimate_ms,
+        "interval_ms": model.model.estimate.interval,
+        "measured_ms": model.measured_ms,
+        "normalized": model.normalized,
+        "error": model.error,
+        "covered": model.covered,
+        "half_width": model.half_width,
+        "same_rounds": model.same_rounds,
+    }

@@ -1,0 +1,71 @@
+"""What an evaluation found out, in sentences."""
+
+from __future__ import annotations
+
+from dlbricks_core.report.heading import count, subject
+from dlbricks_core.workflows import Evaluation, Speedups
+
+TOLERANCES = (0.05, 0.10)
+"""Relative errors that figures and plots draw a line at."""
+
+
+def answer(evaluation: Evaluation) -> list[str]:
+    """How far the estimates are off, and how often intervals hold the measured latency."""
+    worst = evaluation.worst
+    if worst is None:
+        return [f"{subject(evaluation.result)}: none has both a complete estimate and a measured "
+                "latency."]  # fmt: skip
+    assert evaluation.mape is not None
+    assert evaluation.coverage is not None
+    assert evaluation.median_half_width is not None
+    within = ", ".join(f"{evaluation.within(t):.0%} within ±{t:.0%}" for t in TOLERANCES)
+    held = sum(model.covered for model in evaluation.models)
+    several = (
+        f"mean absolute error {evaluation.mape:.2%}; {within}; worst {worst.name} "
+        f"({percent(worst.error)}); geometric mean {evaluation.geometric_mean:.3f}"
+    )
+    one = f"error {percent(worst.error)}"
+    return [
+        f"{subject(evaluation.result)}: {several if len(evaluation.models) > 1 else one}.",
+        f"{held} of {count(len(evaluation.models), 'interval')} hold the measured latency "
+        f"({evaluation.coverage:.0%}; 90% is intended); median half-width "
+        f"±{evaluation.median_half_width:.2%}.",
+    ]
+
+
+def spared(evaluation: Evaluation) -> str:
+    """How many bricks were not timed; empty if all were."""
+    bricks = evaluation.result.brickset
+    if not bricks.spared:
+        return ""
+    kept, parts = len(bricks.bricks) - len(bricks.spared), len(bricks.tiles)
+    tell = f"{parts} parts of" if parts else "similar ones tell"
+    return f"{kept:,} of {len(bricks.bricks):,} unique bricks timed; {tell} the others."
+
+
+def speedup_lines(speedups: Speedups) -> list[str]:
+    """What benchmarking by bricks saves, a sentence for each definition."""
+    named = (
+        ("one run each, as in the paper", speedups.paper),
+        ("wall-clock, loading included", speedups.wall_clock),
+        (f"wall-clock for intervals of ±{speedups.precision:.1%}", speedups.equal_precision),
+    )
+    return [
+        f"Benchmarking speedup ({name}): {each.speedup:.2f}x = "
+        f"{each.models_s:.3g} s of models / {each.bricks_s:.3g} s of bricks."
+        for name, each in named
+        if each is not None
+    ]
+
+
+def apart(evaluation: Evaluation) -> str:
+    """Models whose bricks were timed at other times than the whole; empty if there are none."""
+    names = [model.name for model in evaluation.models if not model.same_rounds]
+    if not names:
+        return ""
+    return f"not all bricks were timed in the same rounds as the model: {', '.join(names)}"
+
+
+def percent(error: float) -> str:
+    """A signed relative error in percent."""
+    return f"{error:+.1%}"

@@ -1,0 +1,72 @@
+"""How a run was made: backend, threads, protocol, system."""
+
+from __future__ import annotations
+
+from dlbricks_core.facts import Calibration
+from dlbricks_core.report.console import Console, styled
+from dlbricks_core.workflows import Request, RunResult
+
+
+def count(number: int, noun: str) -> str:
+    """A number and what it counts: ``1 model``, ``1,713 layers``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def subject(result: RunResult) -> str:
+    """What was run, and where: ``resnet50 on onnxruntime 1.23.0, 2 threads``."""
+    return f"{models(result)} on {backend(result.request)}"
+
+
+def models(result: RunResult) -> str:
+    """Name of the run's model, or how many there are."""
+    if len(result.models) == 1:
+        return result.models[0].cut.model.name
+    return count(len(result.models), "model") if result.models else "bricks"
+
+
+def backend(request: Request) -> str:
+    """Backend with its version, and threads."""
+    threads = count(request.settings.threads, "thread")
+    return f"{request.backend.name} {request.setup.version}, {threads}"
+
+
+def options(request: Request) -> str:
+    """Options of the backend: ``, memory_format=contiguous``; empty if there are none."""
+    return "".join(f", {name}={value}" for name, value in request.settings.options.items())
+
+
+def protocol(request: Request) -> str:
+    """How networks were timed."""
+    return f"{request.protocol.name} protocol ({request.protocol.statistic_name}, {request.extent})"
+
+
+def system(request: Request) -> str:
+    """System that the figures are from."""
+    where = f"; measured on system {request.elsewhere}" if request.elsewhere else ""
+    return f"{request.system.describe()}{where}"
+
+
+def calibrated_with(calibration: Calibration) -> str:
+    """When a composer's numbers were fitted, on how many networks, and to what."""
+    values = ", ".join(f"{name} {value:.3f}" for name, value in calibration.values.items())
+    networks = count(len(calibration.models), "network")
+    return f"on {calibration.taken_at:%Y-%m-%d} with {networks}: {values}"
+
+
+def print_setting(console: Console, result: RunResult, *, several: bool = False) -> None:
+    """Prints how a run was made, for those who want to know or to do it again.
+
+    Args:
+        console: Where to print.
+        result: The run.
+        several: Whether backends were run side by side, each of which prints its own options.
+    """
+    request, cut = result.request, result.cut_options
+    parts = [f"G={cut.granularity}", f"split {cut.strategy}", f"composer {cut.composer}"]
+    if not several and result.call_ms:
+        parts.append(f"timer {result.call_ms * 1e3:.1f} us a call, taken off each brick")
+    text = f"{options(request).removeprefix(', ')}; " if options(request) and not several else ""
+    console.print(styled((f"{text}{', '.join(parts)}; {protocol(request)}.", "dim")))
+    console.print(styled((f"{system(request)}.", "dim")))
+    if result.calibration:
+        console.print(styled((f"Calibrated {calibrated_with(result.calibration)}", "dim")))

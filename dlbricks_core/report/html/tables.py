@@ -1,0 +1,80 @@
+"""Tables of a page: one description for wide screens, phones and print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: Heading.
+        is_text: Whether its cells hold words, which stand on the left, or numbers.
+    """
+
+    title: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table, where it is more than plain text.
+
+    Attributes:
+        text: What it says.
+        marks: Classes of the style sheet: ``best``, ``code``, ``again``.
+        style: Style of its own, such as a background.
+    """
+
+    text: str
+    marks: str = ""
+    style: str = ""
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column names the rows.
+
+    Attributes:
+        columns: From left to right.
+        rows: From top to bottom; a cell for each column.
+        caption: What the figures mean, with their unit.
+        is_matrix: Whether rows and columns are alike: it stays a table on a phone, where others
+            become a card for each row.
+        names_wrap: Whether names of rows may take several lines; those of models may not.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    caption: str = ""
+    is_matrix: bool = False
+    names_wrap: bool = False
+
+
+def table(
+    columns: Iterable[str | Column],
+    rows: Iterable[Iterable[str | Cell]],
+    caption: str = "",
+    *,
+    is_matrix: bool = False,
+    names_wrap: bool = False,
+) -> Table:
+    """A table from plain texts and cells; the first column is text.
+
+    Args:
+        columns: Headings; those of numbers as plain text.
+        rows: A text or a cell for each column.
+        caption: As in :class:`Table`.
+        is_matrix: As in :class:`Table`.
+        names_wrap: As in :class:`Table`.
+    """
+    first, *others = (c if isinstance(c, Column) else Column(c) for c in columns)
+    found = [[c if isinstance(c, Cell) else Cell(c) for c in row] for row in rows]
+    return Table([Column(first.title, is_text=True), *others], found, caption, is_matrix,
+                 names_wrap)  # fmt: skip

@@ -1,0 +1,67 @@
+"""Whether a machine is ready to measure, for a terminal and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dlbricks_core.facts import System
+from dlbricks_core.machine.readiness import Check
+from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.data import SCHEMA_VERSION
+from dlbricks_core.report.heading import count
+from dlbricks_core.wording import argument
+
+_STYLES = {"warn": "yellow", "unknown": "dim", "ok": "green"}
+"""Style of each status, in the order in which they are shown."""
+
+
+def print_readiness(
+    console: Console, system: System, checks: Sequence[Check], threads: int
+) -> None:
+    """Prints whether the machine is ready, what to do about it, and all that was looked at.
+
+    Args:
+        console: Where to print.
+        system: The machine.
+        checks: What was looked at.
+        threads: Threads that measurements use unless the user says otherwise.
+    """
+    found = {status: [each for each in checks if each.status == status] for status in _STYLES}
+    console.print(styled((_answer(len(found["warn"]), len(found["unknown"])), "bold")))
+    console.print(system.describe())
+    console.print(f"System {system.fingerprint}; {argument('threads')} defaults to {threads}")
+    console.print()
+    for status, style in _STYLES.items():
+        for check in found[status]:
+            finding = f": {check.finding}"
+            console.print(styled((f"{status:7}", style), " ", (check.name, "bold"), finding))
+            if status == "warn":
+                _print_advice(console, [check])
+        if status == "unknown":
+            _print_advice(console, found[status])
+
+
+def _print_advice(console: Console, checks: Sequence[Check]) -> None:
+    """Prints what to do about some checks; many have the same advice, which is printed once."""
+    for advice in dict.fromkeys(check.advice for check in checks if check.advice):
+        console.print(f"        -> {advice}")
+
+
+def _answer(warnings: int, unknown: int) -> str:
+    hidden = f"; {count(unknown, 'fact')} of the machine cannot be seen from here"
+    end = f"{hidden if unknown else ''}."
+    if warnings:
+        return f"Not ready to measure: {count(warnings, 'warning')}{end}"
+    return f"Ready to measure{end}"
+
+
+def readiness_data(system: System, checks: Sequence[Check], threads: int) -> dict[str, Any]:
+    """The same as the JSON object that scripts read."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": system.to_dict(),
+        "threads": threads,
+        "checks": [asdict(check) for check in checks],
+    }

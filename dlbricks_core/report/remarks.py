@@ -1,0 +1,259 @@
+"""What to keep in mind about figures: each remark once, the one that does most to them first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
+from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.weights import share
+from dlbricks_core.workflows import BrickResult, Failure, ModelResult, RunResult
+
+_UNCERTAIN = 0.1
+"""Half-width of a brick's interval, relative to its latency, from which it is uncertain."""
+
+_MOST = 0.5
+"""Share of the sum over all bricks from which uncertain ones make the whole doubtful."""
+
+_NAMED = 3
+"""Places that are named of those that failed for one reason."""
+
+
+class Effect(IntEnum):
+    """What a remark means for the figures; the worst first."""
+
+    DOUBTFUL = 0
+    INCOMPLETE = 1
+    WARNING = 2
+    NOTE = 3
+
+    @property
+    def label(self) -> str:
+        """Word in front of the remark."""
+        return self.name.capitalize()
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What to keep in mind about figures.
+
+    Attributes:
+        effect: What it means for them.
+        text: One sentence without a full stop.
+    """
+
+    effect: Effect
+    text: str
+
+
+def run_remarks(result: RunResult) -> list[Remark]:
+    """What to keep in mind about a run, the worst first."""
+    return ranked(
+        [
+            *_of_samples({"": result}, result.outcome.warnings),
+            *_of_partial(result.models),
+            *(Remark(Effect.NOTE, text) for text in result.outcome.notes),
+            *(
+                Remark(Effect.NOTE, f"{model.cut.model.name}: {note}")
+                for model in result.models
+                for note in model.notes
+            ),
+        ]
+    )
+
+
+def comparison_remarks(
+    runs: Mapping[str, RunResult], disturbances: Sequence[str], notes: Iterable[str]
+) -> list[Remark]:
+    """What to keep in mind about runs on several backends, the worst first.
+
+    Args:
+        runs: The runs by backend.
+        disturbances: What disturbed the machine while they were measured.
+        notes: What else there is to say.
+    """
+    return ranked(
+        [*_of_samples(runs, disturbances), *(Remark(Effect.NOTE, text) for text in notes)]
+    )
+
+
+def ranked(remarks: Iterable[Remark]) -> list[Remark]:
+    """Remarks by what they mean for the figures, each once."""
+    return sorted(dict.fromkeys(remarks), key=lambda remark: remark.effect)
+
+
+def are_doubtful(remarks: Iterable[Remark]) -> bool:
+    """Whether the figures are worth little: nobody is to be named a winner."""
+    return any(remark.effect == Effect.DOUBTFUL for remark in remarks)
+
+
+def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> Iterator[Remark]:
+    """What samples and the machine's load mean for the bricks of some runs."""
+    disturbed = [f"{text} while measuring" for text in disturbances]
+    for name, run in runs.items():
+        on = f" on {name}" if name else ""
+        of = _Bricks.of(run)
+        scatter = f"samples of {of.text(of.scattered)}{on} scatter widely"
+        if of.are_most(of.uncertain):
+            yield Remark(
+                Effect.DOUBTFUL,
+                f"latencies of {of.text(of.uncertain)}{on} are uncertain by more than "
+                f"±{_UNCERTAIN:.0%}",
+            )
+        elif of.uncertain:
+            yield Remark(
+                Effect.WARNING,
+                f"latencies of {of.text(of.uncertain)}{on} are uncertain by more than "
+                f"±{_UNCERTAIN:.0%}",
+            )
+        elif disturbed and of.are_most(of.scattered):
+            yield Remark(Effect.DOUBTFUL, scatter)
+        elif of.scattered:
+            yield Remark(Effect.NOTE, f"{scatter}; the intervals allow for it")
+        if of.short:
+            yield Remark(Effect.NOTE, f"{of.text(of.short)}{on} take less than 1 ms a run")
+        for flag, count in of.flags.items():
+            yield Remark(Effect.WARNING, f"{count} of {len(of.every)} bricks{on}: {flag}")
+    yield from (Remark(Effect.WARNING, text) for text in disturbed)
+
+
+@dataclass(frozen=True)
+class _Bricks:
+    """Bricks of a run, by what is doubtful about their samples."""
+
+    every: Sequence[BrickResult]
+    uncertain: Sequence[BrickResult]
+    scattered: Sequence[BrickResult]
+    short: Sequence[BrickResult]
+    flags: Mapping[str, int]
+
+    @classmethod
+    def of(cls, run: RunResult) -> _Bricks:
+        samples = {b.brick.signature: b.latency.samples for b in run.bricks if _is_timed(b)
+                   and b.latency}  # fmt: skip
+
+        def those(signatures: set[str]) -> list[BrickResult]:
+            """Bricks whose latency rests on the samples of one of these."""
+            return [
+                each
+                for each in run.bricks
+                if not signatures.isdisjoint(run.timed.get(each.brick.signature, ()))
+            ]
+
+        return cls(
+            every=[each for each in run.bricks if each.latency],
+            uncertain=[each for each in run.bricks if _is_uncertain(each)],
+            scattered=those({s for s, values in samples.items() if scatters(values)}),
+            short=those({s for s, values in samples.items() if is_short(values)}),
+            flags=Counter(
+                flag
+                for each in run.bricks
+                if each.brick.signature in samples
+                for flag in set(each.warnings) - set(warnings_for(samples[each.brick.signature]))
+            ),
+        )
+
+    def are_most(self, some: Sequence[BrickResult]) -> bool:
+        """Whether some bricks make up most of the sum over all."""
+        return bool(some) and (share(some, self.every) or 1.0) >= _MOST
+
+    def text(self, some: Sequence[BrickResult]) -> str:
+        """How many bricks these are, and how much of the sum."""
+        part = share(some, self.every)
+        of = "" if part is None else f" ({part:.0%} of the sum)"
+        return f"{len(some)} of {len(self.every)} bricks{of}"
+
+
+def _is_timed(each: BrickResult) -> bool:
+    return each.latency is not None and bool(each.latency.samples) and not each.derived_from
+
+
+def _is_uncertain(each: BrickResult) -> bool:
+    if each.latency is None or each.interval_ms is None:
+        return False
+    low, high = each.interval_ms
+    return (high - low) / 2 > _UNCERTAIN * each.latency.value
+
+
+def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
+    """Which estimates lack bricks, and what of these the framework does not support."""
+    partial = [model for model in models if model.missing]
+    if not partial:
+        return
+    listed = ", ".join(
+        f"{model.cut.model.name} {len(model.missing)} of {len(model.cut.counts)}"
+        for model in partial[:_NAMED]
+    )
+    more = f" and {len(partial) - _NAMED} more" if len(partial) > _NAMED else ""
+    operators = {
+        operator
+        for model in partial
+        for signature in model.unsupported
+        for operator in model.cut.operators(signature)
+    }
+    unsupported = f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
+    yield Remark(
+        Effect.INCOMPLETE,
+        f"{_count(len(partial), 'estimate')} too low, for want of bricks: {listed}{more}"
+        f"{unsupported}",
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def alike(failures: Iterable[Failure]) -> list[tuple[str, str]]:
+    """Where and why things failed; of many in a model with one reason, the first are named."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for failure in failures:
+        together.setdefault((failure.model, failure.reason), []).append(failure.what)
+    found = []
+    for (model, reason), places in together.items():
+        named = ", ".join(places[:_NAMED])
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        found.append((f"{model}: {named}{more}" if model else f"{named}{more}", reason))
+    return found
+
+
+_STYLES = {
+    Effect.DOUBTFUL: "bold red",
+    Effect.INCOMPLETE: "red",
+    Effect.WARNING: "yellow",
+    Effect.NOTE: "dim",
+}
+
+
+def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 0) -> None:
+    """Prints what belongs before the figures: all remarks but the notes.
+
+    Args:
+        console: Where to print.
+        remarks: The worst first.
+        failures: How many failures :func:`print_failures` will name below the figures.
+    """
+    _print(console, (remark for remark in remarks if remark.effect < Effect.NOTE))
+    if failures:
+        text = f" {_count(failures, 'failure')}, named below the figures"
+        console.print(styled(("Failed:", "red"), text))
+
+
+def print_notes(console: Console, remarks: Iterable[Remark]) -> None:
+    """Prints what belongs below the figures."""
+    _print(console, (remark for remark in remarks if remark.effect == Effect.NOTE))
+
+
+def print_failures(console: Console, failures: Iterable[Failure]) -> None:
+    """Prints every failure; many of a model with one reason share a line."""
+    for where, reason in alike(failures):
+        console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
+
+
+def _print(console: Console, remarks: Iterable[Remark]) -> None:
+    for remark in remarks:
+        console.print(
+            styled((f"{remark.effect.label}:", _STYLES[remark.effect]), f" {remark.text}")
+        )

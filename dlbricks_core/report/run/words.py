@@ -1,0 +1,101 @@
+"""What a run found out, in sentences."""
+
+from __future__ import annotations
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.report.heading import count, subject
+from dlbricks_core.report.tables import ms
+from dlbricks_core.workflows import ModelResult, RunResult
+
+
+def answer(result: RunResult) -> list[str]:
+    """The estimates and how far they are off, in a sentence; then what they rest on."""
+    if len(result.models) == 1:
+        return [f"{subject(result)}: {_of_model(result.models[0])}."]
+    errors = {
+        model.cut.model.name: model.normalized - 1
+        for model in result.models
+        if model.normalized is not None
+    }
+    if not errors:
+        number = sum(model.estimate.value is not None for model in result.models)
+        return [f"{subject(result)}: {count(number, 'estimate')}; nothing measured to compare."]
+    worst = max(errors, key=lambda name: abs(errors[name]))
+    mean = sum(map(abs, errors.values())) / len(errors)
+    return [
+        f"{subject(result)}: estimates are off by {mean:.1%} on average, at most by "
+        f"{abs(errors[worst]):.1%} ({worst}, too {side(errors[worst])})."
+    ]
+
+
+def _of_model(model: ModelResult) -> str:
+    estimate = model.estimate
+    if estimate.value is None:
+        found = "no estimate"
+    elif estimate.partial:
+        found = f"estimated more than {ms(estimate.value)} ms, for bricks are missing"
+    else:
+        ends = f" ({between(estimate)})" if estimate.interval else ""
+        found = f"estimated {ms(estimate.value)} ms{ends}"
+    if model.measured is None:
+        return found
+    found += f", measured {ms(model.measured.value)} ms"
+    if model.normalized is None:
+        return found
+    error = model.normalized - 1
+    return f"{found}: {abs(error):.1%} too {side(error)}"
+
+
+def side(error: float) -> str:
+    """Side on which an estimate with that relative error lies."""
+    return "low" if error < 0 else "high"
+
+
+def between(estimate: Estimate) -> str:
+    """Interval of an estimate in milliseconds: ``49.3-57.0``."""
+    if estimate.interval is None:
+        return "-"
+    low, high = estimate.interval
+    return f"{ms(low)}-{ms(high)}"
+
+
+def layers(result: RunResult) -> str:
+    """How many layers there are, and how many bricks were timed for them."""
+    bricks = result.brickset
+    unique = bricks.unique_layers / max(bricks.layers, 1)
+    timed = f", {bricks.timed:,} timed" if bricks.spared else ""
+    return (
+        f"{count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({unique:.0%}); "
+        f"{count(len(bricks.bricks), 'unique brick')}{timed}."
+    )
+
+
+def speedups(result: RunResult) -> list[str]:
+    """What benchmarking by bricks saves, a sentence for each definition."""
+    lines = []
+    if result.benchmarking:
+        b = result.benchmarking
+        lines.append(
+            f"Benchmarking speedup (paper): {b.speedup:.2f}x = {b.models_s * 1e3:.1f} ms of models "
+            f"/ {b.bricks_s * 1e3:.1f} ms of unique bricks, one run each."
+        )
+    effort = result.effort
+    seconds = effort.seconds
+    if seconds["model"] and seconds["brick"]:
+        lines.append(
+            f"Benchmarking speedup (wall-clock, loading included): "
+            f"{seconds['model'] / seconds['brick']:.2f}x = {seconds['model']:.1f} s for "
+            f"{count(effort.runs['model'], 'run')} of {count(effort.networks['model'], 'model')} / "
+            f"{seconds['brick']:.1f} s for {count(effort.runs['brick'], 'run')} of "
+            f"{count(effort.networks['brick'], 'brick')}."
+        )
+    return lines
+
+
+def reused(result: RunResult) -> str:
+    """How many figures came from the store; empty if none did."""
+    outcome = result.outcome
+    if not outcome.reused:
+        return ""
+    rest = f"{outcome.measured} measured now" if outcome.measured else "nothing left to measure"
+    return f"{count(outcome.reused, 'network')} came from the store, {rest}."

@@ -1,0 +1,19 @@
+"""How much of the models' latency each brick stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlbricks_core.figures.ranking import Cost
+from dlbricks_core.workflows import BrickResult
+
+
+def weight(each: BrickResult) -> float:
+    """Milliseconds that a brick adds to all models together, without the timer's own cost."""
+    return each.occurrences * Cost.brick(each.latency).ms if each.latency else 0.0
+
+
+def share(some: Iterable[BrickResult], every: Iterable[BrickResult]) -> float | None:
+    """Share of some bricks in the sum over all of them; ``None`` where the sum is 0."""
+    whole = sum(map(weight, every))
+    return sum(map(weight, some)) / whole if whole else None
