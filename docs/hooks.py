@@ -1,4 +1,4 @@
-"""Fills pages from the code: the command line from click, JSON's fields from the schema."""
+"""Fills pages from the code: commands from click, JSON's fields from the schema, passes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any
 import click
 
 from dlbricks_core.cli.main import cli
+from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
+from dlbricks_core.passes.normalize import BINDING, FINISHING, PREPARING
+from dlbricks_core.passes.pipeline import Pass
 
 SCHEMA = Path(__file__).parent / "reference" / "dlbricks.schema.json"
 
@@ -92,7 +95,28 @@ def kind(value: dict[str, Any]) -> str:
     return f"{kind(inner)} by name" if types == "object" and inner is not None else types
 
 
+def passes() -> Iterator[str]:
+    """A table of all passes in order: what each does, requires and ensures."""
+    yield "| pass | what it does | requires | ensures |\n|---|---|---|---|"
+    for each in (*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING):
+        yield row(each, "")
+        if each is LOWER_LAYERS:
+            for step in (*TO_FORM, *FROM_FORM):
+                yield row(step, "… ")
+
+
+def row(each: Pass[Any], indent: str) -> str:
+    """A row of the table of passes."""
+    module = inspect.getmodule(each.run)
+    assert module is not None
+    name = module.__name__.rpartition(".")[2]
+    what = plain((module.__doc__ or "").partition("\n")[0]).replace("``", "`")
+    sides = ("; ".join(sorted(p.value for p in side)) for side in (each.requires, each.ensures))
+    return f"| {indent}`{name}` | {cell(what)} | {' | '.join(map(cell, sides))} |"
+
+
 MARKS: dict[str, Callable[[], Iterator[str]]] = {
     "<!-- commands of the code -->": commands,
     "<!-- fields of the schema -->": fields,
+    "<!-- passes of the code -->": passes,
 }

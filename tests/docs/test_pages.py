@@ -19,6 +19,9 @@ DOCS = ROOT / "docs"
 #: A block that is run: the exit status, if it is not 0, and the commands.
 RUN = re.compile(r"^ *<!-- run(?:: (\d+))? -->\n *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
+#: A block of Python that is run.
+PYTHON = re.compile(r"^<!-- run -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
 #: Commands that time something take two runs here: what they print is not looked at.
 TIMING = {"run", "estimate", "evaluate", "calibrate", "explain", "compare", "bench"}
 
@@ -54,17 +57,29 @@ def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
             assert ended.value.code == status, f"{line}\n{capfd.readouterr().err}"
 
 
+@pytest.mark.parametrize(
+    "page", [p for p in sorted(DOCS.rglob("*.md")) if PYTHON.search(p.read_text("utf-8"))],
+    ids=lambda p: p.stem,
+)  # fmt: skip
+def test_python_of_pages_runs(page, perceptron, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    perceptron("a.onnx", "batch", "sequence")
+    for code in PYTHON.findall(page.read_text(encoding="utf-8")):
+        exec(compile(code, str(page), "exec"), {})
+
+
 def test_many_commands_are_run():
     assert sum(len(blocks(page)) for page in DOCS.rglob("*.md")) > 15
 
 
 @pytest.mark.parametrize(
     ("page", "most"),
-    [("explain/measuring.md", 120), ("explain/composing.md", 120),
-     ("explain/architecture.md", 120), ("results/accuracy.md", 80)],
+    [(page, most) for room, most in (("explain", 120), ("results", 80))
+     for page in sorted(DOCS.joinpath(room).glob("*.md"))],
+    ids=str,
 )  # fmt: skip
 def test_pages_that_stay_short(page, most):
-    assert len((DOCS / page).read_text(encoding="utf-8").splitlines()) <= most
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= most
 
 
 @pytest.mark.parametrize(
