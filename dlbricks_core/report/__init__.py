@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dlbricks_core.analysis import Analysis
+    from dlbricks_core.facts import Failure
     from dlbricks_core.workflows import (
         Comparison,
         Evaluation,
-        Failure,
         LoadOptions,
         RunResult,
     )

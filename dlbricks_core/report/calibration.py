@@ -28,7 +28,7 @@ def print_fitting(console: Console, fitting: Fitting) -> None:
     console.print(styled((f"{subject(result)}: {_answer(fitting)}", "bold")))
     print_warnings(console, remarks, len(result.failures))
     if fitting.evaluation.left_out:
-        names = ", ".join(each.name for each in fitting.evaluation.left_out)
+        names = ", ".join(each.subject for each in fitting.evaluation.left_out)
         console.print(styled(("Left out:", "red"), f" {names}"))
     if calibration is not None:
         console.print(_parameters(fitting))

@@ -42,8 +42,8 @@ def protocol(request: Request) -> str:
 
 def system(request: Request) -> str:
     """System that the figures are from."""
-    where = f"; measured on system {request.elsewhere}" if request.elsewhere else ""
-    return f"{request.system.describe()}{where}"
+    other = " (another machine than this one)" if request.elsewhere else ""
+    return f"{request.target.describe()}{other}"
 
 
 def calibrated_with(calibration: Calibration) -> str:

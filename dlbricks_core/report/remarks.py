@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.weights import share
-from dlbricks_core.workflows import BrickResult, Failure, ModelResult, RunResult
+from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
 
 _UNCERTAIN = 0.1
 """Half-width of a brick's interval, relative to its latency, from which it is uncertain."""
@@ -167,6 +168,16 @@ class _Bricks:
         return f"{len(some)} of {len(self.every)} bricks{of}"
 
 
+def doubts(each: BrickResult) -> list[str]:
+    """What is doubtful about a brick's samples, in few words; the JSON file has the figures."""
+    if each.latency is None or not _is_timed(each):
+        return []
+    samples = each.latency.samples
+    usual = {"samples scatter": scatters(samples), "below 1 ms": is_short(samples)}
+    flags = set(each.warnings) - set(warnings_for(samples))
+    return [*(text for text, holds in usual.items() if holds), *sorted(flags)]
+
+
 def _is_timed(each: BrickResult) -> bool:
     return each.latency is not None and bool(each.latency.samples) and not each.derived_from
 
@@ -206,15 +217,23 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def alike(failures: Iterable[Failure]) -> list[tuple[str, str]]:
-    """Where and why things failed; of many in a model with one reason, the first are named."""
+def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:
+    """Where and why things failed; what failed in one model for one reason is together.
+
+    Args:
+        failures: All of them.
+        most: How many are named of those that are alike; ``None`` for all.
+    """
     together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        together.setdefault((failure.model, failure.reason), []).append(failure.what)
+        # A model that fails as a whole stands beside others that fail for the same reason.
+        model, what = (failure.subject, failure.part) if failure.part else ("", failure.subject)
+        together.setdefault((model, failure.reason), []).append(what)
     found = []
     for (model, reason), places in together.items():
-        named = ", ".join(places[:_NAMED])
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        named = ", ".join(places[:most])
+        rest = 0 if most is None else len(places) - most
+        more = f" and {rest} more" if rest > 0 else ""
         found.append((f"{model}: {named}{more}" if model else f"{named}{more}", reason))
     return found
 
@@ -248,7 +267,7 @@ def print_notes(console: Console, remarks: Iterable[Remark]) -> None:
 
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
     """Prints every failure; many of a model with one reason share a line."""
-    for where, reason in alike(failures):
+    for where, reason in alike(failures, _NAMED):
         console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
 
 

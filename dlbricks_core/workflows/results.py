@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.bricks.naming import fold
 from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Calibration, Failure
 from dlbricks_core.facts.failure import Stage
@@ -176,7 +177,7 @@ class RunResult:
         for model in self.models:
             name = model.cut.model.name
             for signature, reason in model.missing.items():
-                part = f"{', '.join(model.cut.operators(signature))} ({signature[:8]})"
+                part = f"{fold(model.cut.operators(signature))} ({signature[:8]})"
                 stage: Stage = "check" if signature in model.unsupported else "measure"
                 found[self._failure(name, reason, stage, part)] = None
             if model.failure:
@@ -184,7 +185,7 @@ class RunResult:
         if not self.models:
             for each in self.bricks:
                 if each.failure:
-                    brick = f"{', '.join(each.brick.operators)} ({each.brick.signature[:8]})"
+                    brick = f"{fold(each.brick.operators)} ({each.brick.signature[:8]})"
                     found[self._failure(brick, each.failure, "measure")] = None
         return list(found)
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from markupsafe import Markup
 
 from dlbricks_core.analysis import Analysis, ModelAnalysis, Repetition, Similarity
+from dlbricks_core.facts import Failure
 from dlbricks_core.report import heading
 from dlbricks_core.report.analysis import words
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
@@ -17,7 +18,6 @@ from dlbricks_core.report.html.tables import Table, table
 from dlbricks_core.report.html.templating import page, render
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import quantity
-from dlbricks_core.workflows import Failure
 
 _TYPES = 5
 """Operator types that a plot tells apart; the others are one more."""

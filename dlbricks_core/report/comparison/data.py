@@ -42,7 +42,7 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
             for each in result.runs.values()
         ],
         "settings": settings_data(run, load),
-        "totals": totals(result.brickset),
+        "totals": totals(result.brickset, len(result.brickset.bricks)),
         "models": [_model_data(model) for model in result.models],
         "bricks": [_brick_data(brick) for brick in result.bricks],
         "operators": [
@@ -58,7 +58,7 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
         "warnings": disturbances(result),
         "notes": list(result.notes),
         "failures": [
-            {"backend": f.backend or None, "where": f.failure.where, "reason": f.failure.reason}
+            {"backend": f.backend or None, "where": f.where, "reason": f.reason}
             for f in result.failures
         ],
     }

@@ -15,11 +15,12 @@ from dlbricks_core.report.comparison.words import (
     subject,
     verdict,
     weight,
+    with_backends,
 )
 from dlbricks_core.report.html.plots import Point, bars, dots
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
-from dlbricks_core.report.html.templating import all_failures, between, or_dash, page, run_facts
-from dlbricks_core.report.remarks import are_doubtful
+from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
+from dlbricks_core.report.remarks import alike, are_doubtful
 from dlbricks_core.report.run.page import partial, without_subject
 from dlbricks_core.workflows import BrickComparison, Comparison, LoadOptions
 
@@ -45,7 +46,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
         answer=[without_subject(answer(result, doubtful=doubtful), subject(result))],
         facts=run_facts(result.runs, load),
         remarks=found,
-        failures=all_failures((f.place, f.failure) for f in result.failures),
+        failures=alike(with_backends(result.failures)),
         number=len(bricks),
         models_plot=_models_plot(result),
         fastest=_fastest(result, doubtful),

@@ -16,6 +16,7 @@ from dlbricks_core.report.comparison.words import (
     remarks,
     verdict,
     weight,
+    with_backends,
 )
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.heading import options, print_setting
@@ -26,7 +27,7 @@ from dlbricks_core.report.remarks import (
     print_warnings,
 )
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.workflows import Comparison, Failure, OperatorTotal
+from dlbricks_core.workflows import Comparison, OperatorTotal
 
 _BRICKS_SHOWN = 15
 
@@ -59,9 +60,7 @@ def print_comparison(console: Console, result: Comparison) -> None:
     if left > 0:
         console.print(f"{left} more bricks are in the JSON and the HTML report.")
     print_notes(console, found)
-    print_failures(
-        console, (Failure(f.place, f.failure.what, f.failure.reason) for f in result.failures)
-    )
+    print_failures(console, with_backends(result.failures))
     _print_setting(console, result)
 
 

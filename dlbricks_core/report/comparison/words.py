@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import Remark, comparison_remarks
@@ -100,3 +103,11 @@ def disturbances(result: Comparison) -> list[str]:
     """What disturbed the machine while anything was measured, each once."""
     texts = (text for run in result.runs.values() for text in run.outcome.warnings)
     return list(dict.fromkeys(texts))
+
+
+def with_backends(failures: Iterable[Failure]) -> list[Failure]:
+    """Failures whose subject also tells on which backend they happened."""
+    return [
+        replace(each, subject=f"{each.subject} on {each.backend}") if each.backend else each
+        for each in failures
+    ]

@@ -38,7 +38,7 @@ def figures_data(evaluation: Evaluation) -> dict[str, Any]:
     """What is said over all models, and which of them it does not speak of."""
     worst = evaluation.worst
     return {
-        "left_out": [{"name": e.name, "reason": e.reason} for e in evaluation.left_out],
+        "left_out": [{"name": e.subject, "reason": e.reason} for e in evaluation.left_out],
         "mape": evaluation.mape,
         "within_5_percent": evaluation.within(TOLERANCES[0]),
         "within_10_percent": evaluation.within(TOLERANCES[1]),

@@ -9,13 +9,14 @@ from dlbricks_core.report.evaluation.terminal import evaluation_remarks
 from dlbricks_core.report.evaluation.words import (
     TOLERANCES,
     answer,
+    not_timed,
     percent,
-    spared,
     speedup_lines,
 )
 from dlbricks_core.report.html.plots import cumulative
 from dlbricks_core.report.html.tables import Table, table
-from dlbricks_core.report.html.templating import all_failures, between, or_dash, page, run_facts
+from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
+from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.run.page import normalized_plot, without_subject
 from dlbricks_core.workflows import Evaluation, LoadOptions
 
@@ -35,9 +36,9 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
         answer=[without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),
         remarks=evaluation_remarks(evaluation),
-        failures=all_failures((f.model, f) for f in result.failures),
-        left_out=[(each.name, each.reason) for each in evaluation.left_out],
-        costs=[text for text in (*speedup_lines(evaluation.speedups), spared(evaluation)) if text],
+        failures=alike(result.failures),
+        left_out=[(each.subject, each.reason) for each in evaluation.left_out],
+        costs=[*speedup_lines(evaluation.speedups), not_timed(evaluation)],
         normalized_plot=normalized_plot((each.model for each in evaluation.models), TOLERANCES),
         errors_plot=_errors_plot(evaluation),
         models=_models(evaluation) if evaluation.models else None,

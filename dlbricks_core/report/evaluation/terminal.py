@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.evaluation.words import answer, apart, percent, spared, speedup_lines
+from dlbricks_core.report.evaluation.words import answer, apart, not_timed, percent, speedup_lines
 from dlbricks_core.report.heading import print_setting
 from dlbricks_core.report.remarks import (
     Effect,
@@ -29,11 +29,11 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
         console.print(line)
     print_warnings(console, remarks, len(evaluation.result.failures))
     if evaluation.left_out:
-        names = ", ".join(each.name for each in evaluation.left_out)
+        names = ", ".join(each.subject for each in evaluation.left_out)
         console.print(styled(("Left out of the figures:", "red"), f" {names}"))
     console.print(_models(evaluation))
     console.print("In ms. Norm.: estimate/measured. Covered: the interval holds the measured.")
-    for line in (*speedup_lines(evaluation.speedups), spared(evaluation)):
+    for line in (*speedup_lines(evaluation.speedups), not_timed(evaluation)):
         if line:
             console.print(line)
     print_notes(console, remarks)

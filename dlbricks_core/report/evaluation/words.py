@@ -33,14 +33,15 @@ def answer(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def spared(evaluation: Evaluation) -> str:
+def not_timed(evaluation: Evaluation) -> str:
     """How many bricks were not timed; empty if all were."""
-    bricks = evaluation.result.brickset
-    if not bricks.spared:
+    plan = evaluation.result.cutting.plan
+    if not plan.not_timed:
         return ""
-    kept, parts = len(bricks.bricks) - len(bricks.spared), len(bricks.tiles)
-    tell = f"{parts} parts of" if parts else "similar ones tell"
-    return f"{kept:,} of {len(bricks.bricks):,} unique bricks timed; {tell} the others."
+    every, besides = len(plan.recipes), len(plan.besides)
+    more = f", and {besides:,} networks besides" if besides else ""
+    timed = every - len(plan.not_timed)
+    return f"{timed:,} of {every:,} unique bricks timed{more}; the others follow."
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:

@@ -18,8 +18,8 @@ from dlbricks_core.report.explanation.words import (
 )
 from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
-from dlbricks_core.report.html.templating import all_failures, or_dash, page, run_facts
-from dlbricks_core.report.remarks import run_remarks
+from dlbricks_core.report.html.templating import or_dash, page, run_facts
+from dlbricks_core.report.remarks import alike, run_remarks
 from dlbricks_core.report.run.page import without_subject
 from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Group
@@ -45,7 +45,7 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
         answer=[without_subject(first, title), *([farthest] if farthest else [])],
         facts=run_facts({result.request.backend.name: result}, load),
         remarks=run_remarks(result),
-        failures=all_failures((f.model, f) for f in result.failures),
+        failures=alike(result.failures),
         lines=others,
         profiled=explanation.profile is not None,
         plot=_plot(explanation.groups[:_PLOTTED], labels),

@@ -14,7 +14,7 @@ from dlbricks_core.harmless import harmless
 from dlbricks_core.report import heading
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import Failure, LoadOptions, RunResult
+from dlbricks_core.workflows import LoadOptions, RunResult
 
 Fact = tuple[str, str]
 """What is told of how figures were made: a name, and the fact in words."""
@@ -96,7 +96,9 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
     system = request.system
     found.append(("System", f"{system.describe()} (fingerprint {system.fingerprint})"))
     if request.elsewhere:
-        found.append(("Measured on", f"another system, fingerprint {request.elsewhere}"))
+        other = request.elsewhere
+        about = f"another system: {other.describe()} (fingerprint {other.fingerprint})"
+        found.append(("Measured on", about))
     read = f"{given(load)}; " if load else ""
     threads = heading.count(request.settings.threads, "thread")
     measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"
@@ -115,21 +117,6 @@ def given(load: LoadOptions) -> str:
     values = [f"{name}={number:g}" for name, number in load.values.items()]
     folded = ["batch normalization folded"] if load.fold_batchnorm else []
     return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded])
-
-
-def all_failures(failures: Iterable[tuple[str, Failure]]) -> list[tuple[str, str]]:
-    """Where and why things failed; what failed in one place for one reason is together.
-
-    Args:
-        failures: Pairs of the place that a page names, and the failure.
-    """
-    alike: dict[tuple[str, str], list[str]] = {}
-    for place, failure in failures:
-        alike.setdefault((place, failure.reason), []).append(failure.what)
-    return [
-        (f"{place}: {', '.join(whats)}" if place else ", ".join(whats), reason)
-        for (place, reason), whats in alike.items()
-    ]
 
 
 def or_dash(value: float | None) -> str:

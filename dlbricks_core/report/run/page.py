@@ -11,8 +11,8 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.report import heading
 from dlbricks_core.report.html.plots import Point, around_one, bars
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
-from dlbricks_core.report.html.templating import all_failures, between, or_dash, page, run_facts
-from dlbricks_core.report.remarks import run_remarks
+from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
+from dlbricks_core.report.remarks import alike, doubts, run_remarks
 from dlbricks_core.report.run.words import answer, layers, reused, speedups
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
@@ -37,7 +37,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         answer=[without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),
         remarks=run_remarks(result),
-        failures=all_failures((f.model, f) for f in result.failures),
+        failures=alike(result.failures),
         about=" ".join(text for text in (layers(result), reused(result)) if text),
         speedups=speedups(result),
         normalized_plot=normalized_plot(result.models),
@@ -110,9 +110,9 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
     tellers = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [
         f"not timed: told by {tellers}" if tellers else "",
-        "" if each.occurrences else "a part of a larger brick",
+        "" if each.occurrences else "timed for another brick",
         each.failure,
-        *each.warnings,
+        *doubts(each),
     ]
     return [text for text in found if text]
 

@@ -61,9 +61,9 @@ def between(estimate: Estimate) -> str:
 
 def layers(result: RunResult) -> str:
     """How many layers there are, and how many bricks were timed for them."""
-    bricks = result.brickset
+    bricks, plan = result.brickset, result.cutting.plan
     unique = bricks.unique_layers / max(bricks.layers, 1)
-    timed = f", {bricks.timed:,} timed" if bricks.spared else ""
+    timed = f", {len(plan.timed):,} timed" if plan.not_timed else ""
     return (
         f"{count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({unique:.0%}); "
         f"{count(len(bricks.bricks), 'unique brick')}{timed}."
