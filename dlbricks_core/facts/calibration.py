@@ -1,4 +1,4 @@
-"""What a calibration is: numbers fitted on one system, and what they rest on."""
+"""Calibrations: numbers of a composer that were fitted on one system, and what they rest on."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dlbricks_core.facts.quantity import Quantity
 from dlbricks_core.facts.question import Setup
 
 _LARGEST = 1e3
-"""What is fitted are shares and relative deviations."""
+"""Limit of a fitted number: all of them are shares or relative deviations."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class CalibrationKey:
-    """What a calibration holds for: estimates that agree in all of it.
+    """Identity of a calibration, which holds for estimates that agree in all of this.
 
     Attributes:
         composer: Name of the composer whose numbers were fitted.
         strategy: Name of the split strategy.
-        granularity: The most layers that a brick may hold.
+        granularity: Maximum number of layers in a brick.
         quantity: What is estimated.
-        setup: How networks ran.
+        setup: How the networks ran.
         system: Fingerprint of the system.
     """
 
@@ -37,7 +37,7 @@ class CalibrationKey:
 
     @property
     def text(self) -> str:
-        """The one text that equal keys have; stores find calibrations by it."""
+        """Canonical JSON of the key, by which stores find calibrations."""
         return canonical_json(
             {
                 "composer": self.composer,
@@ -55,12 +55,12 @@ class CalibrationModel:
     """A network that a calibration rests on.
 
     Attributes:
-        name: For people.
-        source: Where it came from.
-        signature: Of the whole network.
-        error: Of its estimate with the fitted numbers, relative to the measured latency.
-        scatter: Standard deviation of that error which the samples' scatter, and what is fitted
-            of inferred latencies, explain.
+        name: Name of the network, for people.
+        source: File or collection that the network came from.
+        signature: Signature of the whole network.
+        error: Error of the estimate with the fitted numbers, relative to the measured value.
+        scatter: Standard deviation of the error that is to be expected from the scatter of samples
+            and from the fitted error of inferred values.
     """
 
     name: str
@@ -72,15 +72,15 @@ class CalibrationModel:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Numbers that replace a composer's own on one system.
+    """Fitted numbers that replace a composer's own ones on one system.
 
     Attributes:
-        key: What it holds for.
-        values: The fitted numbers, by name.
-        models: The networks that they were fitted on.
-        bricks: How many bricks these have, all of them timed.
-        version: Of DLBricks.
-        taken_at: With time zone.
+        key: Identity of the calibration.
+        values: Fitted numbers by name.
+        models: Networks that the numbers were fitted on.
+        bricks: Number of bricks that these networks have; all of them were measured.
+        version: Version of DLBricks.
+        taken_at: Time of the calibration, with time zone.
     """
 
     key: CalibrationKey
@@ -92,7 +92,7 @@ class Calibration:
 
     @property
     def signatures(self) -> frozenset[str]:
-        """Of the networks that it rests on."""
+        """Signatures of the networks that the numbers were fitted on."""
         return frozenset(model.signature for model in self.models)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks of values that were read from a database or a file, and the one text of a mapping."""
+"""Checks of values that come from a database or a file, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 KindT = TypeVar("KindT")
 
 SMALLEST, LARGEST = 1e-9, 1e15
-"""Limits of a value in its quantity's unit. A stored value outside of them is damage."""
+"""Limits of a value in its quantity's unit; a stored value outside of them is damaged."""
 
 
 def canonical_json(options: Mapping[str, Any]) -> str:
-    """The one text that equal options have, whatever their order.
+    """JSON of a mapping; equal mappings have the same text, whatever their order.
 
     >>> canonical_json({"b": "2", "a": "1"})
     '{"a":"1","b":"2"}'
@@ -23,10 +23,15 @@ def canonical_json(options: Mapping[str, Any]) -> str:
 
 
 def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str = "value") -> KindT:
-    """The value, if it is of that kind.
+    """The value itself, which must be of a certain kind.
+
+    Args:
+        value: Value to check.
+        kind: Type or types that it may have; ``bool`` does not count as ``int``.
+        name: Name of the value, for the error.
 
     Raises:
-        TypeError: If it is not.
+        TypeError: If the value is of another kind.
     """
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.40}")
@@ -34,7 +39,13 @@ def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str =
 
 
 def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> float:
-    """The value, if it is a number within the limits.
+    """The value as a float, which must be a number within limits.
+
+    Args:
+        value: Value to check.
+        name: Name of the value, for the error.
+        least: Smallest number allowed.
+        most: Largest number allowed.
 
     Raises:
         TypeError: If it is no number.
@@ -51,11 +62,11 @@ def number_if_known(value: Any, name: str) -> float | None:
 
 
 def moment(value: Any) -> datetime:
-    """The time that a text in ISO 8601 tells.
+    """Time that a text in ISO 8601 stands for.
 
     Raises:
-        TypeError: If it is no text.
-        ValueError: If it tells no time, or one without a time zone.
+        TypeError: If the value is no text.
+        ValueError: If the text is no time, or a time without a time zone.
     """
     found = datetime.fromisoformat(value)
     if found.tzinfo is None:

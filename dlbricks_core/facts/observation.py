@@ -1,4 +1,4 @@
-"""Observations: values that were taken together, and all of those that answer one question."""
+"""Observations: values that were taken together, and measurements, which collect them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dlbricks_core.facts.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Raw values that were taken together: one round, or one hot loop.
+    """Raw values that were taken together, in one round or in one hot loop.
 
     Attributes:
-        session: Identifies the run of DLBricks that took them.
-        round: Counts within the session.
-        values: In the quantity's unit, in the order in which they were taken.
-        overhead: What of each value is the measurement's own, in the same unit: for latency, what
-            a call of the timer costs. ``None`` where it was not measured.
-        flags: What disturbed the machine at that time.
-        taken_at: With time zone.
-        spent_s: Seconds that taking the values took, with everything around the timed runs.
-        loading_s: Seconds that loading the network took, if that came right before.
+        session: Id of the :class:`~dlbricks_core.facts.Session` that took the values.
+        round: Number of the round within the session, from 0.
+        values: Values in the quantity's unit, in the order in which they were taken.
+        overhead: Share of each value that is due to measuring, in the same unit: for latency, the
+            time of an empty call of the timer. ``None`` where it was not measured.
+        flags: Disturbances of the machine while the values were taken.
+        taken_at: Time of measuring, with time zone.
+        spent_s: Seconds that it took to take the values, with everything around the timed runs.
+        loading_s: Seconds that it took to load the network, if that came right before.
     """
 
     session: str
@@ -81,13 +81,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Everything that was observed about one question.
+    """All observations of one question.
 
     Attributes:
-        question: What the observations answer.
+        question: Question that the observations answer.
         layers: Operator names of the network, for people.
-        observations: In the order in which they were added; none if the network failed at once.
-        failure: Why it could not be measured (further); ``None`` if it could.
+        observations: Observations in the order in which they were added; none if the network
+            failed at once.
+        failure: Why measuring failed; ``None`` if it did not. Observations from before stay.
     """
 
     question: Question
@@ -102,10 +103,10 @@ class Measurement:
 
     @property
     def overheads(self) -> tuple[float, ...]:
-        """The measurement's own share of a value, each time that it was measured."""
+        """Overheads of the observations, where they were measured."""
         return tuple(each.overhead for each in self.observations if each.overhead is not None)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every flag once."""
+        """Flags of all observations, each once."""
         return tuple(dict.fromkeys(text for each in self.observations for text in each.flags))

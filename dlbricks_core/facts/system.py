@@ -1,4 +1,4 @@
-"""The system that measurements are made on, and its fingerprint."""
+"""Systems: facts about the machine that measurements are made on, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from typing import Any, Self
 
 from dlbricks_core.facts.checks import canonical_json
 
-#: Facts that do not make a difference to latency, or only for models that hardly fit.
-#: Updates of the kernel and of Python's patch level would part measurements for nothing;
-#: the amount of memory differs a little from boot to boot, and the microarchitecture's
-#: name is only archspec's reading of the facts that do count.
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
 )
+"""Facts that are no part of the fingerprint.
+
+Updates of the kernel, and of Python's patch level, hardly change latency, but would separate
+measurements. The amount of memory differs a little from boot to boot, and matters only to models
+that hardly fit. The name of the microarchitecture follows from other facts.
+"""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache, seen from one CPU: its size in bytes, and how many CPUs share it."""
+    """One cache of a processor.
+
+    Attributes:
+        level: Level of the cache; 1 is the fastest.
+        kind: ``data``, ``instruction`` or ``unified``.
+        size: Size in bytes.
+        shared_by: Number of logical CPUs that share the cache.
+    """
 
     level: int
     kind: str
@@ -36,21 +45,31 @@ class System:
     No name or address of the machine is among them.
 
     Attributes:
-        cpu: Brand name.
-        microarchitecture: As archspec names it, or the generic level (``x86_64_v4``).
+        cpu: Brand name of the processor.
+        vendor: Maker of the processor.
+        family: Family of the processor, as its maker numbers it.
+        model: Model within the family.
+        stepping: Revision of the model.
+        microarchitecture: Name that archspec gives, or the generic level (``x86_64_v4``).
+        architecture: Instruction set, such as ``x86_64``.
         isa: Instruction-set extensions that matter for deep learning.
-        physical_cores: Of the machine, online.
-        logical_cpus: Of the machine, online.
-        available_cpus: Logical CPUs that this process may run on.
-        available_cores: Physical cores that these are on, no more than the quota.
-        cpu_quota: CPUs' worth of time that the container may use.
-        memory: Bytes; 0 where the system does not tell.
-        memory_limit: Of the container, in bytes.
+        physical_cores: Number of the machine's cores that are online.
+        logical_cpus: Number of the machine's logical CPUs that are online.
+        available_cpus: Number of logical CPUs that this process may run on.
+        available_cores: Number of physical cores under those CPUs, at most the quota.
+        cpu_quota: Number of CPUs whose time the container may use.
+        caches: Caches of the first CPU that this process may run on.
+        numa_nodes: Number of NUMA nodes.
+        memory: Memory of the machine in bytes; 0 where the system does not tell.
+        memory_limit: Memory that the container may use, in bytes.
         governors: Frequency governors in use.
         boost: Whether cores may run above their nominal frequency.
-        max_mhz: Highest frequencies that the governor may choose.
+        max_mhz: Highest frequencies that the governor may choose, in MHz.
         huge_pages: Mode of transparent huge pages.
-        hypervisor: Its name, or ``unknown``.
+        hypervisor: Name of the hypervisor, or ``unknown``; ``None`` on real hardware.
+        os: Name and version of the operating system.
+        kernel: Version of the kernel.
+        python: Version of Python.
     """
 
     cpu: str = ""
@@ -81,11 +100,11 @@ class System:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the facts that change latency: the same for machines built and set alike.
+        """Hash of the facts that change latency; machines that are built and set alike share it.
 
-        It covers the processor with its caches and instruction sets, how much of it this
-        process may use, and how its frequency is governed: a machine with turbo off is
-        another system than the same one with turbo on.
+        It covers the processor with its caches and instruction sets, the share of it that this
+        process may use, and how its frequency is governed. A machine with turbo off is another
+        system than the same machine with turbo on.
         """
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IDENTITY}
         facts["virtual"] = self.hypervisor is not None
@@ -93,7 +112,7 @@ class System:
         return hashlib.sha256(canonical_json(facts).encode()).hexdigest()[:16]
 
     def describe(self) -> str:
-        """One line for people."""
+        """Summary in one line, for people."""
         cores = f"{self.physical_cores} cores"
         if self.logical_cpus != self.physical_cores:
             cores += f" ({self.logical_cpus} threads)"

@@ -1,4 +1,4 @@
-"""The result database."""
+"""The result store: a database of everything that was measured."""
 
 from dlbricks_core.store.database import locate
 from dlbricks_core.store.portable import export_measurements, import_measurements

@@ -1,4 +1,4 @@
-"""Finding, checking and opening the database file; the only place that knows SQLite."""
+"""Opening the database file. Only this module and the migrations know that it is SQLite."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store.schema import APPLICATION_ID, HEAD, metadata
+from dlbricks_core.wording import argument, settings
 
-#: How long a process waits for another that is writing.
 BUSY_SECONDS = 60.0
+"""Longest time that a process waits for another that is writing."""
+
 _RETRY_SECONDS = 0.01
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def locate(location: str | Path | None) -> Path:
-    """The file that ``--store`` means.
+    """Absolute path of a store's file.
 
     Args:
-        location: A path, a URL such as ``sqlite:///results.db``, or None for the file
-            in the user's data folder.
+        location: Path, or URL such as ``sqlite:///results.db``; ``None`` for the file in the
+            user's data folder.
 
     Raises:
-        StoreError: If a URL names no SQLite file.
+        StoreError: If a URL names no SQLite file, or there is no data folder.
     """
     if location is None:
         try:
@@ -66,13 +68,15 @@ def _absolute(location: str | Path) -> Path:
 
 
 def _homeless(what: str) -> StoreError:
-    return StoreError(f"{what}: there is no home folder", "give a path with --store")
+    return StoreError(
+        f"{what}: there is no home folder", f"give a path: {settings(store='results.db')}"
+    )
 
 
 def connect(path: Path) -> Engine:
-    """Opens the database, creating or upgrading it as needed.
+    """Connection to the database, which is created or upgraded as needed.
 
-    Nothing is written to a file before it is known to be a result store, or empty.
+    A file is written to only after it has proved to be a result store, or empty.
 
     Raises:
         StoreError: If the file cannot be used.
@@ -89,10 +93,10 @@ def connect(path: Path) -> Engine:
 
 
 def snapshot(path: Path) -> Engine:
-    """A copy in memory of what the file holds now, upgraded there as needed.
+    """Connection to a copy in memory of what the file holds now, upgraded there as needed.
 
-    Neither the file nor its folder need be writable, and both stay as they are. Where there is
-    no file, the copy is empty.
+    File and folder stay as they are, and need not be writable. Where there is no file, the copy
+    is empty.
 
     Raises:
         StoreError: If the file cannot be used.
@@ -107,7 +111,7 @@ def snapshot(path: Path) -> Engine:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of the same name; none where there is no file."""
+    """Numbers that tell a file from another of the same name; ``None`` where there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -117,7 +121,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turns a database error into one that the user can act on."""
+    """Turns errors of database and file system into a :class:`StoreError` with a hint."""
     try:
         yield
     except (sqlite3.Error, SQLAlchemyError, OSError, OverflowError, UnicodeError) as error:
@@ -128,22 +132,27 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreError(f"{culprit}: {reason}", _hint(reason)) from error
 
 
-_DAMAGED = "the file is damaged or not a result store; choose another with --store"
-_HINTS = {
+_DAMAGED = "the file is damaged or not a result store"
+_CURES = {
     "not a database": _DAMAGED,
     "malformed": _DAMAGED,
     "no such": _DAMAGED,
     "decode to UTF-8": _DAMAGED,
-    "full": "free some space, or choose another place with --store",
-    "No space": "free some space, or choose another place with --store",
-    "locked": "another program keeps the file locked; end it, or choose another with --store",
+    "full": "free some space",
+    "No space": "free some space",
+    "locked": "another program keeps the file locked: end it",
 }
+"""First half of the hint, by words of the error that SQLite or the system gives."""
 
 
 def _hint(reason: str) -> str:
-    fitting = (hint for words, hint in _HINTS.items() if words in reason)
-    check = "check the rights to file and folder, or choose another with --store"
-    return next(fitting, check)
+    fitting = (cure for words, cure in _CURES.items() if words in reason)
+    return _or_another(next(fitting, "check the rights to file and folder"))
+
+
+def _or_another(cure: str) -> str:
+    """Hint that ends with the way out: another file."""
+    return f"{cure}, or choose another file with {argument('store')}"
 
 
 def _holds_something(path: Path) -> bool:
@@ -151,39 +160,41 @@ def _holds_something(path: Path) -> bool:
     if path.is_dir():
         raise StoreError(
             f"{path} is a folder, not a result store",
-            f"name a file in it, such as --store {path / 'results.db'}",
+            f"name a file in it, such as {settings(store=path / 'results.db')}",
         )
     try:
         found = path.stat()
     except FileNotFoundError:
         return False
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"{path} is no regular file", "choose another file with --store")
+        raise StoreError(f"{path} is no regular file", f"choose another with {argument('store')}")
     return found.st_size > 0
 
 
 def _revision(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Schema revision of the database, None if it is new; found without writing to it."""
+    """Schema revision of the database, read without writing; ``None`` if the database is new."""
     kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_schema")}
     if not kinds:
         return None
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StoreError(
             f"{path} is a database of another program, not a result store",
-            "choose another file with --store",
+            f"choose another file with {argument('store')}",
         )
     if odd := kinds - {"table", "index"}:
-        raise StoreError(f"{path}: the result store holds a {min(odd)}, as none should", _DAMAGED)
+        raise StoreError(
+            f"{path}: the result store holds a {min(odd)}, as none should", _or_another(_DAMAGED)
+        )
     versions = {row[0] for row in connection.execute("SELECT version_num FROM alembic_version")}
     revision = versions.pop() if len(versions) == 1 else None
     if isinstance(revision, str) and revision > HEAD:
         raise StoreError(
             f"{path}: the result store was written by a newer DLBricks "
             f"(schema {revision}, this one knows {HEAD})",
-            "upgrade DLBricks, or choose another file with --store",
+            _or_another("upgrade DLBricks"),
         )
     if revision not in {f"{number:04}" for number in range(1, int(HEAD) + 1)}:
-        raise StoreError(f"{path}: the result store has no schema version", _DAMAGED)
+        raise StoreError(f"{path}: the result store has no schema version", _or_another(_DAMAGED))
     if revision == HEAD:
         _check_columns(connection, path)
     return str(revision)
@@ -193,19 +204,21 @@ def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
     for table in metadata.sorted_tables:
         found = {row[1] for row in connection.execute(f"PRAGMA table_info({table.name})")}
         if missing := [column.name for column in table.columns if column.name not in found]:
-            raise StoreError(f"{path}: the result store lacks {table.name}.{missing[0]}", _DAMAGED)
+            raise StoreError(
+                f"{path}: the result store lacks {table.name}.{missing[0]}", _or_another(_DAMAGED)
+            )
 
 
 def _opened(path: Path, how: str) -> closing[sqlite3.Connection]:
-    """A connection of its own, for ``with``."""
+    """Connection that is closed at the end of a ``with`` block."""
     uri = f"{path.as_uri()}?{how}"
     return closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS))
 
 
 def _copy(path: Path, target: sqlite3.Connection) -> None:
-    """Copies the database as it is, also where no file can be made beside it."""
+    """Copies the database as it is, even where no file can be made beside it."""
     if not _in_use(path):
-        # Opened as any other it would leave files of this user beside it.
+        # An ordinary connection would leave files of this user beside the database.
         before = path.stat()
         with _opened(path, "mode=ro&immutable=1") as source:
             source.backup(target)
@@ -217,7 +230,7 @@ def _copy(path: Path, target: sqlite3.Connection) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
-        # What a killed process left in the log is brought in where that can be done.
+        # A killed process left a log, and the database cannot be written: a copy of both can.
         with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
             for each in (path, *_in_use(path)):
                 shutil.copyfile(each, Path(folder) / each.name)
@@ -225,14 +238,14 @@ def _copy(path: Path, target: sqlite3.Connection) -> None:
 
 
 def _in_use(path: Path) -> list[Path]:
-    """Logs of what is not in the database itself yet."""
+    """Logs with changes that the database file does not hold yet."""
     logs = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal"))
     return [log for log in logs if log.exists() and log.stat().st_size]
 
 
 def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:
     with _opened(path, how) as source:
-        # A lock is waited for here; the copying itself would wait without end.
+        # Reading waits for a lock as long as it may; the backup would wait for ever.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         source.backup(target)
@@ -241,7 +254,7 @@ def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:
 def _configured(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
-        # The driver would begin transactions late and only for some statements.
+        # The driver's own transactions begin late, and only for some statements.
         connection.isolation_level = None
         _keep_a_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -249,7 +262,7 @@ def _configured(engine: Engine) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: one that has read before it writes cannot wait.
+        # A writer takes the lock at once: after it has read, SQLite would not let it wait.
         mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
 
@@ -264,10 +277,10 @@ def _current(engine: Engine, path: Path, revision: str | None) -> Engine:
 
 
 def _keep_a_log(connection: sqlite3.Connection) -> None:
-    """Switches a new file to a write-ahead log, which many can read while one writes.
+    """Switches a new file to a write-ahead log, so that many can read while one writes.
 
-    Two that switch the same file at once hold what the other waits for; SQLite then tells
-    one of them that the file is locked, without the wait that all other statements get.
+    Two processes that switch the same file at once would wait for each other. SQLite tells one of
+    them at once that the file is locked, without the wait that other statements get.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -282,7 +295,7 @@ def _keep_a_log(connection: sqlite3.Connection) -> None:
 
 
 def _upgrade(engine: Engine) -> None:
-    """Migrates under the write lock; whoever comes second finds the work done."""
+    """Migrates under the write lock: a second process waits, and finds the work done."""
     from alembic import command
     from alembic.config import Config
 

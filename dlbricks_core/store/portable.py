@@ -1,4 +1,4 @@
-"""Measurements as a JSON file, to carry them from one machine to another."""
+"""Measurements as a JSON file, to carry them to another machine or store."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from dlbricks_core.store.rows import columns_of, question_of
 from dlbricks_core.store.store import ResultStore
 
 VERSION = 2
-"""Version of the file's form."""
+"""Version of the files that are written."""
 
 
 def export_measurements(store: ResultStore, path: Path) -> int:
-    """Writes all measurements, with their quantities, sessions and systems.
+    """Writes all measurements of a store, with their quantities, sessions and systems.
+
+    Calibrations and rewritten graphs stay behind.
 
     Returns:
-        How many measurements were written.
+        Number of measurements.
 
     Raises:
         StoreError: If the file cannot be written.
@@ -45,10 +47,12 @@ def export_measurements(store: ResultStore, path: Path) -> int:
 
 
 def import_measurements(store: ResultStore, path: Path) -> int:
-    """Adds the measurements of such a file; those that the store has are not doubled.
+    """Adds the measurements of a file that :func:`export_measurements` wrote.
+
+    What the store has already is not added again.
 
     Returns:
-        How many observations were new.
+        Number of observations that were new.
 
     Raises:
         StoreError: If the file cannot be read or does not hold measurements; the store
@@ -101,10 +105,10 @@ def _from_dict(data: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> M
 
 
 def _from_version_1(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content in the form of version 2.
+    """Content of a file of version 1 in the form of version 2.
 
-    Whoever wrote version 1 measured nothing but latency, with plugins of version 0.1.0, and kept
-    no sessions.
+    When version 1 was written, DLBricks measured latency only, all plugins had version 0.1.0, and
+    sessions were not recorded.
     """
     measurements = []
     for each in content["measurements"]:
@@ -122,4 +126,4 @@ def _renamed(data: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
 
 
 _UPGRADES: dict[Any, Callable[[Any], Any]] = {1: _from_version_1, VERSION: dict}
-"""How a file of each version that can be read gets the form of the newest."""
+"""Function that brings a file's content into the newest form, by the version of the file."""

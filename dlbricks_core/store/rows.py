@@ -1,4 +1,4 @@
-"""Rows of the database as records; one that others damaged is left out, and named."""
+"""Rows of the database as records; damaged rows are left out and named."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from dlbricks_core.store.schema import (
 )
 
 _NAMED = 3
+"""Damaged rows that a warning names; it counts the others."""
 
 
 class Reader:
@@ -45,7 +46,7 @@ class Reader:
 
     Args:
         connection: To the database.
-        path: Of the file, for people.
+        path: Path of the file, for warnings.
     """
 
     def __init__(self, connection: Connection, path: Path) -> None:
@@ -75,11 +76,11 @@ class Reader:
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {measurements.name}"):
                 found.append(_measurement(row, known, taken[row.id]))
-        # Of some, damage has left nothing.
+        # Damage may have left a measurement without any observation.
         return [each for each in found if each.observations or each.failure]
 
     def quantities(self) -> dict[str, Quantity]:
-        """Every quantity that was measured, by name."""
+        """Quantities that the store has values of, by name."""
         found = {}
         for row in self._connection.execute(_raw(quantities).order_by(quantities.c.name)):
             with self._intact(f"row {row.name} of {quantities.name}"):
@@ -87,7 +88,7 @@ class Reader:
         return found
 
     def sessions(self) -> list[Session]:
-        """All recorded sessions, oldest first."""
+        """Sessions, oldest first."""
         found = []
         for row in self._connection.execute(_raw(sessions).order_by(sessions.c.started_at)):
             with self._intact(f"row {row.id} of {sessions.name}"):
@@ -104,7 +105,7 @@ class Reader:
         return found
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:
-        """The fitted numbers that there are under the key."""
+        """Calibration of this key; ``None`` if there is none, or it is damaged."""
         query = _raw(calibrations).where(calibrations.c.key == key.text)
         for row in self._connection.execute(query):
             with self._intact(f"the row of {key.composer} in {calibrations.name}"):
@@ -112,7 +113,7 @@ class Reader:
         return None
 
     def rewrite(self, condition: ColumnElement[bool]) -> bytes | None:
-        """The graph that a backend made of a model, serialized."""
+        """Serialized graph that a backend made of a model; ``None`` if there is none."""
         query = select(rewrites.c.signature, rewrites.c.graph).where(condition)
         for row in self._connection.execute(query):
             with self._intact(f"the row of {row.signature} in {rewrites.name}"):
@@ -121,7 +122,7 @@ class Reader:
 
     @contextmanager
     def _intact(self, row: str) -> Iterator[None]:
-        """Notes the row as damaged if no record can be made of it."""
+        """Notes a row as damaged if making a record of it fails."""
         try:
             yield
         except KeyError as error:
@@ -156,7 +157,7 @@ def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) 
 
 
 def _raw(table: Table) -> Select[Any]:
-    """Everything in a table, JSON as text: a column that holds none must not end the query."""
+    """Query for all of a table, JSON as text: damaged JSON must not end the query."""
     return select(
         *(
             coerced(column, String).label(column.name) if isinstance(column.type, JSON) else column

@@ -44,14 +44,24 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
+from dlbricks_core.wording import argument
 
-#: Keys (or rows) a query; SQLite limits the variables of a statement.
 BATCH = 500
+"""Questions, or rows, of one query; SQLite limits the variables of a statement."""
 
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What a store holds: its file, the file's size in bytes, and counts."""
+    """Counts of what a store holds.
+
+    Attributes:
+        location: Path of the store's file.
+        size: Size of the file in bytes.
+        systems: Number of systems.
+        measurements: Number of measurements, failed ones included.
+        failures: Number of measurements that failed.
+        observations: Number of observations in all measurements.
+    """
 
     location: str
     size: int
@@ -65,20 +75,27 @@ class ResultStore:
     """Results of all runs on one or many systems, in a SQLite file.
 
     Every change is committed before its method returns, so that a killed process loses
-    nothing but what it was measuring. Several processes can write to one store. A row that
-    others damaged is left out, with a warning that names it.
+    nothing but what it was measuring. Several processes can write to one store. Where a row is
+    damaged, it is left out, and a warning names it.
+
+    Args:
+        path: Path of the file.
+        writes: Whether results will be added.
+
+    Attributes:
+        path: Path of the file.
 
     Example:
         >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
-        ...     store.add_samples(key, Observation(session, 0, (1.25,)), layers=["Conv"])
-        ...     store.get([key])[key].values
+        ...     store.add_samples(question, Observation(session, 0, (1.25,)), layers=["Conv"])
+        ...     store.get([question])[question].values
         (1.25,)
     """
 
     def __init__(self, path: Path, *, writes: bool = True) -> None:
         self.path = path
         self._engine = database.connect(path) if writes else database.snapshot(path)
-        # The connection is kept: as long as it is open, no other file gets this one's identity.
+        # The pool keeps the connection: while it is open, no other file gets this one's identity.
         with database.translated(path):
             self._engine.connect().close()
         self._file = database.identity(path) if writes else None
@@ -88,9 +105,9 @@ class ResultStore:
         """Opens a store, creating it if there is none and upgrading an older one.
 
         Args:
-            location: A path or a SQLite URL; None for the user's own store.
-            writes: Whether results will be added. Otherwise the store is read as it is now, which
-                needs no right to write, and nothing is made where there is none.
+            location: Path or SQLite URL; ``None`` for the store in the user's data folder.
+            writes: Whether results will be added. If not, the store is read as it is now: no
+                right to write is needed, and no file is created.
 
         Raises:
             StoreError: If the file cannot be used; it is left as it was.
@@ -106,68 +123,74 @@ class ResultStore:
             self._check_kept()
 
     def close(self) -> None:
-        """Closes the file; nothing is lost without it."""
+        """Closes the file. Everything is committed already."""
         self._engine.dispose()
 
-    def add_samples(self, key: Question, samples: Observation, layers: Sequence[str] = ()) -> None:
-        """Adds raw samples to a measurement, which is created when it is new.
+    def add_samples(
+        self, question: Question, observation: Observation, layers: Sequence[str] = ()
+    ) -> None:
+        """Adds an observation to a measurement, which is created when it is new.
 
         Args:
-            key: Identity of the measurement.
-            samples: Not yet in the store under the same session and round.
+            question: Identity of the measurement.
+            observation: Values that were taken together; the measurement must not have any of
+                the same session and round.
             layers: Operator names, for people; only used for a new measurement.
         """
-        self.add_all([(key, samples, layers)])
+        self.add_all([(question, observation, layers)])
 
     def add_all(
         self,
         taken: Iterable[tuple[Question, Observation, Sequence[str]]],
         instead_of: Iterable[Question] = (),
     ) -> None:
-        """Adds samples to several measurements at once, or to none of them.
+        """Adds observations to several measurements, all or none of them.
 
         Args:
-            taken: For each what :meth:`add_samples` is given.
+            taken: Arguments of :meth:`add_samples` for each observation.
             instead_of: Measurements that are removed first, in the same step.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
         """
         taken = list(taken)
         with self._writing() as connection:
             for condition in _conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
-            self._introduce(connection, (key for key, _, _ in taken))
+            self._introduce(connection, (question for question, _, _ in taken))
             rows = [
                 {
-                    "measurement_id": _identify(connection, key, layers),
+                    "measurement_id": _identify(connection, question, layers),
                     **observation.to_dict(),
                 }
-                for key, observation, layers in taken
+                for question, observation, layers in taken
             ]
             connection.execute(insert(observations), rows)
 
-    def record_failure(self, key: Question, reason: str, layers: Sequence[str] = ()) -> None:
-        """Notes why a measurement could not be made; samples taken before stay."""
+    def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
+        """Notes why a measurement failed; its observations stay."""
         with self._writing() as connection:
-            self._introduce(connection, [key])
-            found = measurements.c.id == _identify(connection, key, layers)
+            self._introduce(connection, [question])
+            found = measurements.c.id == _identify(connection, question, layers)
             connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
-    def get(self, keys: Iterable[Question]) -> dict[Question, Measurement]:
-        """The measurements that there are under the given keys, failed ones included.
+    def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:
+        """Measurements of these questions, failed ones included; others have no entry.
 
         Raises:
             StoreError: If the store holds one of the quantities in another unit.
         """
-        keys = list(keys)
+        questions = list(questions)
         with self._reading() as connection, Reader(connection, self.path) as reader:
-            self._unknown(connection, keys)
+            self._unknown(connection, questions)
             return {
                 found.question: found
-                for condition in _conditions(keys)
+                for condition in _conditions(questions)
                 for found in reader.measurements(condition)
             }
 
     def measurements(self) -> Iterator[Measurement]:
-        """All measurements, oldest first; a few at a time are in memory."""
+        """All measurements, oldest first; they are read in batches."""
         last = 0
         while True:
             with self._reading() as connection:
@@ -181,7 +204,7 @@ class ResultStore:
             last = ids[-1]
 
     def remember_system(self, fingerprint: str, facts: Mapping[str, Any]) -> None:
-        """Keeps what is known about a system; the newest facts win."""
+        """Keeps facts about a system, in place of those that the store has."""
         with self._writing() as connection:
             connection.execute(delete(systems).where(systems.c.fingerprint == fingerprint))
             connection.execute(insert(systems), {"fingerprint": fingerprint, "facts": dict(facts)})
@@ -192,43 +215,47 @@ class ResultStore:
             return reader.systems()
 
     def keep_session(self, session: Session) -> None:
-        """Keeps what is known about a session, in place of what was known of it before."""
+        """Keeps a session, in place of an earlier record with the same id."""
         with self._writing() as connection:
             connection.execute(delete(sessions).where(sessions.c.id == session.id))
             connection.execute(insert(sessions), session.to_dict())
 
     def sessions(self) -> list[Session]:
-        """The recorded sessions, oldest first; those of stores before version 0004 are not."""
+        """Sessions, oldest first; DLBricks did not record them before version 0004 of the store."""
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.sessions()
 
     def keep_calibration(self, calibration: Calibration) -> None:
-        """Keeps fitted numbers, in place of those that it had for the same."""
+        """Keeps a calibration, in place of an earlier one with the same key."""
         key = calibration.key.text
         with self._writing() as connection:
             connection.execute(delete(calibrations).where(calibrations.c.key == key))
             connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:
-        """The fitted numbers that there are for this."""
+        """Calibration of this key; ``None`` if there is none."""
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.calibration(key)
 
     def forget_calibration(self, key: CalibrationKey) -> bool:
-        """Removes them; tells whether there were any."""
+        """Removes the calibration of this key.
+
+        Returns:
+            Whether there was one.
+        """
         with self._writing() as connection:
             same = calibrations.c.key == key.text
             return bool(connection.execute(delete(calibrations).where(same)).rowcount)
 
     def keep_rewrite(self, signature: str, setup: Setup, system: str, graph: bytes) -> None:
-        """Keeps what a backend makes of a model, in place of an earlier answer.
+        """Keeps the graph that a backend makes of a model, in place of an earlier one.
 
         Args:
             signature: Signature of the whole model.
             setup: How the model would run; its protocol makes no difference.
-            system: Fingerprint of the system that the backend ran on: what it makes of a model
-                depends on the processor.
-            graph: The rewritten graph, serialized; it is stored compressed.
+            system: Fingerprint of the system that the backend ran on; frameworks choose layouts
+                by the processor.
+            graph: Serialized graph. The store compresses it.
         """
         key = _rewrite_key(signature, setup, system)
         with self._writing() as connection:
@@ -236,7 +263,7 @@ class ResultStore:
             connection.execute(insert(rewrites), {**key, "graph": zlib.compress(graph)})
 
     def rewrite(self, signature: str, setup: Setup, system: str) -> bytes | None:
-        """The graph that :meth:`keep_rewrite` was given for the same; ``None`` if it was not."""
+        """Serialized graph that :meth:`keep_rewrite` got for the same; ``None`` if it got none."""
         key = _rewrite_key(signature, setup, system)
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.rewrite(_all_equal(rewrites, key))
@@ -247,7 +274,7 @@ class ResultStore:
         from_systems: Mapping[str, Mapping[str, Any]] | None = None,
         in_sessions: Iterable[Session] = (),
     ) -> int:
-        """Adds what was measured elsewhere; what is already there stays as it is.
+        """Adds what was measured elsewhere; what the store has stays as it is.
 
         Args:
             others: Measurements.
@@ -255,7 +282,10 @@ class ResultStore:
             in_sessions: Sessions that they were made in.
 
         Returns:
-            How many observations were new.
+            Number of observations that were new.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
         """
         others, added = list(others), 0
         with self._writing() as connection:
@@ -274,7 +304,7 @@ class ResultStore:
         return added
 
     def info(self) -> StoreInfo:
-        """Counts, for listings."""
+        """Counts of what the store holds."""
         with self._reading() as connection:
             failed = measurements.c.failure.is_not(None)
             counts = {
@@ -286,30 +316,30 @@ class ResultStore:
             found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
         return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
 
-    def _introduce(self, connection: Connection, keys: Iterable[Question]) -> None:
-        """Adds the quantities that the store does not know."""
-        if unknown := self._unknown(connection, keys):
+    def _introduce(self, connection: Connection, questions: Iterable[Question]) -> None:
+        """Adds the quantities that the store does not have yet."""
+        if unknown := self._unknown(connection, questions):
             connection.execute(insert(quantities), [each.to_dict() for each in unknown])
 
-    def _unknown(self, connection: Connection, keys: Iterable[Question]) -> list[Quantity]:
-        """Quantities that the store holds no values of.
+    def _unknown(self, connection: Connection, questions: Iterable[Question]) -> list[Quantity]:
+        """Quantities that the store does not have yet.
 
         Raises:
-            StoreError: If it holds values of one in another unit.
+            StoreError: If it has one in another unit.
         """
         units = {row.name: row.unit for row in connection.execute(select(quantities))}
-        wanted = {key.quantity for key in keys}
+        wanted = {question.quantity for question in questions}
         for each in wanted:
             if units.get(each.name, each.unit) != each.unit:
                 raise StoreError(
                     f"{self.path}: the result store holds {each.name} in {units[each.name]}, "
                     f"and not in {each.unit}",
-                    "choose another file with --store",
+                    f"choose another file with {argument('store')}",
                 )
         return sorted(each for each in wanted if each.name not in units)
 
     def _check_kept(self) -> None:
-        """Refuses to go on where the file is not what was opened: nothing would be kept."""
+        """Raises an error if another file, or none, has taken the place of the one opened."""
         if self._file is not None and database.identity(self.path) != self._file:
             raise StoreError(
                 f"{self.path}: the result store was deleted or replaced during the run",
@@ -318,14 +348,14 @@ class ResultStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """One consistent view of the store."""
+        """Connection with one consistent view of the store."""
         self._check_kept()
         with database.translated(self.path), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """All or nothing, alone."""
+        """Connection whose changes are committed together; no other process writes meanwhile."""
         self._check_kept()
         engine = self._engine.execution_options(writes=True)
         with database.translated(self.path), engine.begin() as connection:
@@ -334,12 +364,12 @@ class ResultStore:
 
 def _identify(
     connection: Connection,
-    key: Question,
+    question: Question,
     layers: Sequence[str],
     failure: str | None = None,
 ) -> int:
-    """Row of a measurement, created when it is new."""
-    columns = columns_of(key)
+    """Id of a measurement's row, which is created when it is new."""
+    columns = columns_of(question)
     same = _all_equal(measurements, columns)
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
@@ -351,7 +381,7 @@ def _identify(
 
 
 def _add_missing(connection: Connection, other: Measurement) -> int:
-    """Adds the observations that the store lacks of a measurement; tells how many they were."""
+    """Number of observations that the store lacked of a measurement; they are added."""
     identifier = _identify(connection, other.question, other.layers, other.failure)
     owned = observations.c.measurement_id == identifier
     query = select(observations.c.session, observations.c.round).where(owned)
@@ -367,26 +397,27 @@ def _add_missing(connection: Connection, other: Measurement) -> int:
 
 
 def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
-    """Values of the columns that identify what a backend makes of a model."""
+    """Values of the key columns of a rewritten graph."""
     key = {"signature": signature, **asdict(setup), "system": system}
     del key["protocol"]
     return key
 
 
 def _all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
+    """Condition for rows that have these values."""
     return and_(*(table.c[name] == value for name, value in columns.items()))
 
 
 def _storable(text: str) -> str:
-    """The text; bytes that are no UTF-8, as in names of files, are written as escapes."""
+    """The text as UTF-8 can hold it: other bytes, as in names of files, become escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _conditions(keys: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
-    """Conditions, few of them, that together select the rows of exactly these keys."""
+def _conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
+    """A few conditions that together select the rows of exactly these questions."""
     signatures = defaultdict(list)
-    for key in dict.fromkeys(keys):
-        columns = columns_of(key)
+    for question in dict.fromkeys(questions):
+        columns = columns_of(question)
         signature = columns.pop("signature")
         signatures[tuple(columns.items())].append(signature)
     for columns_in_common, group in signatures.items():

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     LATENCY,
@@ -17,6 +18,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import locate
+from dlbricks_core.wording import arguments_spelled
 
 KEY = Question(
     Subject("abc", "brick"),
@@ -252,3 +254,13 @@ def test_odd_file_names_work(tmp_path):
     assert path.is_file()
     with ResultStore.open(str(path)) as store:
         assert KEY in store.get([KEY])
+
+
+def test_hints_name_the_argument_as_the_user_writes_it(tmp_path):
+    tmp_path.joinpath("notes.txt").write_text("no database, " * 500)
+    with pytest.raises(StoreError) as caught:
+        ResultStore.open(tmp_path / "notes.txt")
+    assert caught.value.hint.endswith("or choose another file with store")
+    with arguments_spelled(option_of), pytest.raises(StoreError) as caught:
+        ResultStore.open(tmp_path)
+    assert caught.value.hint.endswith(f"such as --store {tmp_path / 'results.db'}")
