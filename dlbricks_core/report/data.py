@@ -1,4 +1,4 @@
-"""Results as plain data: the contract of ``--json``, version 1."""
+"""Results as plain data: the contract of the JSON that commands write, version 1."""
 
 from __future__ import annotations
 
