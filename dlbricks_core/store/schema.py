@@ -24,79 +24,66 @@ APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: The newest revision under migrations/versions; revisions are numbered in order.
 HEAD = "0004"
 
+QUESTION = (
+    *("signature", "kind", "quantity"),
+    *("backend", "version", "options", "threads", "protocol", "plugin"),
+    "system",
+)
+"""Key columns of a measurement: the fields of its question, its subject and its setup."""
+
 metadata = MetaData()
+
+
+def _texts(*names: str, key: bool = False) -> list[Column[str]]:
+    return [Column(name, String, nullable=False, primary_key=key) for name in names]
+
 
 systems = Table(
     "systems",
     metadata,
-    Column("fingerprint", String, primary_key=True),
+    *_texts("fingerprint", key=True),
     Column("facts", JSON, nullable=False),
 )
 
 sessions = Table(
     "sessions",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("host", String, nullable=False),
-    Column("system", String, nullable=False),
-    Column("version", String, nullable=False),
-    Column("started_at", String, nullable=False),
+    *_texts("id", key=True),
+    *_texts("host", "system", "version", "started_at"),
     Column("load", Float),
 )
 
 quantities = Table(
     "quantities",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("unit", String, nullable=False),
-    Column("composition", String, nullable=False),
-    Column("meaning", String, nullable=False),
+    *_texts("name", key=True),
+    *_texts("unit", "composition", "meaning"),
 )
 
-# One row for each question: its key columns are the question's fields.
 measurements = Table(
     "measurements",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("signature", String, nullable=False),
-    Column("kind", String, nullable=False),
+    *_texts("signature", "kind"),
     Column("quantity", ForeignKey("quantities.name"), nullable=False),
-    Column("backend", String, nullable=False),
-    Column("version", String, nullable=False),
-    Column("options", String, nullable=False),
+    *_texts("backend", "version", "options", "protocol", "plugin", "system"),
     Column("threads", Integer, nullable=False),
-    Column("protocol", String, nullable=False),
-    Column("plugin", String, nullable=False),
-    Column("system", String, nullable=False),
     Column("layers", JSON, nullable=False),
     Column("failure", String),
-    UniqueConstraint(
-        "signature",
-        "kind",
-        "quantity",
-        "backend",
-        "version",
-        "options",
-        "threads",
-        "protocol",
-        "plugin",
-        "system",
-        name="measurement_key",
-    ),
+    UniqueConstraint(*QUESTION, name="measurement_key"),
 )
 
-# Sessions that DLBricks recorded have a row of their own; those of older stores have none.
+# A session that DLBricks recorded has a row of its own; those of older stores have none.
 observations = Table(
     "observations",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("measurement_id", ForeignKey("measurements.id", ondelete="CASCADE"), nullable=False),
-    Column("session", String, nullable=False),
+    *_texts("session", "taken_at"),
     Column("round", Integer, nullable=False),
     Column("values", JSON, nullable=False),
-    Column("overhead", Float),
     Column("flags", JSON, nullable=False),
-    Column("taken_at", String, nullable=False),
+    Column("overhead", Float),
     Column("spent_s", Float),
     Column("loading_s", Float),
     UniqueConstraint("measurement_id", "session", "round", name="observation_key"),
@@ -106,20 +93,15 @@ observations = Table(
 calibrations = Table(
     "calibrations",
     metadata,
-    Column("key", String, primary_key=True),
+    *_texts("key", key=True),
     Column("found", JSON, nullable=False),
 )
 
-# The same model is rewritten alike however it is timed: the protocol is no part of the key.
+# A model is rewritten alike however it is timed: the protocol is no part of the key.
 rewrites = Table(
     "rewrites",
     metadata,
-    Column("signature", String, primary_key=True),
-    Column("backend", String, primary_key=True),
-    Column("version", String, primary_key=True),
-    Column("options", String, primary_key=True),
+    *_texts("signature", "backend", "version", "options", "plugin", "system", key=True),
     Column("threads", Integer, primary_key=True),
-    Column("plugin", String, primary_key=True),
-    Column("system", String, primary_key=True),
     Column("graph", LargeBinary, nullable=False),
 )

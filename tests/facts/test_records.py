@@ -20,12 +20,8 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 SESSION = Session("id", "host", "sys", "0.1.0")
 latencies = st.floats(min_value=SMALLEST, max_value=LARGEST)
 

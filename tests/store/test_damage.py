@@ -21,18 +21,9 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
-GOOD = Question(
-    Subject("good", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
+GOOD = Question(Subject("good", "brick"), LATENCY, SETUP, "sys")
 FITTED = CalibrationKey("similar", "chain", 1, LATENCY, KEY.setup, "sys")
 DEEP = "[" * 100_000
 
@@ -106,7 +97,8 @@ def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
 
 
 def test_of_many_damaged_rows_the_first_are_named(path):
-    change(path, *[("INSERT INTO observations VALUES (NULL, 1, 'x', ?, '', 0, '', '', 0, 0)", n)
+    change(path, *[("INSERT INTO observations (measurement_id, session, round, \"values\", flags, "
+                    "taken_at) VALUES (1, 'x', ?, '', '', '')", n)
                    for n in range(30)])  # fmt: skip
     with ResultStore.open(path) as store, pytest.warns(UserWarning, match="and 27 more") as told:
         assert store.get([KEY])[KEY].values == (1.5,)

@@ -16,12 +16,8 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database, schema
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
 NEXT = """
 import sqlalchemy as sa

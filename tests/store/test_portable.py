@@ -16,12 +16,8 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0"),
-    "here",
-)
+SETUP = Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "here")
 FAILED = Question(
     Subject("def", "model"),
     LATENCY,

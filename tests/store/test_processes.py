@@ -11,12 +11,8 @@ import time
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
 START = """
 import dataclasses, pathlib, sys, time

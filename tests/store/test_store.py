@@ -20,12 +20,8 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import locate
 from dlbricks_core.wording import arguments_spelled
 
-KEY = Question(
-    Subject("abc", "brick"),
-    LATENCY,
-    Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0"),
-    "sys",
-)
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
 LOAD_TIME = Quantity("load-time", "s", Composition.SUM, "time to load a network")
 

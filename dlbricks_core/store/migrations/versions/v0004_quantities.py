@@ -15,6 +15,7 @@ _QUANTITY = "latency"
 _PLUGIN = "0.1.0"
 
 _KEY = ("signature", "kind", "backend", "threads", "protocol", "system")
+_NEW_KEY = ("quantity", "version", "options", "plugin")
 
 
 def upgrade() -> None:
@@ -43,87 +44,54 @@ def upgrade() -> None:
 def _create_tables() -> None:
     quantities = op.create_table(
         "quantities",
-        sa.Column("name", sa.String(), primary_key=True),
-        sa.Column("unit", sa.String(), nullable=False),
-        sa.Column("composition", sa.String(), nullable=False),
-        sa.Column("meaning", sa.String(), nullable=False),
+        *_texts("name", key=True),
+        *_texts("unit", "composition", "meaning"),
     )
-    row = {
-        "name": _QUANTITY,
-        "unit": "ms",
-        "composition": "sum",
-        "meaning": "time of one inference",
-    }
+    meaning = "time of one inference"
+    row = {"name": _QUANTITY, "unit": "ms", "composition": "sum", "meaning": meaning}
     op.bulk_insert(quantities, [row])
     op.create_table(
         "sessions",
-        sa.Column("id", sa.String(), primary_key=True),
-        sa.Column("host", sa.String(), nullable=False),
-        sa.Column("system", sa.String(), nullable=False),
-        sa.Column("version", sa.String(), nullable=False),
-        sa.Column("started_at", sa.String(), nullable=False),
+        *_texts("id", key=True),
+        *_texts("host", "system", "version", "started_at"),
         sa.Column("load", sa.Float()),
     )
     op.create_table(
         "rewrites",
-        sa.Column("signature", sa.String(), primary_key=True),
-        sa.Column("backend", sa.String(), primary_key=True),
-        sa.Column("version", sa.String(), primary_key=True),
-        sa.Column("options", sa.String(), primary_key=True),
+        *_texts("signature", "backend", "version", "options", "plugin", "system", key=True),
         sa.Column("threads", sa.Integer(), primary_key=True),
-        sa.Column("plugin", sa.String(), primary_key=True),
-        sa.Column("system", sa.String(), primary_key=True),
         sa.Column("graph", sa.LargeBinary(), nullable=False),
     )
     op.rename_table("measurements", "old_measurements")
     op.create_table(
         "measurements",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column("signature", sa.String(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
+        *_texts("signature", "kind"),
         sa.Column("quantity", sa.String(), sa.ForeignKey("quantities.name"), nullable=False),
-        sa.Column("backend", sa.String(), nullable=False),
-        sa.Column("version", sa.String(), nullable=False),
-        sa.Column("options", sa.String(), nullable=False),
+        *_texts("backend", "version", "options", "protocol", "plugin", "system"),
         sa.Column("threads", sa.Integer(), nullable=False),
-        sa.Column("protocol", sa.String(), nullable=False),
-        sa.Column("plugin", sa.String(), nullable=False),
-        sa.Column("system", sa.String(), nullable=False),
         sa.Column("layers", sa.JSON(), nullable=False),
         sa.Column("failure", sa.String()),
-        sa.UniqueConstraint(
-            "signature",
-            "kind",
-            "quantity",
-            "backend",
-            "version",
-            "options",
-            "threads",
-            "protocol",
-            "plugin",
-            "system",
-            name="measurement_key",
-        ),
+        sa.UniqueConstraint(*_KEY, *_NEW_KEY, name="measurement_key"),
     )
+    measurement = sa.ForeignKey("measurements.id", ondelete="CASCADE")
     op.create_table(
         "observations",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column(
-            "measurement_id",
-            sa.Integer(),
-            sa.ForeignKey("measurements.id", ondelete="CASCADE"),
-            nullable=False,
-        ),
-        sa.Column("session", sa.String(), nullable=False),
+        sa.Column("measurement_id", sa.Integer(), measurement, nullable=False),
+        *_texts("session", "taken_at"),
         sa.Column("round", sa.Integer(), nullable=False),
         sa.Column("values", sa.JSON(), nullable=False),
-        sa.Column("overhead", sa.Float()),
         sa.Column("flags", sa.JSON(), nullable=False),
-        sa.Column("taken_at", sa.String(), nullable=False),
+        sa.Column("overhead", sa.Float()),
         sa.Column("spent_s", sa.Float()),
         sa.Column("loading_s", sa.Float()),
         sa.UniqueConstraint("measurement_id", "session", "round", name="observation_key"),
     )
+
+
+def _texts(*names: str, key: bool = False) -> list[sa.Column[str]]:
+    return [sa.Column(name, sa.String(), nullable=False, primary_key=key) for name in names]
 
 
 def _extend_calibrations() -> None:
