@@ -1,0 +1,58 @@
+"""Samples of a backend under development: an edit of its code makes them those of another one."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, Observer, Request, run
+
+HELPER = Path(__file__).parents[1] / "helpers" / "faulty_backend.py"
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A backend whose code is in a file that tests may edit, and the file."""
+    code = tmp_path / "edited_backend.py"
+    shutil.copy(HELPER, code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import edited_backend
+
+    found = Plugin(
+        "backend", "faulty", "edited_backend:FaultyBackend", "tests", "0.1.0",
+        edited_backend.FaultyBackend,
+    )  # fmt: skip
+    monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: found)
+    return code
+
+
+@pytest.fixture
+def measured(tmp_path, builder):
+    """How many networks a run times, and the version of the plugin that it is told of."""
+    b = builder((3,))
+    b.relu(b.input)
+    model = b.model()
+
+    def timed():
+        request = Request.of("faulty", threads=1, runs=3)
+        with ResultStore.open(tmp_path / "results.db") as store:
+            outcome = run([model], CutOptions(), request, store, Observer()).outcome
+        return outcome.measured, request.setup.plugin
+
+    return timed
+
+
+def test_an_edit_of_the_backend_lets_it_measure_again(plugin, measured):
+    count, version = measured()
+    assert count == 2
+    assert measured() == (0, version)
+    original = plugin.read_text()
+    plugin.write_text(f"{original}\n# faster now\n")
+    count, edited = measured()
+    assert count == 2
+    assert edited != version
+    assert {each.partition("+")[0] for each in (version, edited)} == {"0.1.0"}
+    plugin.write_text(original)
+    assert measured() == (0, version)
