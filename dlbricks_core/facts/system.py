@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import canonical_json
+from dlbricks_core.facts.checks import canonical_json, checked
 
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
@@ -133,20 +133,32 @@ class System:
 
     @classmethod
     def from_dict(cls, fingerprint: str, data: Mapping[str, Any]) -> Self:
-        """The system that facts of a store describe, as far as this version knows such facts.
+        """System that stored facts describe; facts that this version does not know are left out.
 
         Args:
-            fingerprint: What the store knows the system by. It stays the system's own, though
-                another version of DLBricks may have computed it from other facts.
-            data: As :meth:`to_dict` wrote it.
+            fingerprint: Fingerprint under which the facts are stored. The system keeps it, even
+                if another version of DLBricks computed it from other facts.
+            data: Facts as :meth:`to_dict` gives them.
+
+        Raises:
+            TypeError: If the facts have another structure.
         """
-        names = {each.name for each in fields(cls)}
-        known = {name: _frozen(value) for name, value in data.items() if name in names}
-        caches = (Cache(**cache) for cache in data.get("caches", ()))
-        found = cls(**{**known, "caches": tuple(caches)})
+        caches = checked(data.get("caches", []), (list, tuple), "caches")
+        found = cls(
+            **{
+                **_known(cls, data),
+                "caches": tuple(Cache(**_known(Cache, each)) for each in caches),
+            }
+        )
         vars(found)["fingerprint"] = fingerprint
         return found
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _known(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the record's fields, lists as tuples."""
+    names = {each.name for each in fields(record)}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in checked(data, Mapping, "facts").items()
+        if name in names
+    }

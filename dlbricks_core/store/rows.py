@@ -25,6 +25,7 @@ from dlbricks_core.facts import (
     Session,
     Setup,
     Subject,
+    System,
 )
 from dlbricks_core.facts.checks import checked
 from dlbricks_core.store.schema import (
@@ -101,7 +102,9 @@ class Reader:
         for row in self._connection.execute(_raw(systems).order_by(systems.c.fingerprint)):
             with self._intact(f"row {row.fingerprint} of {systems.name}"):
                 fingerprint = checked(row.fingerprint, str, "fingerprint")
-                found[fingerprint] = checked(json.loads(row.facts), dict, "facts")
+                facts = checked(json.loads(row.facts), dict, "facts")
+                System.from_dict(fingerprint, facts)  # damage is noticed here
+                found[fingerprint] = facts
         return found
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dlbricks_core.facts import (
     LATENCY,
+    Cache,
     Composition,
     Measurement,
     Observation,
@@ -16,6 +17,7 @@ from dlbricks_core.facts import (
     Session,
     Setup,
     Subject,
+    System,
     canonical_json,
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST
@@ -94,6 +96,18 @@ def test_session_refuses_a_time_without_zone():
 def test_quantity_survives_json_with_all_that_is_said_of_it():
     again = Quantity.from_dict(json.loads(json.dumps(LATENCY.to_dict())))
     assert (again, again.composition, again.meaning) == (LATENCY, Composition.SUM, LATENCY.meaning)
+
+
+def test_system_survives_json_with_its_fingerprint():
+    system = replace(System("Some CPU"), caches=(Cache(1, "data", 2**15, 2),), isa=("avx", "fma"))
+    again = System.from_dict("told", json.loads(json.dumps(system.to_dict())))
+    assert (again, again.fingerprint) == (system, "told")
+
+
+def test_system_leaves_out_what_a_newer_version_tells():
+    cache = {"level": 1, "kind": "data", "size": 2**15, "shared_by": 2, "ways": 8}
+    system = System.from_dict("told", {"cpu": "Some CPU", "sockets": 2, "caches": [cache]})
+    assert system == System("Some CPU", caches=(Cache(1, "data", 2**15, 2),))
 
 
 def test_name_and_unit_identify_a_quantity():

@@ -122,8 +122,9 @@ def test_a_damaged_calibration_is_none(path, name, value):
             assert store.calibration(FITTED) is None
 
 
-def test_damaged_facts_of_a_system_are_left_out(path):
-    change(path, ("INSERT INTO systems VALUES ('other', 'nonsense')",))
+@pytest.mark.parametrize("facts", ["nonsense", "[]", '{"caches": 3}', '{"caches": [{"level": 1}]}'])
+def test_damaged_facts_of_a_system_are_left_out(path, facts):
+    change(path, ("INSERT INTO systems VALUES ('other', ?)", facts))
     with ResultStore.open(path) as store, pytest.warns(UserWarning, match="row other of systems"):
         assert store.systems() == {"sys": {"cpu": "fast"}}
 
