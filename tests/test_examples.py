@@ -1,4 +1,4 @@
-"""The template of a backend: installed into an environment of its own, listed, used, tested."""
+"""The templates of plugins: installed into an environment of their own, listed, used, tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import save_onnx, to_onnx
@@ -19,16 +22,17 @@ from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "examples" / "backend"
+ESTIMATING = ROOT / "examples" / "predictor"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 
 
-def call(*command: object, **environment: str) -> str:
+def call(*command: object, status: int = 0, **environment: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=False,
         env={**clean, **environment}, cwd=environment.get("HOME"),
     )  # fmt: skip
-    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == status, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
@@ -46,16 +50,17 @@ def copied(source: Path, target: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of a new environment with the core and the plugin."""
+    """The folder of programs of a new environment with the core and both plugins."""
     folder = tmp_path_factory.mktemp("template")
     core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
     plugin = copied(TEMPLATE, folder / "plugin", "pyproject.toml", "src", "tests")
+    estimating = copied(ESTIMATING, folder / "estimating", "pyproject.toml", "src")
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
     call(
         sys.executable, "-m", "pip", "--python", programs / "python", "install", "-q",
-        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, "pytest",
+        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, estimating, "pytest",
     )  # fmt: skip
     return programs
 
@@ -100,6 +105,69 @@ def test_it_passes_its_tests_there(environment: Path, private: dict[str, str]) -
         environment / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, **private
     )
     assert int(re.search(r"(\d+) passed", shown)[1]) > 140
+
+
+def perceptron(path: Path, *layers: tuple[str, int]) -> Path:
+    """Saves a network: for each layer a matrix product of that width, then that operator."""
+    nodes, weights, width, before = [], [], 8, "x"
+    for i, (operator, outputs) in enumerate(layers):
+        weight = np.ones((width, outputs), np.float32)
+        weights.append(numpy_helper.from_array(weight, f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [before, f"w{i}"], [f"p{i}"]))
+        nodes.append(helper.make_node(operator, [f"p{i}"], [f"y{i}"]))
+        width, before = outputs, f"y{i}"
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
+             for name, size in (("x", 8), (before, width))]  # fmt: skip
+    graph = helper.make_graph(nodes, path.stem, infos[:1], infos[1:], weights)
+    imports = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+def test_a_composer_and_a_predictor_of_another_distribution_are_used(
+    environment: Path, private: dict[str, str]
+) -> None:
+    """Each is one class in one file; nothing else knows about them."""
+    home = Path(private["HOME"])
+    listed = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
+    assert {
+        (p["kind"], p["name"], p["status"])
+        for p in listed["plugins"]
+        if p["distribution"] == "dlbricks-example"
+    } == {("composer", "elementwise", "ok"), ("predictor", "proportional", "ok")}
+
+    def told(command: str, network: Path, *options: str, status: int = 0) -> dict[str, Any]:
+        call(
+            environment / "dlbricks", command, network, "--backend", "reference", "--runs", "2",
+            *options, "--json", home / "told.json", status=status, **private,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads((home / "told.json").read_text())
+        return found
+
+    timed = told(
+        "run", perceptron(home / "a.onnx", ("Relu", 16), ("Relu", 32)), "--composer", "elementwise"
+    )
+    assert (timed["totals"]["unique_bricks"], timed["totals"]["timed_bricks"]) == (4, 3)
+    derived = [brick for brick in timed["bricks"] if brick["origin"] == "derived"]
+    assert [brick["layers"] for brick in derived] == [["Relu"]]
+    (model,) = timed["models"]
+    assert not model["partial"]
+    assert model["origin"].keys() == {"measured", "derived"}
+
+    other = perceptron(home / "b.onnx", ("Relu", 16), ("Relu", 32), ("Tanh", 16))
+    lacking = told("estimate", other, "--composer", "elementwise", status=3)
+    assert lacking["models"][0]["partial"]
+    whole = told("estimate", other, "--composer", "elementwise", "--predictor", "proportional")
+    (model,) = whole["models"]
+    assert not model["partial"]
+    assert sum(model["origin"].values()) == pytest.approx(1)
+    assert model["origin"]["predicted"] > 0
+    origins = {brick["origin"]: brick for brick in whole["bricks"]}
+    assert origins.keys() == {"stored", "derived", "predicted"}
+    low, high = origins["predicted"]["interval_ms"]
+    assert low < origins["predicted"]["latency_ms"] < high
+    assert whole["settings"]["predictor"] == "proportional"
+    assert any("predicted by proportional" in note for note in whole["notes"])
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -18,11 +18,19 @@ from dlbricks_core.workflows import estimate, load_models
 @options.models_argument
 @options.estimate_options
 @click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
+@options.predictor_option
 @options.result_options
-def command(models: tuple[str, ...], system: str | None, store: str | None, **values: Any) -> int:
+def command(
+    models: tuple[str, ...],
+    system: str | None,
+    predictor: str | None,
+    store: str | None,
+    **values: Any,
+) -> int:
     """Compose estimates from stored measurements; runs nothing.
 
-    Bricks without a measurement are named, and the estimate is marked partial.
+    Bricks without a measurement are named, and the estimate is marked partial, unless a predictor
+    gives their latencies.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -37,6 +45,7 @@ def command(models: tuple[str, ...], system: str | None, store: str | None, **va
             options.request_of(values),
             opened,
             system,
+            predictor,
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)

@@ -128,6 +128,13 @@ composer_option = click.option(
 )
 
 
+predictor_option = click.option(
+    "--predictor",
+    metavar="NAME",
+    help="Predict bricks that the store does not hold ('dlbricks plugins' lists predictors).  "
+    "[default: they are missing]",
+)
+
 _MOST_GRANULARITIES = 50
 
 

@@ -18,7 +18,7 @@ from dlbricks_core.workflows.status import plugin_statuses
 @options.json_option
 @options.quiet_options
 def command(**values: Any) -> int:
-    """List backends, importers, collections and composers, and what is wrong with any."""
+    """List plugins of every kind, and what is wrong with any."""
     output = Output(values)
     statuses = plugin_statuses()
     shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)

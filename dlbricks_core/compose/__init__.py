@@ -3,13 +3,14 @@
 from dlbricks_core.compose.base import Composer, Estimate
 from dlbricks_core.compose.parallel import Parallel, brick_graph
 from dlbricks_core.compose.plan import Plan
-from dlbricks_core.compose.recipes import Own, Recipe, Scaled, Weighted
+from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled, Weighted
 from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.compose.sequential import Sequential
 
 __all__ = [
     "Composer",
     "Estimate",
+    "FromPredictor",
     "Own",
     "Parallel",
     "Plan",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.compose.recipes import Own, Recipe
-from dlbricks_core.figures.figure import Figure
+from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe
+from dlbricks_core.figures.figure import Figure, Predicted
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,18 @@ class Plan:
     def besides(self) -> Mapping[str, Brick]:
         """Networks to be timed that are no bricks of the set, by signature."""
         return {s: brick for s, brick in self.timed.items() if s not in self.recipes}
+
+    def predicting(self, figures: Mapping[str, Predicted]) -> Self:
+        """The same plan with a predictor's figures, for bricks that no other recipe tells about.
+
+        Args:
+            figures: Predicted figures of bricks, by signature.
+        """
+        added = {
+            signature: (*self.recipes[signature], FromPredictor(figure))
+            for signature, figure in figures.items()
+        }
+        return replace(self, recipes={**self.recipes, **added})
 
     def sources(self, signature: str) -> Sequence[str]:
         """Signatures of what is timed to know of one brick: itself, or others."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dlbricks_core.figures.figure import Derived, Figure, Source
+from dlbricks_core.figures.figure import Derived, Figure, Predicted, Source
 
 
 class Recipe(ABC):
@@ -106,3 +106,23 @@ class Weighted(Recipe):
         sources = [Source(part, known[part], weight) for part, weight in self.parts.items()]
         whole = Derived.of(self.signature, sources, self.error)
         return whole if whole.value > max(each.figure.value for each in sources) else None
+
+
+@dataclass(frozen=True)
+class FromPredictor(Recipe):
+    """The figure that a predictor gave for the brick.
+
+    Attributes:
+        predicted: The figure.
+    """
+
+    predicted: Predicted
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Nothing that is timed."""
+        return {}
+
+    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
+        """The predictor's figure, whatever else is known."""
+        return self.predicted

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
@@ -27,6 +28,10 @@ FEWEST_QUIET = 3
 Round = tuple[str, int]
 """A round: the identifier of its session, and its number."""
 
+Origin = Literal["measured", "stored", "derived", "predicted"]
+"""Where a figure comes from: samples of this run, samples that the store held before, figures of
+other networks, or a predictor."""
+
 
 class Figure(ABC):
     """Answer to a question, in the unit of the question's quantity.
@@ -39,6 +44,11 @@ class Figure(ABC):
 
     overhead: float
     samples: tuple[float, ...]
+
+    @property
+    @abstractmethod
+    def origin(self) -> Origin:
+        """Where the figure comes from. Stored samples read as measured: a figure knows no runs."""
 
     @property
     @abstractmethod
@@ -62,6 +72,14 @@ class Figure(ABC):
     def derived_from(self) -> tuple[str, ...]:
         """Signatures of the other networks that the figure follows from; usually none."""
         return ()
+
+    def networks(self, signature: str) -> tuple[str, ...]:
+        """Signatures of the networks whose samples the figure rests on.
+
+        Args:
+            signature: Signature of the network that the figure is of.
+        """
+        return self.derived_from or (signature,)
 
     @property
     def own(self) -> float:
@@ -92,6 +110,11 @@ class Measured(Figure):
         used = undisturbed(measurement)
         overhead = overhead_of(used, protocol.statistic)
         return cls(used.values, protocol, overhead, rounds_of(used))
+
+    @property
+    def origin(self) -> Origin:
+        """Samples."""
+        return "measured"
 
     @cached_property
     def value(self) -> float:
@@ -157,6 +180,11 @@ class Derived(Figure):
         return cls(tuple(sources), error, crc32(signature.encode()), overhead)
 
     @property
+    def origin(self) -> Origin:
+        """Figures of other networks."""
+        return "derived"
+
+    @property
     def derived_from(self) -> tuple[str, ...]:
         """Signatures of the sources."""
         return tuple(source.signature for source in self.sources)
@@ -179,6 +207,59 @@ class Derived(Figure):
         errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         factors = np.exp(self.error * errors)
         return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted(Figure):
+    """Figure that a predictor gives for a network without samples.
+
+    Attributes:
+        expected: The number that stands for the prediction.
+        draws: Numbers that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
+            all figures of one prediction belong together, so that errors that networks have in
+            common do not average out in a sum.
+        overhead: What of all these numbers is the measurement's own.
+        samples: Always empty.
+
+    Raises:
+        ValueError: If a number is negative or not finite, or draws have another shape.
+    """
+
+    expected: float
+    draws: FloatArray
+    overhead: float = 0.0
+    samples: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if np.shape(self.draws) != (RESAMPLES,):
+            raise ValueError(f"draws have the shape {np.shape(self.draws)}, and not {(RESAMPLES,)}")
+        numbers = np.array([self.expected, self.overhead, *self.draws])
+        if not (np.isfinite(numbers) & (numbers >= 0)).all():
+            raise ValueError("a predicted number is negative or not finite")
+
+    @property
+    def origin(self) -> Origin:
+        """A predictor."""
+        return "predicted"
+
+    def networks(self, signature: str) -> tuple[str, ...]:
+        """No networks: a prediction rests on no samples of this run."""
+        return ()
+
+    @property
+    def value(self) -> float:
+        """The expected number."""
+        return self.expected
+
+    @property
+    def replicates(self) -> FloatArray:
+        """The expected number each time: no samples scatter."""
+        return np.full(RESAMPLES, self.expected)
+
+    @property
+    def plausible(self) -> FloatArray:
+        """The draws."""
+        return self.draws
 
 
 def undisturbed(measurement: Measurement) -> Measurement:

@@ -23,6 +23,7 @@ GROUPS: dict[str, str] = {
     "importer": "dlbricks.importers",
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
+    "predictor": "dlbricks.predictors",
 }
 
 

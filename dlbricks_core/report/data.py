@@ -30,6 +30,7 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "granularity": cut.granularity,
         "split": cut.strategy,
         "composer": cut.composer,
+        "predictor": result.predictor or None,
         "protocol": request.protocol.name,
         "statistic": request.protocol.statistic_name,
         "runs": request.runs,
@@ -119,7 +120,7 @@ def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
 
 
 def _model(model: ModelResult) -> dict[str, Any]:
-    return {**model_head(model.cut), **model_result(model)}
+    return {**model_head(model.cut), **model_result(model), "origin": dict(model.origin)}
 
 
 def model_head(cut: CutModel) -> dict[str, Any]:
@@ -161,7 +162,8 @@ def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, A
 
 
 def _brick(result: BrickResult) -> dict[str, Any]:
-    return {**brick_head(result.brick, result.occurrences), **brick_result(result)}
+    head = brick_head(result.brick, result.occurrences)
+    return {**head, **brick_result(result), "origin": result.origin}
 
 
 def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:

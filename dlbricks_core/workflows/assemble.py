@@ -8,7 +8,7 @@ from itertools import chain
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Composer, Parallel, Plan
 from dlbricks_core.facts import Measurement, Question
-from dlbricks_core.figures.figure import Figure, Measured, undisturbed
+from dlbricks_core.figures.figure import Figure, Measured, Origin, undisturbed
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import find_composer
@@ -86,10 +86,31 @@ def _brick_result(
     if latency is None:
         reason = outcome.failures.get(key, "not measured")
         return BrickResult(brick, occurrences, None, failure=reason)
+    origin = _origin(latency, key, outcome)
     if measurement is None:
-        return BrickResult(brick, occurrences, latency)
+        return BrickResult(brick, occurrences, latency, origin=origin)
     warnings = (*warnings_for(latency.samples), *undisturbed(measurement).flags)
-    return BrickResult(brick, occurrences, latency, warnings=warnings)
+    return BrickResult(brick, occurrences, latency, warnings=warnings, origin=origin)
+
+
+def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
+    """Where a figure comes from; samples that this run did not take come from the store."""
+    stored = figure.origin == "measured" and key not in outcome.anew
+    return "stored" if stored else figure.origin
+
+
+def _origins(
+    cut: CutModel, latencies: Mapping[str, Figure], request: Request, outcome: Outcome
+) -> Mapping[Origin, float]:
+    """Shares of the sum over a model's known bricks, by where their figures come from."""
+    sums: dict[Origin, float] = {}
+    for signature, count in cut.counts.items():
+        if signature in latencies:
+            figure = latencies[signature]
+            origin = _origin(figure, request.key(signature, "brick"), outcome)
+            sums[origin] = sums.get(origin, 0.0) + count * figure.own
+    total = sum(sums.values())
+    return {origin: each / total for origin, each in sums.items()} if total else {}
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
@@ -144,6 +165,7 @@ def _model_result(
             *_session_notes(measurement, bricks),
             *_native_notes(measured, native),
         ),
+        origin=_origins(cut, latencies, request, outcome),
     )
 
 
@@ -152,7 +174,7 @@ def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Seque
     latency = latencies.get(signature)
     if latency is None:
         return plan.sources(signature)
-    return latency.derived_from or [signature]
+    return latency.networks(signature)
 
 
 def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.compose import Composer
 from dlbricks_core.facts import CalibrationKey
-from dlbricks_core.plugins import find
+from dlbricks_core.plugins import find, use
 from dlbricks_core.workflows.request import Request
 
 DEFAULT_COMPOSER = "segmented"
@@ -59,5 +59,6 @@ def find_composer(name: str) -> Composer:
     Raises:
         PluginError: If there is none, or it is broken.
     """
-    composer: Composer = find("composer", name, Composer).loaded()
+    plugin = find("composer", name, Composer)
+    composer: Composer = use(plugin, plugin.loaded)
     return composer

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Plan
+from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Calibration
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
+from dlbricks_core.plugins import find, use
 from dlbricks_core.worker import memory_to_use
-from dlbricks_core.workflows.composing import CutOptions, find_composer
+from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
@@ -69,7 +71,8 @@ def cut_models(
         rewrites: What :func:`rewrite_models` found; the backend is asked where the composer needs
             it and this is ``None``.
     """
-    composer = find_composer(cut_options.composer)
+    plugin = find("composer", cut_options.composer, Composer)
+    composer: Composer = use(plugin, plugin.loaded)
     if not composer.cuts_rewritten:
         rewrites = Rewrites()
     elif rewrites is None:
@@ -83,7 +86,7 @@ def cut_models(
         note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     calibrated = composer.calibrated(calibration.values) if calibration else composer
-    plan = calibrated.plan(brickset.bricks, request.setup, request.target)
+    plan = use(plugin, partial(calibrated.plan, brickset.bricks, request.setup, request.target))
     return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds)
 
 

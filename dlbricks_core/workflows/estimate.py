@@ -13,6 +13,7 @@ from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, 
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.predicting import with_predictions
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.targets import shortfalls
@@ -25,6 +26,7 @@ def estimate(
     request: Request,
     store: ResultStore,
     system: str | None = None,
+    predictor: str | None = None,
 ) -> RunResult:
     """Estimates models from what the store holds; runs nothing.
 
@@ -36,13 +38,26 @@ def estimate(
         store: Where measurements are kept.
         system: Start of the fingerprint of the system to estimate for; ``None`` for
             the one that this process runs on.
+        predictor: Name of the predictor for bricks that the store does not hold; without one,
+            these are missing.
+
+    Raises:
+        DLBricksError: If the store does not hold exactly one such system.
+        PluginError: If there is no such predictor, or it fails.
     """
     if system is not None:
         request = request.on(_system(store, system))
-    if cut_options is not None:
-        return _estimate(models, cut_options, request, store)
+    if cut_options is None:
+        result = _best(models, request, store)
+    else:
+        result = _stored(models, cut_options, request, store)
+    return result if predictor is None else with_predictions(result, predictor, store)
+
+
+def _best(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
+    """By the default composer, or by the paper's where the store holds more of its bricks."""
     best, paper = (
-        _estimate(models, CutOptions.chosen(None, None, name), request, store)
+        _stored(models, CutOptions.chosen(None, None, name), request, store)
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
     )
     if _missing(best) <= _missing(paper):
@@ -56,7 +71,7 @@ def _missing(result: RunResult) -> int:
     return sum(model.estimate.partial for model in result.models)
 
 
-def _estimate(
+def _stored(
     models: Sequence[CanonicalModel],
     cut_options: CutOptions,
     request: Request,

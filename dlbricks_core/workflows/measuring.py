@@ -51,7 +51,7 @@ class Outcome:
         failures: Why the others are missing, by key.
         unsupported: Those of the failures that the backend has no counterpart for.
         reused: How many were complete in the store before.
-        measured: How many were measured (further) now.
+        anew: Keys of those that were measured (further) now.
         effort: What the session cost, if anything was measured.
         warnings: What disturbed the machine meanwhile.
         notes: Which figures are less precise than was asked for, and why.
@@ -61,10 +61,15 @@ class Outcome:
     failures: dict[Question, str] = field(default_factory=dict)
     unsupported: dict[Question, str] = field(default_factory=dict)
     reused: int = 0
-    measured: int = 0
+    anew: AbstractSet[Question] = frozenset()
     effort: Effort = field(default_factory=Effort)
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """How many were measured (further) now."""
+        return len(self.anew)
 
 
 def measure(
@@ -242,7 +247,7 @@ def _measure(
         for plan in plans:
             outcome = plan.outcome
             outcome.failures |= {k: reason for k, reason in failures.items() if k in plan.wanted}
-            outcome.measured = len(plan.lacking)
+            outcome.anew = frozenset(plan.lacking)
             outcome.effort = session.effort
             outcome.warnings = warnings
         return session.late

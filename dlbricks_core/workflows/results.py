@@ -11,7 +11,7 @@ from dlbricks_core.bricks.naming import fold
 from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Calibration, Failure
 from dlbricks_core.facts.failure import Stage
-from dlbricks_core.figures.figure import Figure, interval
+from dlbricks_core.figures.figure import Figure, Origin, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.workflows.composing import CutOptions
@@ -34,6 +34,8 @@ class ModelResult:
         unsupported: Those of them that the backend has no counterpart for.
         failure: Why the whole model has no latency, if it was to be measured.
         notes: What to keep in mind when reading the figures.
+        origin: Shares of the sum over the known bricks by where their figures come from, without
+            the timer's own cost. They add up to 1; empty if no brick is known.
     """
 
     cut: CutModel
@@ -45,6 +47,7 @@ class ModelResult:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
     notes: Sequence[str] = ()
+    origin: Mapping[Origin, float] = field(default_factory=dict)
 
     @property
     def normalized(self) -> float | None:
@@ -69,9 +72,10 @@ class BrickResult:
     Attributes:
         brick: The brick.
         occurrences: How often it stands in the models of this run; 0 for what is timed besides.
-        latency: If it was measured, or follows from those of others.
-        failure: Why it was not, otherwise.
+        latency: If it was measured, follows from those of others, or was predicted.
+        failure: Why there is none, otherwise.
         warnings: What makes its samples doubtful.
+        origin: Where the latency comes from; ``None`` if there is none.
     """
 
     brick: Brick
@@ -79,6 +83,7 @@ class BrickResult:
     latency: Figure | None
     failure: str = ""
     warnings: Sequence[str] = ()
+    origin: Origin | None = None
 
     @property
     def derived_from(self) -> tuple[str, ...]:
@@ -121,6 +126,7 @@ class RunResult:
         benchmarking: What it saves; ``None`` if no model has both figures.
         outcome: What came of measuring.
         unread: Models that were named and could not be loaded.
+        predictor: Name of the predictor of bricks that the store does not hold; empty for none.
     """
 
     request: Request
@@ -130,6 +136,7 @@ class RunResult:
     benchmarking: Benchmarking | None
     outcome: Outcome
     unread: Sequence[Failure] = ()
+    predictor: str = ""
 
     @property
     def cut_options(self) -> CutOptions:
@@ -150,7 +157,7 @@ class RunResult:
     def timed(self) -> Mapping[str, tuple[str, ...]]:
         """Signatures of what was timed to know of each brick: itself, or others."""
         return {
-            each.brick.signature: each.derived_from or (each.brick.signature,)
+            each.brick.signature: each.latency.networks(each.brick.signature)
             for each in self.bricks
             if each.latency
         }

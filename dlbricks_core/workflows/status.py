@@ -11,12 +11,14 @@ from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import Importer, ModelCollection
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
+from dlbricks_core.predict import Predictor
 
 _BASES: dict[str, type] = {
     "backend": Backend,
     "importer": Importer,
     "models": ModelCollection,
     "composer": Composer,
+    "predictor": Predictor,
 }
 
 
@@ -108,7 +110,7 @@ def _collection(plugin: Plugin) -> PluginStatus:
     return PluginStatus(plugin, capabilities={**count, "isolated": collection.isolated})
 
 
-def _composer(plugin: Plugin) -> PluginStatus:
+def _made(plugin: Plugin) -> PluginStatus:
     plugin.loaded()
     return PluginStatus(plugin)
 
@@ -117,5 +119,6 @@ _LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
     "backend": _backend,
     "importer": _importer,
     "models": _collection,
-    "composer": _composer,
+    "composer": _made,
+    "predictor": _made,
 }

@@ -38,7 +38,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     analysis = analysis_data(study.analysis)
     span = Span.of(study)
     settings = settings_data(result, load)
-    for name in ("granularity", "split", "composer"):
+    for name in ("granularity", "split", "composer", "predictor"):
         del settings[name]
     data = {
         "schema_version": analysis["schema_version"],

@@ -1,0 +1,1 @@
+"""A composer and a predictor to copy."""
