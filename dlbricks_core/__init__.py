@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.api import compare, cut, estimate, load, time
-
-__version__ = "0.1.0"
 
 __all__ = ["DLBricksError", "__version__", "compare", "cut", "estimate", "load", "time"]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from dlbricks_core import __version__
 from dlbricks_core.cli.signals import Interrupted, interruptible
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless
+from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
 

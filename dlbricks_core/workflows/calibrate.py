@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlbricks_core import __version__
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.fitting import Observed, Whole
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Calibration, CalibrationModel, Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.cutting import cut_models

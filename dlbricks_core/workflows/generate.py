@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, Layer, save_onnx, to_onnx
 from dlbricks_core.values import materialize
+from dlbricks_core.version import __version__
 from dlbricks_core.worker import WorkerError, WorkerProcess
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.manifest import (

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dlbricks_core import __version__
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Kind, Measurement, Question
 from dlbricks_core.facts import Session as SessionRecord
@@ -26,6 +25,7 @@ from dlbricks_core.measure.schedule import (
 from dlbricks_core.measure.session import Effort, Job, Session
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.cutting import Cutting

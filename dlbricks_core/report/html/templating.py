@@ -9,11 +9,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dlbricks_core import __version__
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report import heading
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import ms
+from dlbricks_core.version import __version__
 from dlbricks_core.workflows import LoadOptions, RunResult
 
 Fact = tuple[str, str]

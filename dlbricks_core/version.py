@@ -1,0 +1,3 @@
+"""Version of DLBricks."""
+
+__version__ = "0.1.0"
