@@ -150,7 +150,7 @@ def _cut(terms: Sequence[str], count: int, length: int) -> str:
     whole = ", ".join(terms)
     if len(whole) <= length:
         return whole
-    end = f", … ({count} layers)" if count > 1 else ""
+    end = f" … ({count} layers)" if count > 1 else ""
     shown = terms[0]
     for term in terms[1:]:
         if len(shown) + len(term) + len(end) + 2 > length:

@@ -9,7 +9,7 @@ from dlbricks_core.report.analysis.terminal import print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
 from dlbricks_core.report.comparison.data import comparison_data
 from dlbricks_core.report.comparison.terminal import print_comparison
-from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, run_data
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.report.evaluation.data import evaluation_data
 from dlbricks_core.report.evaluation.terminal import print_evaluation
 from dlbricks_core.report.explanation.data import explanation_data
@@ -25,6 +25,7 @@ from dlbricks_core.report.inspection import inspect_data, print_inspection
 from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.readiness import print_readiness, readiness_data
 from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.run.data import run_data
 from dlbricks_core.report.run.terminal import print_bench, print_run
 from dlbricks_core.report.study.data import study_data
 from dlbricks_core.report.study.record import StudyRecord, read_studies

@@ -1,4 +1,4 @@
-"""Results as plain data: the contract of the JSON that commands write, version 1."""
+"""Parts of the JSON objects that scripts read, version 1: what commands have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.facts import Calibration, Failure
 from dlbricks_core.workflows import (
-    Benchmarking,
     BrickResult,
     LoadOptions,
     ModelResult,
@@ -44,31 +43,6 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "fold_batchnorm": load and load.fold_batchnorm,
         "seed": request.seed,
         "timeout_s": request.timeout_s,
-    }
-
-
-def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
-    """A run, an estimate or a bench as the JSON object that scripts read.
-
-    Args:
-        result: What was found out.
-        load: What was said about how models are read.
-    """
-    request = result.request
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "system": system_data(request),
-        "backend": backend_data(request),
-        "settings": settings_data(result, load),
-        "totals": totals(result.brickset, len(result.cutting.plan.timed)),
-        "models": [_model(model) for model in result.models],
-        "bricks": [_brick(brick) for brick in result.bricks],
-        "timer": {"call_ms": result.call_ms},
-        "benchmarking": _benchmarking(result.benchmarking, result),
-        "calibration": calibration_data(result.calibration),
-        "warnings": list(result.outcome.warnings),
-        "notes": list(result.outcome.notes),
-        **failures_data(result.failures),
     }
 
 
@@ -119,10 +93,6 @@ def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
     }
 
 
-def _model(model: ModelResult) -> dict[str, Any]:
-    return {**model_head(model.cut), **model_result(model), "origin": dict(model.origin)}
-
-
 def model_head(cut: CutModel) -> dict[str, Any]:
     """Which model it is, and how it was cut."""
     return {
@@ -161,11 +131,6 @@ def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, A
     ]
 
 
-def _brick(result: BrickResult) -> dict[str, Any]:
-    head = brick_head(result.brick, result.occurrences)
-    return {**head, **brick_result(result), "origin": result.origin}
-
-
 def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:
     """Which brick it is."""
     return {
@@ -186,26 +151,4 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
         "told_by": list(result.derived_from),
         "warnings": list(result.warnings),
         "failure": result.failure or None,
-    }
-
-
-def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[str, Any]:
-    effort = result.effort
-    seconds = effort.seconds
-    both = seconds["model"] > 0 and seconds["brick"] > 0
-    return {
-        "models_s": benchmarking.models_s if benchmarking else None,
-        "bricks_s": benchmarking.bricks_s if benchmarking else None,
-        "speedup": benchmarking.speedup if benchmarking else None,
-        "wall_clock": {
-            "models_s": seconds["model"],
-            "bricks_s": seconds["brick"],
-            "speedup": seconds["model"] / seconds["brick"] if both else None,
-            "models_runs": effort.runs["model"],
-            "bricks_runs": effort.runs["brick"],
-            "models_loading_s": effort.loading["model"],
-            "bricks_loading_s": effort.loading["brick"],
-        },
-        "measured_networks": result.outcome.measured,
-        "reused_networks": result.outcome.reused,
     }

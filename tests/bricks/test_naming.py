@@ -66,7 +66,7 @@ def test_what_tells_two_bricks_apart_is_added():
 
 def test_a_long_brick_says_how_it_begins_and_how_many_layers_it_has():
     found = [brick_name(model) for model in bricks_of("densenet121", 128, "segments").values()]
-    assert "BatchNorm @128×28×28, Mul, Add, Relu, … (22 layers)" in found
+    assert "BatchNorm @128×28×28, Mul, Add, Relu, Conv 1×1 … (22 layers)" in found
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_many_repeats_take_few_characters():
     words = ["Slice", "Cast", "Gather"] * 26 + ["Concat"] + [f"Op{i}" for i in range(200)]
     text = fold(words)
     assert text.startswith("(Slice, Cast, Gather) ×26, Concat, ")
-    assert text.endswith("… (279 layers)")
+    assert text.endswith(" … (279 layers)")
     assert len(text) <= LENGTH
 
 

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.bricks.naming import names, sequence_names
-from dlbricks_core.figures.ranking import Ranking
+from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.comparison.words import (
     NO_WINNER,
     ONLY_ONE,
@@ -44,10 +44,11 @@ def print_comparison(console: Console, result: Comparison) -> None:
     console.print(styled((answer(result, doubtful=doubtful), "bold")))
     print_warnings(console, found, len(result.failures))
     console.print(_models(result, doubtful))
-    console.print("End to end in ms. By: the second over the fastest, with its 90% interval.")
+    console.print("End to end in ms. By: how many times as long the second takes.")
     console.print(_estimates(result))
     console.print(
-        "In ms. Estimate: sum of bricks; >: bricks are missing. Ratio: over the fastest backend."
+        "In ms. Estimate: sum of bricks; >: bricks are missing. Ratio: over the fastest, with "
+        "its 90% interval."
     )
     console.print(_ideals(result))
     console.print(
@@ -89,7 +90,7 @@ def _models(result: Comparison, doubtful: bool) -> Table:
                 for name in result.runs
             ),
             verdict(model.ranking, doubtful=doubtful),
-            margin(model.ranking.margin),
+            _times(model.ranking.margin),
         )
     return shown
 
@@ -167,4 +168,8 @@ def _bricks(result: Comparison, doubtful: bool) -> Table:
 def _brick_verdict(ranking: Ranking, doubtful: bool) -> str:
     if ranking.winner is None or ranking.margin is None or ranking.margin.value is None:
         return _SHORT.get(verdict(ranking), "-")
-    return f"{verdict(ranking, doubtful=doubtful)} {ms(ranking.margin.value)}x"
+    return f"{verdict(ranking, doubtful=doubtful)} {_times(ranking.margin)}"
+
+
+def _times(ratio: Ratio | None) -> str:
+    return "-" if ratio is None or ratio.value is None else f"{ms(ratio.value)}x"

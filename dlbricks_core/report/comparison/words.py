@@ -37,8 +37,8 @@ def answer(result: Comparison, *, doubtful: bool) -> str:
     if len(result.models) == 1:
         return f"{subject(result)}: {_of_model(result.models[0].ranking, doubtful)}."
     verdicts = Counter(verdict(model.ranking, doubtful=doubtful) for model in result.models)
-    listed = ", ".join(f"{name} {number}" for name, number in verdicts.most_common())
-    return f"{subject(result)}; the fastest end to end, by number of models: {listed}."
+    listed = ", ".join(f"{name} on {number}" for name, number in verdicts.most_common())
+    return f"{subject(result)}: the fastest end to end is {listed}."
 
 
 def _of_model(ranking: Ranking, doubtful: bool) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_core.report.data import run_data
 from dlbricks_core.report.evaluation.words import TOLERANCES
+from dlbricks_core.report.run.data import run_data
 from dlbricks_core.workflows import Benchmarking, Evaluation, LoadOptions, ModelEvaluation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlbricks_core.report.data import run_data
+from dlbricks_core.report.run.data import run_data
 from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.explain import Explanation, Group
 

@@ -29,7 +29,7 @@ from dlbricks_core.workflows.explain import Explanation, Group
 SHOWN = 15
 """Groups that a terminal shows unless the user says otherwise."""
 
-_NAME = 36
+_NAME = 38
 """Characters of a group's name that leave room for its figures."""
 
 

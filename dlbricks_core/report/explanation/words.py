@@ -41,12 +41,11 @@ def largest(explanation: Explanation, labels: Sequence[str]) -> str:
         explanation: The explanation.
         labels: Name of each of its groups.
     """
-    found = [
-        f"{label} ({places(group)}) {signed(group.deviation_ms)} ms"
-        for group, label in list(zip(explanation.groups, labels, strict=True))[:_NAMED]
-        if group.deviation_ms is not None
-    ]
-    return f"Farthest off: {'; '.join(found)}." if found else ""
+    found = [each for each in explanation.groups[:_NAMED] if each.deviation_ms is not None]
+    if not found:
+        return ""
+    listed = ", ".join(f"{places(each)} ({signed(each.deviation_ms)} ms)" for each in found)
+    return f"Farthest off: {listed}; the first is {labels[0]}."
 
 
 def group_names(explanation: Explanation, length: int) -> list[str]:

@@ -1,0 +1,82 @@
+"""A run, an estimate or a bench as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    backend_data,
+    brick_head,
+    brick_result,
+    calibration_data,
+    failures_data,
+    model_head,
+    model_result,
+    settings_data,
+    system_data,
+    totals,
+)
+from dlbricks_core.workflows import (
+    Benchmarking,
+    BrickResult,
+    LoadOptions,
+    ModelResult,
+    RunResult,
+)
+
+
+def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
+    """A run, an estimate or a bench as the JSON object that scripts read.
+
+    Args:
+        result: What was found out.
+        load: What was said about how models are read.
+    """
+    request = result.request
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": system_data(request),
+        "backend": backend_data(request),
+        "settings": settings_data(result, load),
+        "totals": totals(result.brickset, len(result.cutting.plan.timed)),
+        "models": [_model(model) for model in result.models],
+        "bricks": [_brick(brick) for brick in result.bricks],
+        "timer": {"call_ms": result.call_ms},
+        "benchmarking": _benchmarking(result.benchmarking, result),
+        "calibration": calibration_data(result.calibration),
+        "warnings": list(result.outcome.warnings),
+        "notes": list(result.outcome.notes),
+        **failures_data(result.failures),
+    }
+
+
+def _model(model: ModelResult) -> dict[str, Any]:
+    return {**model_head(model.cut), **model_result(model), "origin": dict(model.origin)}
+
+
+def _brick(result: BrickResult) -> dict[str, Any]:
+    head = brick_head(result.brick, result.occurrences)
+    return {**head, **brick_result(result), "origin": result.origin}
+
+
+def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[str, Any]:
+    effort = result.effort
+    seconds = effort.seconds
+    both = seconds["model"] > 0 and seconds["brick"] > 0
+    return {
+        "models_s": benchmarking.models_s if benchmarking else None,
+        "bricks_s": benchmarking.bricks_s if benchmarking else None,
+        "speedup": benchmarking.speedup if benchmarking else None,
+        "wall_clock": {
+            "models_s": seconds["model"],
+            "bricks_s": seconds["brick"],
+            "speedup": seconds["model"] / seconds["brick"] if both else None,
+            "models_runs": effort.runs["model"],
+            "bricks_runs": effort.runs["brick"],
+            "models_loading_s": effort.loading["model"],
+            "bricks_loading_s": effort.loading["brick"],
+        },
+        "measured_networks": result.outcome.measured,
+        "reused_networks": result.outcome.reused,
+    }
