@@ -1,6 +1,6 @@
 """Repetition, similarity and work of models, found without running them."""
 
-from dlbricks_core.analysis.critical import Basis, Costs, critical_path
+from dlbricks_core.analysis.critical import Basis, LayerCosts, critical_path
 from dlbricks_core.analysis.flops import FLOPS, layer_flops
 from dlbricks_core.analysis.likeness import Volume, form
 from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
@@ -15,8 +15,8 @@ __all__ = [
     "Analysis",
     "Basis",
     "Chain",
-    "Costs",
     "Count",
+    "LayerCosts",
     "ModelAnalysis",
     "Module",
     "Operations",

@@ -21,7 +21,7 @@ class Basis(Enum):
 
 
 @dataclass(frozen=True)
-class Costs:
+class LayerCosts:
     """Cost of every layer of a model.
 
     Attributes:
@@ -33,7 +33,7 @@ class Costs:
     values: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, cut: CutModel, latencies: Mapping[str, float] | None = None) -> Costs:
+    def of(cls, cut: CutModel, latencies: Mapping[str, float] | None = None) -> LayerCosts:
         """Costs on the best basis that the data allow.
 
         Args:
@@ -64,7 +64,7 @@ class Costs:
         return sum(self.values[i] or 0.0 for i in chosen)
 
 
-def critical_path(model: CanonicalModel, costs: Costs) -> tuple[int, ...]:
+def critical_path(model: CanonicalModel, costs: LayerCosts) -> tuple[int, ...]:
     """Layers of the most expensive path from an input to an output.
 
     Of paths that cost the same, the result is one with the most layers.

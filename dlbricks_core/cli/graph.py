@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.analysis import Basis, Costs
+from dlbricks_core.analysis import Basis, LayerCosts
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
@@ -63,12 +63,12 @@ def _latencies(
 def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:
     (cut,) = BrickSet.of([model]).models
     if found is None:
-        return Picture(cut, Costs.of(cut))
+        return Picture(cut, LayerCosts.of(cut))
     request = found.request
     threads = request.settings.threads
     where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
     if not found.ms:
         reason = f"The store has no latencies of single layers on {where} (dlbricks run -G 1)."
-        return Picture(cut, Costs.of(cut), reason)
+        return Picture(cut, LayerCosts.of(cut), reason)
     origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
-    return Picture(cut, Costs.of(cut, found.ms), origin)
+    return Picture(cut, LayerCosts.of(cut, found.ms), origin)

@@ -11,7 +11,6 @@ from dlbricks_core.workflows.compare import (
     compare,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
-from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
@@ -32,6 +31,7 @@ from dlbricks_core.workflows.results import (
     RunResult,
 )
 from dlbricks_core.workflows.run import run
+from dlbricks_core.workflows.speedup import Speedups
 from dlbricks_core.workflows.study import Study, study
 from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 

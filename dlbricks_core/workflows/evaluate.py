@@ -14,12 +14,12 @@ from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.cost import Speedups
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 from dlbricks_core.workflows.run import run_bricks
+from dlbricks_core.workflows.speedup import Speedups
 from dlbricks_core.workflows.timing_order import run_targets
 
 

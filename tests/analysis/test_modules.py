@@ -8,7 +8,7 @@ import pytest
 from dlbricks_core.analysis import (
     Basis,
     Chain,
-    Costs,
+    LayerCosts,
     Repeated,
     Terminal,
     critical_path,
@@ -199,7 +199,7 @@ def test_critical_paths_against_networkx(name):
     model = network(name)
     found = cut(model)
     latencies = {s: 1 + i % 7 for i, s in enumerate(dict.fromkeys(found.layer_signatures))}
-    for costs in (Costs.of(found), Costs.of(found, latencies)):
+    for costs in (LayerCosts.of(found), LayerCosts.of(found, latencies)):
         path = critical_path(model, costs)
         graph = layer_graph(model)
         assert nx.is_path(graph, path)
@@ -211,22 +211,28 @@ def test_critical_paths_against_networkx(name):
 def test_what_costs_rest_on(builder, residual):
     model = residual()
     found = cut(model)
-    operations = Costs.of(found)
+    operations = LayerCosts.of(found)
     assert (operations.basis, operations.values[1]) == (Basis.FLOPS, 144)
     relu = found.layer_signatures[1]
-    measured = Costs.of(found, {relu: 2.5})
+    measured = LayerCosts.of(found, {relu: 2.5})
     assert measured.basis is Basis.LATENCY
     assert measured.values == (None, 2.5, None, None, 2.5)
     assert measured.missing(model) == {"Conv": 2, "Add": 1}
-    assert Costs.of(found, {"another": 1.0}).basis is Basis.FLOPS
+    assert LayerCosts.of(found, {"another": 1.0}).basis is Basis.FLOPS
     b = builder()
     b.add("NoSuch", b.add("NoSuch", b.input))
-    counted = Costs.of(cut(b.model()))
+    counted = LayerCosts.of(cut(b.model()))
     assert (counted.basis, counted.values) == (Basis.LAYERS, (1.0, 1.0))
 
 
 def test_the_dearer_branch_is_critical(residual):
     model = residual()
-    path = critical_path(model, Costs(Basis.LATENCY, (1.0,) * 5))
+    path = critical_path(model, LayerCosts(Basis.LATENCY, (1.0,) * 5))
     assert path == (0, 1, 2, 3, 4)
-    assert critical_path(model, Costs(Basis.LATENCY, (0.0, 0.0, 0.0, 1.0, 1.0))) == (0, 1, 2, 3, 4)
+    assert critical_path(model, LayerCosts(Basis.LATENCY, (0.0, 0.0, 0.0, 1.0, 1.0))) == (
+        0,
+        1,
+        2,
+        3,
+        4,
+    )

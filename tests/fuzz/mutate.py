@@ -37,7 +37,7 @@ from dlbricks_core.report.console import Console
 sys.path.insert(0, str(Path(__file__).parent))
 from seeds import EXTERNAL_DATA, operator_seeds, seeds
 
-from dlbricks_core.analysis import Costs, analyze
+from dlbricks_core.analysis import LayerCosts, analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
@@ -220,7 +220,7 @@ def look(path: Path) -> str:
     json.dumps(analysis_data(analysis), allow_nan=False)
     print_analysis(console, analysis)
     (cut,) = BrickSet.of([model]).models
-    picture = Picture(cut, Costs.of(cut))
+    picture = Picture(cut, LayerCosts.of(cut))
     json.dumps(graph_data(picture), allow_nan=False)
     graph_svg(picture)
     return ""

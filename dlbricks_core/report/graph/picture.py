@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from dlbricks_core.analysis import (
     Basis,
-    Costs,
+    LayerCosts,
     Module,
     Outline,
     critical_path,
@@ -33,7 +33,7 @@ class Picture:
     """
 
     cut: CutModel
-    costs: Costs
+    costs: LayerCosts
     origin: str = ""
 
     @property
