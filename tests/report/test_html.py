@@ -83,7 +83,7 @@ def test_an_evaluations_page(models, tmp_path, read_page):
     assert len(page.plots) == 2
     assert "<strange>" not in "".join(page.drawings)
     page = read_page(evaluation_page(Evaluation.of(replace(run, models=run.models[2:]))))
-    assert "None has both" in page.text
+    assert "No model has both" in page.text
     assert page.drawings == []
 
 

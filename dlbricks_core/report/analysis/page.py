@@ -14,7 +14,7 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.report import heading
 from dlbricks_core.report.analysis import words
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
-from dlbricks_core.report.html.tables import Table, table
+from dlbricks_core.report.html.tables import Column, Table, table
 from dlbricks_core.report.html.templating import page, render
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import quantity
@@ -26,6 +26,9 @@ _ROWS = 20
 _CELL, _LARGE_CELL = 15, 34
 _FEW = 14
 """Up to so many models, the cells of a heat map are large enough for a figure each."""
+
+_PAIRS = 30
+"""Pairs of models that are listed where there are too many for a matrix."""
 
 _CHARACTER = 7.0
 """Width that a character takes at most, on average."""
@@ -107,7 +110,12 @@ def types_table(repetition: Repetition) -> Table:
 
 
 def similarity_table(similarity: Similarity) -> Table:
-    """Similarity of every two models; columns have the numbers of rows."""
+    """Similarity of every two models, or of the most similar ones where there are many."""
+    if len(similarity.names) > _FEW:
+        return table(
+            ["Most similar", Column("Models", is_text=True), "Jaccard similarity"],
+            [[p.first, p.second, f"{p.similarity:.3f}"] for p in similarity.pairs[:_PAIRS]],
+        )
     numbers = range(1, len(similarity.names) + 1)
     return table(
         ["Model", *map(str, numbers)],
@@ -115,6 +123,7 @@ def similarity_table(similarity: Similarity) -> Table:
             [f"{number}\N{NO-BREAK SPACE}{name}", *(f"{value:.3f}" for value in row)]
             for number, name, row in zip(numbers, similarity.names, similarity.matrix, strict=True)
         ],
+        "Columns have the numbers of rows.",
         is_matrix=True,
     )
 

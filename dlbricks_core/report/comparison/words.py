@@ -37,8 +37,8 @@ def answer(result: Comparison, *, doubtful: bool) -> str:
     if len(result.models) == 1:
         return f"{subject(result)}: {_of_model(result.models[0].ranking, doubtful)}."
     verdicts = Counter(verdict(model.ranking, doubtful=doubtful) for model in result.models)
-    listed = ", ".join(f"{name} on {number}" for name, number in verdicts.most_common())
-    return f"{subject(result)}: the fastest end to end is {listed}."
+    listed = "; ".join(f"{name} on {number}" for name, number in verdicts.most_common())
+    return f"{subject(result)}: fastest end to end: {listed}."
 
 
 def _of_model(ranking: Ranking, doubtful: bool) -> str:
@@ -47,10 +47,12 @@ def _of_model(ranking: Ranking, doubtful: bool) -> str:
     (fastest, cost), *_ = ranking.costs.items()
     if not ranking.ratios:
         return f"only {fastest} was measured, {ms(cost.ms)} ms"
-    clear = "seems fastest" if doubtful else "is fastest"
-    head = f"{fastest} {clear if ranking.winner else 'and others are about as fast'}"
-    others = ", ".join(f"{name} takes {margin(each)}" for name, each in ranking.ratios.items())
-    return f"{head}, {ms(cost.ms)} ms; {others} as long"
+    others = ", ".join(f"{name} {margin(each)}" for name, each in ranking.ratios.items())
+    if ranking.winner is None:
+        head = f"no clear winner; {fastest} takes {ms(cost.ms)} ms"
+    else:
+        head = f"{fastest} {'seems' if doubtful else 'is'} fastest, {ms(cost.ms)} ms"
+    return f"{head}, {others} as long"
 
 
 def verdict(ranking: Ranking, *, doubtful: bool = False) -> str:

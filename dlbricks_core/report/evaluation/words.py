@@ -13,8 +13,8 @@ def answer(evaluation: Evaluation) -> list[str]:
     """How far the estimates are off, and how often intervals hold the measured latency."""
     worst = evaluation.worst
     if worst is None:
-        return [f"{subject(evaluation.result)}: none has both a complete estimate and a measured "
-                "latency."]  # fmt: skip
+        lacking = "no model has both a complete estimate and a measured latency"
+        return [f"{subject(evaluation.result)}: {lacking}."]
     assert evaluation.mape is not None
     assert evaluation.coverage is not None
     assert evaluation.median_half_width is not None
