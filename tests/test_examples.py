@@ -16,6 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Parallel, Sequential
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.testing import cases
@@ -24,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "examples" / "backend"
 ESTIMATING = ROOT / "examples" / "predictor"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
+ESTIMATING_GUIDE = GUIDE.with_name("estimating.md")
 
 
 def call(*command: object, status: int = 0, **environment: str) -> str:
@@ -204,3 +207,28 @@ def test_the_guides_other_code_runs() -> None:
         assert not cases.difference(found[name], value, 1e-5)
     with pytest.raises(UnsupportedError, match="Conv"):
         namespace["execute"](cases.network("conv"))
+
+
+def test_the_page_on_composers_and_predictors_shows_the_files_as_they_are() -> None:
+    shown = re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)```$", ESTIMATING_GUIDE.read_text(),
+                       re.DOTALL | re.MULTILINE)  # fmt: skip
+    assert [name for name, _ in shown] == [
+        "pyproject.toml", "src/dlbricks_example/composer.py", "src/dlbricks_example/predictor.py"
+    ]  # fmt: skip
+    for name, block in shown:
+        assert block in (ESTIMATING / name).read_text(), f"{name} lacks:\n{block}"
+
+
+def test_the_page_on_composers_overrides_a_total() -> None:
+    (code,) = re.findall(r"^```python\n(from .*?)```$", ESTIMATING_GUIDE.read_text(),
+                         re.DOTALL | re.MULTILINE)  # fmt: skip
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    cut = BrickSet.of([cases.network("residual_block").model]).models[0]
+    costs = {signature: np.array([2.0, 3.0]) for signature in cut.counts}
+    between, most, least = (
+        composer.total(cut, costs)
+        for composer in (namespace["Between"](), Sequential(), Parallel())
+    )
+    assert (least <= between).all()
+    assert between == pytest.approx((most + least) / 2)
