@@ -181,7 +181,8 @@ def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, ti
     """The same for several series."""
     shown = [p for points in series.values() for p in points if p is not None]
     ends = [e for p in shown for e in (p.value, *(p.interval or ()))]
-    reach = max([0.1, *(abs(end - 1) for end in ends)]) * 1.15
+    low, high = min([0.9, *ends]), max([1.1, *ends])
+    margin = 0.05 * (high - low)
 
     def draw(canvas: _Canvas) -> Markup:
         height = 0.3 if len(series) == 1 else 0.12 * len(series) + 0.14
@@ -191,7 +192,7 @@ def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, ti
         plot.axes.axvline(1, color=_SOFT, linewidth=1)
         for i, (label, points) in enumerate(series.items()):
             plot.dots(points, i, label, _offset(i, len(series), 0.22))
-        plot.axes.set_xlim(max(1 - reach, 0), 1 + reach)
+        plot.axes.set_xlim(max(low - margin, 0), high + margin)
         return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
 
     return _on_all(draw)
