@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from dlbricks_core.testing import cases
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "examples" / "backend"
 ESTIMATING = ROOT / "examples" / "predictor"
+OPENVINO = ROOT / "examples" / "openvino"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 ESTIMATING_GUIDE = GUIDE.with_name("estimating.md")
 
@@ -171,6 +173,21 @@ def test_a_composer_and_a_predictor_of_another_distribution_are_used(
     assert low < origins["predicted"]["latency_ms"] < high
     assert whole["settings"]["predictor"] == "proportional"
     assert any("predicted by proportional" in note for note in whole["notes"])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("openvino") is None,
+    reason="OpenVINO is not installed, and nothing else needs it: pip install openvino",
+)
+def test_openvino_passes_its_tests(tmp_path: Path, private: dict[str, str]) -> None:
+    plugin = copied(OPENVINO, tmp_path / "plugin", "pyproject.toml", "src", "tests")
+    installed = tmp_path / "installed"
+    call(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", installed, plugin)
+    shown = call(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", plugin / "tests",
+        PYTHONPATH=os.pathsep.join((str(installed), str(ROOT))), **private,
+    )  # fmt: skip
+    assert int(re.search(r"(\d+) passed", shown)[1]) > 160
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendSettings, refused_layers
-from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
@@ -23,13 +21,7 @@ class ReferenceBackend(Backend):
 
     def version(self) -> str:
         """Version of the installed onnx package, from its metadata."""
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError as error:
-            raise PluginError(
-                "the backend reference needs onnx, which is not installed",
-                hint="pip install onnx",
-            ) from error
+        return self.installed_version()
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Number of threads, which numpy reads when it is imported."""

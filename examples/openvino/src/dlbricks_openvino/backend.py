@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendSettings, Traits
-from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel
 
 if TYPE_CHECKING:
@@ -20,18 +18,12 @@ class OpenvinoBackend(Backend):
     name = "openvino"
     distribution = "openvino"
     default_models = ("onnx:",)
-    #: Each compiled model has code, weights and memory of its own.
+    # Each compiled model has code, weights and memory of its own, and chooses layouts.
     traits = Traits(primed=True, rewrites=True)
 
     def version(self) -> str:
         """Version of the installed OpenVINO, from its metadata."""
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError as error:
-            raise PluginError(
-                "the backend openvino needs OpenVINO, which is not installed",
-                hint="pip install openvino",
-            ) from error
+        return self.installed_version()
 
     def timer(self, settings: BackendSettings) -> OpenvinoTimer:
         """Imports OpenVINO and returns a timer."""

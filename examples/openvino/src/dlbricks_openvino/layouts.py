@@ -9,17 +9,17 @@ import openvino
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.values import materialize
-from dlbricks_openvino.compiling import LAST, compiled
+from dlbricks_openvino.compiling import compiled
 
-_PLAIN = frozenset(("abcd", "abcde"))
+_PLAIN = "abcd"
 
 
 def with_layouts(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
     """The model with the layouts that OpenVINO chooses when it compiles all of it.
 
-    A convolution by itself would get its input, and give its output, in plain order, and OpenVINO
-    would convert both. In a model it does not: what convolutions read and write has the channels
-    along the last axis. Bricks that are cut from the marked model are fed in that layout.
+    A convolution by itself gets its input, and gives its output, in plain order, and OpenVINO
+    converts both. In a model it does not: convolutions hand on the channels along the last axis.
+    Bricks that are cut from the marked model are fed, and hand on, in that layout.
 
     The graph that OpenVINO executes tells which of the model's layers each of its nodes was made
     of, and in which layout the node writes.
@@ -37,13 +37,15 @@ def with_layouts(model: CanonicalModel, settings: BackendSettings, seed: int) ->
                 layouts[int(origin)] = _text(facts, "outputLayouts").partition(",")[0]
     kept = {}
     for index, layer in enumerate(model.layers):
-        read = next((kept[name] for name in layer.inputs if name in kept), "")
+        read = next((kept[name] for name in layer.inputs if name in kept), _PLAIN)
         # OpenVINO merges layers and forgets the names of some: those keep what they read.
         layout = layouts.get(index, read)
         kept.update({name: layout for name in layer.outputs if name})
+    for name in model.outputs:  # all of the model hands its results to the user in plain order
+        kept.pop(name, None)
     tensors = {
-        name: replace(spec, layout=LAST)
-        if kept.get(name, "") not in {"", *_PLAIN} and spec.rank in (4, 5)
+        name: replace(spec, layout=kept[name])
+        if kept.get(name, _PLAIN) != _PLAIN and (spec.dtype, spec.rank) == ("float32", 4)
         else spec
         for name, spec in model.tensors.items()
     }

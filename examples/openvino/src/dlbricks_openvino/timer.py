@@ -10,10 +10,10 @@ import openvino
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_core.ir import CanonicalModel, numpy_dtype
+from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_openvino.check import narrowed, one_line, unsupported
-from dlbricks_openvino.compiling import compiled, is_last, positions
+from dlbricks_openvino.compiling import compiled
 
 
 @dataclass
@@ -29,29 +29,36 @@ class Place:
     values: Array
 
     @classmethod
-    def of(cls, model: CanonicalModel, name: str) -> Place:
-        """Room for a tensor in its layout."""
-        spec = model.tensors[name]
+    def of(cls, spec: TensorSpec) -> Place:
+        """Room for a tensor; with the channels last if it has a layout."""
         dtype = numpy_dtype(spec.dtype)
-        if not is_last(model, name):
+        if not spec.layout:
             memory = aligned_empty(spec.sizes, dtype)
             return cls(memory, memory)
         batch, channels, *others = spec.sizes
         memory = aligned_empty((batch, *others, channels), dtype)
         return cls(memory, np.moveaxis(memory, -1, 1))
 
-    def tensor(self) -> openvino.Tensor:
-        """The memory for OpenVINO; no copy is made."""
-        return openvino.Tensor(self.memory, shared_memory=True)
+    def tensor(self, port: openvino.Output) -> openvino.Tensor:
+        """The memory for OpenVINO, in the shape of an end of its graph; no copy is made."""
+        return openvino.Tensor(self.memory.reshape(port.shape), shared_memory=True)
 
 
 @dataclass
 class Loaded:
-    """A network with memory for its inputs and outputs, by name."""
+    """A network with memory for its inputs and outputs, by name.
+
+    Attributes:
+        request: The network.
+        inputs: What it reads.
+        outputs: What it writes.
+        before: A network that runs before each run of this one.
+    """
 
     request: openvino.InferRequest
     inputs: Mapping[str, Place]
     outputs: Mapping[str, Place]
+    before: Loaded | None = None
 
 
 class OpenvinoTimer(CpuTimer[Loaded]):
@@ -62,28 +69,35 @@ class OpenvinoTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Compiles the network and binds memory to it."""
-        inputs = {name: Place.of(network.model, name) for name in network.inputs}
+        inputs = {name: Place.of(network.model.tensors[name]) for name in network.inputs}
         for name, place in inputs.items():
             np.copyto(place.values, network.inputs[name])
         return self._bound(network, inputs)
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Compiles a copy that reads the other network's inputs."""
-        return self._bound(network, loaded.inputs)
+        """Compiles a copy that reads the other network's inputs.
+
+        A brick itself runs before its copy: its code, and the memory of its intermediate results,
+        are in use all the time in a model. The copy then takes the place of its weights.
+        """
+        copy = self._bound(network, loaded.inputs)
+        copy.before = loaded if private_cache_bytes else None
+        return copy
 
     def _bound(self, network: Network, inputs: Mapping[str, Place]) -> Loaded:
         model = network.model
         request = self._compiled(network).create_infer_request()
-        for name, position in positions(request.model_inputs).items():
-            if name in inputs:
-                request.set_input_tensor(position, inputs[name].tensor())
+        for position, port in enumerate(request.model_inputs):  # without those that nobody reads
+            request.set_input_tensor(position, inputs[port.get_any_name()].tensor(port))
         outputs = {}
         for position, name in enumerate(model.outputs):
             if name in inputs:  # OpenVINO would read the input from where it writes the output
                 outputs[name] = inputs[name]
                 continue
-            outputs[name] = Place.of(model, name)
-            request.set_output_tensor(position, outputs[name].tensor())
+            outputs[name] = Place.of(model.tensors[name])
+            request.set_output_tensor(
+                position, outputs[name].tensor(request.model_outputs[position])
+            )
         return Loaded(request, inputs, outputs)
 
     def _compiled(self, network: Network) -> openvino.CompiledModel:
@@ -96,6 +110,8 @@ class OpenvinoTimer(CpuTimer[Loaded]):
 
     def run(self, loaded: Loaded) -> None:
         """One inference, in this thread."""
+        if loaded.before:
+            self.run(loaded.before)
         loaded.request.infer(None, share_inputs=True, share_outputs=True)
 
     def warm_io(self, loaded: Loaded) -> None:
