@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from typing import Self
 
 
 class DLBricksError(Exception):
@@ -15,10 +16,16 @@ class DLBricksError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
+        self.message = message
+        self.hint = ""
+        self.with_hint(hint)
+
+    def with_hint(self, hint: str) -> Self:
+        """This error, with a hint in place of none."""
+        self.hint = hint
         if hint:
             self.add_note(hint)  # tracebacks show it below the message
-        self.message = message
-        self.hint = hint
+        return self
 
     def __str__(self) -> str:
         return self.message

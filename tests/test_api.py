@@ -274,6 +274,12 @@ def test_a_traceback_shows_the_hint():
         assert lines == [f"dlbricks_core.errors.ModelError: {each.message}", each.hint]
 
 
+def test_a_hint_that_comes_later_is_shown_too():
+    error = DLBricksError("broken").with_hint("mend it")
+    lines = "".join(traceback.format_exception_only(error)).splitlines()
+    assert lines == ["dlbricks_core.errors.DLBricksError: broken", "mend it"]
+
+
 def test_representations_say_the_result_and_stay_short(proto, tmp_path):
     for framework in ("onnxruntime", "torch"):
         pytest.importorskip(framework)

@@ -139,6 +139,6 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     ),
     "fold_batchnorm": (_flag, "True or False"),
 }
-"""How each argument is converted, and what it takes, in words."""
+"""Conversion of each argument, and a description of what it takes."""
 
 _REQUIRED = frozenset({"backend", "backends"})

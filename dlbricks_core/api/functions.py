@@ -1,4 +1,4 @@
-"""What the command line does, as functions that open stores and load models."""
+"""Functions of the API, which load models, open stores and call workflows."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ def time(
         composer: Name of the composer, which says how models are cut and how latencies are
             joined. ``None`` is the composer that estimates best, or the paper's if a granularity
             or a split strategy is given.
-        store: Where results are kept: a path, an open store, or ``None`` for the user's own.
+        store: Store of all results: a path, an open store, or ``None`` for the user's own.
         backend_options: Values of options that the backend declares, by name.
-        **measuring: How to measure, as :class:`Measuring` lists it: ``runs``, ``threads``,
+        **measuring: Arguments that :class:`Measuring` explains: ``runs``, ``threads``,
             ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``, ``force`` and
             ``retry_failed``.
 

@@ -152,7 +152,7 @@ class _Measured(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """What could not be measured (``where``), and why (``reason``)."""
+        """Everything that could not be measured (``where``), and the reason (``reason``)."""
         return [dict(each) for each in self._data["failures"]]
 
     @property

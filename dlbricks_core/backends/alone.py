@@ -18,7 +18,7 @@ def layer_alone(model: CanonicalModel, index: int) -> CanonicalModel:
 
     Args:
         model: In canonical form.
-        index: Of the layer.
+        index: Index of the layer in the model.
 
     Example:
         >>> alone = layer_alone(model, 3)

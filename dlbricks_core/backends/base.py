@@ -311,7 +311,7 @@ class Backend(ABC):
         it carry that annotation, and the timer runs them just as they stand.
 
         Args:
-            model: CanonicalModel in canonical form, without opaque layers.
+            model: Model in canonical form, without opaque layers.
             settings: Threads and options.
             seed: Seed of the weights, where their values are needed.
 
@@ -325,7 +325,7 @@ class Backend(ABC):
         """Layers that the framework has no exact counterpart for.
 
         Args:
-            model: CanonicalModel in canonical form; the values of its weights are not there.
+            model: Model in canonical form; the values of its weights are not there.
 
         Returns:
             Reason for each such layer, by the layer's index in the model.

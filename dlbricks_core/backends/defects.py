@@ -1,8 +1,8 @@
-"""Where the ONNX reference evaluator is known to be wrong.
+"""Known defects of the ONNX reference evaluator.
 
-Found by running every attribute of recurrent, pooling, normalization, attention, resizing and
-quantizing layers on the evaluator of onnx 1.23 and on three frameworks: those agreed with each
-other and with the operator's definition. A test holds each entry against the installed version.
+They were found with every attribute of recurrent, pooling, normalization, attention, resizing and
+quantizing layers, on the evaluator of onnx 1.23 and on three frameworks. The frameworks agreed with
+each other and with the operator's definition. A test checks each entry with the installed version.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 
 _RECURRENT = tuple(GATE_ACTIVATIONS)
 _LENGTHS, _INDICES, _SCORES = 4, 1, 3
-"""Positions: lengths of sequences among the inputs, indices of a pooling and scores of an
-attention among the outputs."""
+"""Positions of the lengths of sequences among inputs, and of the indices of a pooling and the
+scores of an attention among outputs."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """Something that the evaluator gets wrong.
+    """A defect of the evaluator.
 
     Attributes:
-        operators: Whose results are wrong.
-        applies: Whether it shows in a layer of a model in canonical form.
-        why: What the evaluator does, as the end of a sentence that the operator begins.
+        operators: Operators whose results are wrong.
+        applies: Function that says whether the defect shows in a layer of a model.
+        why: Description of the defect, to follow the operator and a colon.
     """
 
     operators: tuple[str, ...]
@@ -37,10 +37,10 @@ class Defect:
 
 
 def known_defects(model: CanonicalModel) -> tuple[str, ...]:
-    """What is known to be wrong in the evaluator's results for a model, a line each.
+    """Known defects that show in the evaluator's results for a model, a line each.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     found = Counter(
         (layer.op, defect.why)
@@ -61,14 +61,14 @@ def _numbers(layer: Layer, name: str) -> tuple[int, ...]:
 
 
 def _other_gates(model: CanonicalModel, layer: Layer) -> bool:
-    """Whether a gate has another activation than by default."""
+    """Whether a gate has an activation other than the default."""
     given = LayerView(model, layer).activations()
     usual = tuple(name.lower() for name in GATE_ACTIVATIONS[layer.op])
     return given not in (usual, 2 * usual)
 
 
 def _two_activations(model: CanonicalModel, layer: Layer) -> bool:
-    """Whether the two directions have different ones."""
+    """Whether the two directions have different activations."""
     return len(set(LayerView(model, layer).activations())) > 1
 
 

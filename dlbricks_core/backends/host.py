@@ -27,30 +27,30 @@ from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
 
 CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
-"""Networks that show what a call costs: keys, and how many layers of next to no work."""
+"""Number of layers of each network that shows the cost of a call, by the network's key."""
 
 
 POSITION_BYTES = 8
-"""Length of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""
+"""Bytes of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""
 
 _LONG_MS = 100.0
-"""Latency from which on a network is warm after two runs, and not primed by a copy: what
-that is worth is lost in so long a run."""
+"""Latency in milliseconds from which a network needs fewer runs to warm up and no priming, since
+either changes too little in so long a run."""
 
 _KEPT = 4
-"""How many times its size a cache keeps something of, when that is read over and over: it spares
-part of what it holds from being replaced. With ONNX Runtime on an AMD EPYC of 32 MB, a network of
-63 MB took 1.5 ms in a loop, 1.9 ms right after one run, and 2.2 ms after one of its copy."""
+"""Size up to which a cache keeps some of the data that are read over and over, as a multiple of the
+size of the cache. With ONNX Runtime on an AMD EPYC with a cache of 32 MB, a network of 63 MB took
+1.5 ms in a loop, 1.9 ms right after a run of its own, and 2.2 ms after a run of its copy."""
 
 _WAKE = "wake"
 _WAKE_SHAPE = (16, 1024)
-"""Large enough to be shared among threads, small enough for the nearest caches."""
+"""Shape that is large enough to be shared among threads, and fits into the nearest caches."""
 
 
 class TimerHost:
-    """Loads networks into one timer and times them; runs inside the worker.
+    """Service inside a worker that loads networks into one timer and times them.
 
-    Networks are known by the keys that the parent gives them.
+    The parent gives each network a key.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class TimerHost:
         cache_bytes: int | None,
         private_cache_bytes: int,
     ) -> int | None:
-        """Imports the framework and loads the networks that show what a call costs.
+        """Imports the framework and loads the networks that show the cost of a call.
 
         Args:
             backend: ``"module:Class"`` of the backend.
@@ -99,26 +99,26 @@ class TimerHost:
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
         self._private_cache_bytes = private_cache_bytes
-        # A collection in the middle of a timed run would count as latency. What a framework
-        # brings stays for good: the collections between networks need not look at it.
+        # A garbage collection in the middle of a timed run would count as latency. Objects of the
+        # framework stay for good, so that collections between networks need not visit them.
         gc.disable()
         gc.freeze()
         for key, layers in CALLS.items():
             self.load(key, _next_to_nothing(layers), 0, "brick")
         self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
         self._wake = self._loaded[_WAKE]
-        # What the framework itself holds and never uses does not count.
+        # Memory that the framework holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
 
     def load(self, key: str, model: CanonicalModel, seed: int, kind: str = "") -> float:
-        """Materializes a network, loads it, looks at its results and warms it up.
+        """Draws values for a network, loads it, checks its results and warms it up.
 
         Args:
-            key: What to call it.
-            model: In canonical form.
-            seed: Of weights and inputs.
-            kind: What it is timed as: ``"brick"``, ``"model"``, or ``"native"``, a model as
-                its own framework runs it. Others are never primed.
+            key: Key of the network from now on.
+            model: Model in canonical form.
+            seed: Seed of weights and inputs.
+            kind: Kind of the network: ``"brick"``, ``"model"``, or ``"native"`` for a model as
+                its own framework runs it. Networks of no kind are never primed.
 
         Returns:
             Latency of the last warm-up run, in milliseconds.
@@ -137,13 +137,13 @@ class TimerHost:
         return latency_ms
 
     def _copied(self, loaded: Any, model: CanonicalModel, seed: int, kind: str) -> Any:
-        """The same network with other weights, loaded to run before it."""
+        """A copy of a network with other weights, loaded to run before the network."""
         private = self._private_cache_bytes if kind == "brick" else 0
         other = materialize(model, seed + 1)
         return self.timer.load_copy(other, loaded, private_cache_bytes=private)
 
     def _warmed_up(self, key: str) -> float:
-        """Latency after some runs; a long one tells enough about its network."""
+        """Latency of the last of some runs, in milliseconds; a long run is the last."""
         for _ in range(WARMUP_RUNS):
             latency_ms = self.sample(key, 1, warm_io=False)[-1]
             if latency_ms >= _LONG_MS:
@@ -151,7 +151,7 @@ class TimerHost:
         return latency_ms
 
     def _tried(self, loaded: Any) -> Any:
-        """The network after a first run, unloaded again if that gave nothing to use."""
+        """The network after a first run; if its results cannot be used, it is unloaded."""
         try:
             self._run(loaded)
             _check_numbers(self.timer.outputs(loaded))
@@ -161,13 +161,13 @@ class TimerHost:
         return loaded
 
     def infer(self, model: CanonicalModel, seed: int) -> dict[str, Array]:
-        """Loads a network, runs it twice and unloads it: what the second run gave, by name.
+        """Loads a network, runs it twice, unloads it, and returns its results by name.
 
-        The second, because nothing that the first leaves behind may show.
+        They are those of the second run, which must not depend on what the first has left.
 
         Args:
-            model: In canonical form.
-            seed: Of weights and inputs.
+            model: Model in canonical form.
+            seed: Seed of weights and inputs.
 
         Raises:
             BackendError: If a result is not a number (NaN).
@@ -183,13 +183,13 @@ class TimerHost:
             gc.collect()
 
     def sample(self, key: str, runs: int, warm_io: bool) -> list[float]:
-        """Latencies of so many runs, in milliseconds.
+        """Latencies of some runs, in milliseconds.
 
         Args:
-            key: Of a loaded network.
-            runs: How often to run.
-            warm_io: Whether, before each run, inputs and outputs are brought into the caches and
-                threads that fell asleep are woken.
+            key: Key of a loaded network.
+            runs: Number of runs.
+            warm_io: Whether each run is prepared: inputs and outputs are brought into the caches,
+                and threads that have fallen asleep are woken.
         """
         timer, loaded, twin = self.timer, self._loaded[key], self._twins.get(key)
         run, synchronize = timer.run, timer.synchronize
@@ -197,12 +197,12 @@ class TimerHost:
         for _ in range(runs):
             if warm_io:
                 if twin is not None:
-                    # Its results stay: those of the layers before also take up memory that
-                    # is still warm.
+                    # The copy's results stay, because results of earlier layers also occupy
+                    # warm memory in a model.
                     self._run(twin)
                 timer.warm_io(loaded)
-                # Wakes the framework's threads and warms the way of a call, as in the
-                # middle of a model; next to nothing of the caches is taken for it.
+                # This wakes the framework's threads and warms the code of a call, as in the
+                # middle of a model. It takes hardly any room in the caches.
                 self._run(self._wake)
                 timer.release(self._wake)
             begin = perf_counter_ns()
@@ -218,16 +218,17 @@ class TimerHost:
     def sample_in_turn(
         self, keys: Sequence[str], warm_io: bool, position: str
     ) -> list[tuple[float, float]]:
-        """One run of each of several networks, one right after the other.
+        """Runs several networks once each, one right after the other.
 
         Args:
-            keys: Of loaded networks.
+            keys: Keys of loaded networks.
             warm_io: As for :meth:`sample`.
-            position: A file that tells how many are done, should one of them end the process.
+            position: File that holds the number of networks that are done, in case one of them
+                ends the process.
 
         Returns:
-            For each, its latency in milliseconds, and the seconds that it took with what
-            comes before a timed run.
+            Latency of each network in milliseconds, and the seconds that the run took together
+            with its preparation.
         """
         taken = []
         with Path(position).open("r+b", buffering=0) as file:
@@ -243,7 +244,7 @@ class TimerHost:
         self.timer.synchronize(loaded)
 
     def outputs(self, key: str) -> dict[str, Array]:
-        """Results of a network's last run, by name."""
+        """Results of the last run of a network, by name."""
         return dict(self.timer.outputs(self._loaded[key]))
 
     def unload(self, key: str) -> None:
@@ -264,11 +265,11 @@ class TimerHost:
         return instance.rewrite(model, settings, seed)
 
     def profile(self, model: CanonicalModel, seed: int, runs: int) -> Profile:
-        """Where the time of a whole model goes, as the framework itself sees it."""
+        """Time of each layer of a whole model, as the framework's profiler measures it."""
         return self.timer.profile(materialize(model, seed), runs)
 
     def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
-        """Which of the models the backend cannot run: key and reason."""
+        """Reason for each model that the backend cannot run, by the model's key."""
         instance = load_object(backend)()
         reasons = {}
         for key, model in models.items():
@@ -279,14 +280,14 @@ class TimerHost:
 
 
 def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:
-    """Whether a network is primed by a copy, not by itself.
+    """Whether a network is primed by a copy, rather than by a run of its own.
 
-    Weights that are too large for any cache to keep a part of them are as cold after a run of the
-    network itself. Weights that the network's model has just read are meant to be warm.
+    If the weights are so large that no cache keeps any of them, they are cold even after a run of
+    the network itself. If the network's model has just read the weights, they are meant to be warm.
 
     Args:
         model: The network.
-        cache_bytes: Size of the largest cache. Where it is unknown, a copy is the safe choice.
+        cache_bytes: Bytes of the largest cache. If the size is unknown, a copy is the safe choice.
     """
     if weights_are_reread(model):
         return False

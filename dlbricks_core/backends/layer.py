@@ -52,7 +52,7 @@ class LayerView:
     ``layer.outputs``.
 
     Args:
-        model: CanonicalModel in canonical form that the layer is part of.
+        model: Model in canonical form that the layer is part of.
         layer: The layer.
 
     Example:

@@ -13,13 +13,13 @@ from dlbricks_core.values import materialize
 
 
 class ReferenceHost:
-    """Computes what a model's operators are defined to compute; it may take long."""
+    """Service that computes a model by the definitions of its operators; it may take long."""
 
     def outputs(self, model: CanonicalModel, seed: int) -> Mapping[str, Array]:
-        """Results by name, on the values that every backend gets for this seed.
+        """Results by name, from the values that every backend gets for this seed.
 
         Raises:
-            BackendError: If a result is no tensor.
+            BackendError: If a result is not a tensor.
         """
         network = materialize(model, seed)
         evaluator = ReferenceEvaluator(to_onnx(model, network.weights))

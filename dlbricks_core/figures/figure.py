@@ -37,8 +37,8 @@ class Figure(ABC):
     """Answer to a question, in the unit of the question's quantity.
 
     Attributes:
-        overhead: What of the value is the measurement's own: for latency, what a call of the
-            timer costs.
+        overhead: Share of the value that the measurement itself causes; for latency, the cost of
+            a call of the timer.
         samples: Raw values that the figure rests on, in the order in which they were taken.
     """
 
@@ -83,7 +83,7 @@ class Figure(ABC):
 
     @property
     def own(self) -> float:
-        """The value without the measurement's own share."""
+        """The value without the share that the measurement itself causes."""
         return max(self.value - self.overhead, 0.0)
 
 
@@ -93,7 +93,7 @@ class Measured(Figure):
 
     Attributes:
         samples: Raw values that count, in the order in which they were taken.
-        protocol: How they were taken.
+        protocol: Protocol by which they were taken.
         overhead: As in :class:`Figure`.
         rounds: The round in which each sample was taken; if left out, they are the first rounds
             of one session.
@@ -125,8 +125,8 @@ class Measured(Figure):
     def replicates(self) -> FloatArray:
         """The same statistic for ``RESAMPLES`` bootstrap samples.
 
-        Interleaved samples are resampled by round, see :func:`means_by_rounds`. Samples of
-        loops are drawn with replacement: rounds mean nothing there.
+        Interleaved samples are resampled by round, see :func:`means_by_rounds`. Samples of loops
+        are drawn with replacement, because loops have no rounds.
         """
         samples = np.asarray(self.samples)
         count = len(samples)
@@ -141,9 +141,9 @@ class Source:
     """A network with a figure that tells about another network.
 
     Attributes:
-        signature: Of the network.
-        figure: Its figure.
-        weight: Factor of its value, without the overhead, in the other network's value.
+        signature: Signature of the network.
+        figure: Figure of the network.
+        weight: Factor of the figure's value, without the overhead, in the other network's value.
     """
 
     signature: str
@@ -151,7 +151,7 @@ class Source:
     weight: float
 
     def share(self, values: FloatArray) -> FloatArray:
-        """What values of the network contribute to the other network's value."""
+        """Parts of the other network's value that come from values of this network."""
         return np.maximum(values - self.figure.overhead, 0.0) * self.weight
 
 
@@ -162,7 +162,7 @@ class Derived(Figure):
     Attributes:
         sources: The other networks. The sum of their shares is this network's value.
         error: Standard deviation of the logarithm of that sum's error.
-        seed: The same wherever this network occurs.
+        seed: Seed of the errors, the same wherever this network occurs.
         overhead: As in :class:`Figure`.
         samples: Always empty.
     """
@@ -197,13 +197,13 @@ class Derived(Figure):
 
     @cached_property
     def replicates(self) -> FloatArray:
-        """Those of the sources, with the weights as they are."""
+        """Replicates from those of the sources, with weights that do not vary."""
         shares = sum((each.share(each.figure.replicates) for each in self.sources), np.zeros(1))
         return np.asarray(self.overhead + np.maximum(shares, 0.0))
 
     @cached_property
     def plausible(self) -> FloatArray:
-        """The replicates, each with another error of the sum."""
+        """Replicates that also vary by the error of the sum."""
         errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         factors = np.exp(self.error * errors)
         return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
@@ -263,7 +263,7 @@ class Predicted(Figure):
 
 
 def undisturbed(measurement: Measurement) -> Measurement:
-    """The same without samples that something disturbed, where enough others are left.
+    """The measurement without disturbed samples, if enough others are left.
 
     A disturbance does not slow all networks down by the same factor. Disturbed samples of some
     networks cannot be compared with undisturbed ones of others.
@@ -274,10 +274,12 @@ def undisturbed(measurement: Measurement) -> Measurement:
 
 
 def overhead_of(measurement: Measurement, statistic: Statistic) -> float:
-    """The measurement's own share of a value; 0 if it was never measured.
+    """Share of a value that the measurement itself causes; 0 if it was never measured.
 
-    The statistic is the one that stands for the samples. Any other would take too much or too
-    little off them wherever the machine's speed changes from round to round.
+    Args:
+        measurement: Measurement with at least one sample.
+        statistic: Statistic that stands for the samples. Any other would subtract too much or too
+            little when the machine's speed changes from round to round.
     """
     return float(statistic(measurement.overheads)) if measurement.overheads else 0.0
 
@@ -334,7 +336,7 @@ def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:
-    """Half the width of an interval over its middle; 0 where there is none."""
+    """Half the width of an interval, divided by its middle; 0 if there is no interval."""
     if ends is None or not sum(ends):
         return 0.0
     low, high = ends

@@ -1,4 +1,4 @@
-"""How often each network has to run until sums of their latencies are precise enough."""
+"""Number of runs that each network needs until sums of their latencies are precise enough."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from dlbricks_core.figures.statistics import (
 )
 
 PRECISION = 0.01
-"""Relative half-width that is reached unless the user asks for another."""
+"""Half-width of intervals to reach, relative to the latency, unless the user asks for another."""
 
 BUDGET_S = 120.0
-"""Seconds after which no round begins, precise or not, unless the user gives others."""
+"""Seconds after which no round begins, precise or not, unless the user gives another number."""
 
 FEWEST = 6
-"""Rounds at the least: with fewer, a half that counts holds but one or two samples."""
+"""Minimum number of rounds. With fewer, the faster half holds only one or two samples."""
 
 MOST = 200
-"""Rounds at the most: a network that is noisier than that is not for waiting."""
+"""Maximum number of rounds. If a network is too noisy for them, waiting does not pay."""
 
 NORMAL_HALF_WIDTH = NormalDist().inv_cdf(0.95)
 """Half-width of a normal distribution's 90% interval, in standard deviations."""
 
 STEP_MS = 1.0
-"""What a run costs besides: asking the worker, touching inputs, committing the sample."""
+"""Milliseconds that a run costs on top: to ask the worker, warm inputs and store the sample."""
 
 _NORMAL = 1 / NormalDist().inv_cdf(0.75)
 _SMALL = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
@@ -43,10 +43,10 @@ _SMALL = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 
 def deviation(samples: Sequence[float]) -> float:
     """Robust standard deviation: the median distance from the median, made unbiased.
 
-    A sample that an interrupt hit does not widen it, as it does not move the mean of the
-    faster half that a figure rests on. The factors for few samples, without which these would look
-    quieter than they are: Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly
-    Robust Estimators of Scale", COMPSTAT 1992.
+    A sample that an interrupt made longer does not widen it, just as it does not move the mean of
+    the faster half. Small numbers of samples would look quieter than they are without a factor
+    from Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly Robust Estimators of
+    Scale", COMPSTAT 1992.
     """
     count = len(samples)
     if count < 2:
@@ -57,15 +57,16 @@ def deviation(samples: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """What the samples of a network say so far, in milliseconds.
+    """Location and scatter of a network's samples so far.
 
     Attributes:
         taken: Number of samples that count.
-        ms: Mean of the faster half, without the timer's own cost.
-        deviation_ms: Robust standard deviation of a sample.
-        call_ms: The timer's own cost.
-        run_ms: What one more sample costs.
-        errors_ms: How far bootstrap replicates of that mean are from it.
+        ms: Mean of the faster half in milliseconds, without the cost of a call.
+        deviation_ms: Robust standard deviation of a sample, in milliseconds.
+        call_ms: Cost of a call of the timer, in milliseconds.
+        run_ms: Cost of one more sample, in milliseconds.
+        errors_ms: Differences between bootstrap replicates of that mean and the mean itself, in
+            milliseconds.
     """
 
     taken: int
@@ -77,7 +78,7 @@ class Spread:
 
     @classmethod
     def of(cls, measurement: Measurement) -> Spread:
-        """Of at least one sample, taken in rounds."""
+        """Spread of a measurement with at least one sample, taken in rounds."""
         used = undisturbed(measurement)
         samples_ms, call_ms = used.values, overhead_of(used, faster_half)
         mean_ms = float(faster_half(samples_ms))
@@ -96,31 +97,32 @@ Spreads = Mapping[Question, Spread]
 
 @dataclass(frozen=True)
 class PrecisionTarget:
-    """A figure that is to become precise: a sum of latencies.
+    """A sum of latencies that is to become precise.
+
+    The methods use only those terms of the sum that ``spreads`` has. If the other terms are known
+    as precisely from elsewhere, the whole sum is at least as precise as this part.
 
     Attributes:
-        name: Of the model, for people.
-        counts: How often each network's latency is in the sum; a whole model is a sum
-            of one. A network may count for a part of a latency, even a negative one.
-
-    Only what ``spreads`` knows of a sum takes part in the methods below. Where the rest
-    is known elsewhere as precisely, the whole sum is at least as precise as its parts.
+        name: Name of the model, for people to read.
+        counts: Factor of each network's latency in the sum. A whole model is a sum with one term.
+            A factor may be a fraction, or negative.
     """
 
     name: str
     counts: Mapping[Question, float]
 
     def total_ms(self, spreads: Spreads) -> float:
-        """The sum: what the networks add, and one call of the timer."""
+        """The sum in milliseconds: the networks' latencies, and the cost of one call."""
         known = [(count, spreads[key]) for key, count in self.counts.items() if key in spreads]
         call = max((spread.call_ms for _, spread in known), default=0.0)
         return call + sum(count * spread.ms for count, spread in known)
 
     def half_width(self, spreads: Spreads) -> float:
-        """Of the sum's 90% interval, relative to the sum: the wider of two.
+        """Half-width of the sum's 90% interval, relative to the sum.
 
-        One takes each network's scatter for its own: :meth:`own_half_width`. The other is
-        the bootstrap's, in which what all networks saw in a round is common to them.
+        It is the larger of two. :meth:`own_half_width` takes the scatter of each network as
+        independent of the others. The bootstrap's half-width includes drift that all networks of
+        a round have in common.
         """
         known = [(count, spreads[key]) for key, count in self.counts.items() if key in spreads]
         errors = sum((count * spread.errors_ms for count, spread in known), np.zeros(1))
@@ -129,11 +131,11 @@ class PrecisionTarget:
         return max(self.own_half_width(spreads), together)
 
     def own_half_width(self, spreads: Spreads) -> float:
-        """The half-width if nothing is common to the networks.
+        """Half-width of the interval if the networks scatter independently, relative to the sum.
 
-        The mean of the faster half of n normal samples has the variance ``v * s**2 / n``
-        with ``v`` = ``FASTER_HALF_VARIANCE``; those of the networks add up, with the squares
-        of their counts.
+        The mean of the faster half of n normal samples has the variance ``v * s**2 / n`` with
+        ``v = FASTER_HALF_VARIANCE``. The variances of the networks add up, each times the square
+        of its factor.
         """
         variance = sum(
             (count * spreads[key].deviation_ms) ** 2 / spreads[key].taken
@@ -144,14 +146,13 @@ class PrecisionTarget:
         return _relative(NORMAL_HALF_WIDTH * deviation_ms, self.total_ms(spreads))
 
     def allocation(self, spreads: Spreads, precision: float) -> dict[Question, float]:
-        """The cheapest numbers of samples that make the sum precise; not rounded.
+        """Numbers of samples that make the sum precise at the least cost; not rounded.
 
-        Wanted are numbers ``n_b`` for which ``sum(n_b * t_b)``, the time spent, is least,
-        while the variance ``v * sum((c_b * s_b)**2 / n_b)`` is
-        ``V = (precision * total / z)**2``. At the optimum the derivatives of both by each
-        ``n_b`` have the same ratio, so that ``t_b`` is proportional to
-        ``(c_b * s_b / n_b)**2``: ``n_b = k * c_b * s_b / sqrt(t_b)``. Put into the
-        variance, that gives ``k = v / V * sum(c_b * s_b * sqrt(t_b))``.
+        The numbers ``n_b`` minimize the time ``sum(n_b * t_b)``, while the variance
+        ``v * sum((c_b * s_b)**2 / n_b)`` is ``V = (precision * total / z)**2``. At the optimum,
+        the derivatives of time and variance by each ``n_b`` have the same ratio. So ``t_b`` is
+        proportional to ``(c_b * s_b / n_b)**2``, and ``n_b = k * c_b * s_b / sqrt(t_b)``. With
+        these numbers, the variance is ``V`` for ``k = v / V * sum(c_b * s_b * sqrt(t_b))``.
 
         Source: Neyman, "On the Two Different Aspects of the Representative Method",
         Journal of the Royal Statistical Society 97 (1934), with the costs of a sample as in
@@ -170,11 +171,11 @@ class PrecisionTarget:
         }
 
     def needs(self, spreads: Spreads, precision: float) -> dict[Question, int]:
-        """How many samples each network should have; nothing if the sum is precise already.
+        """Number of samples that each network should have; empty if the sum is precise already.
 
-        Between :data:`FEWEST` and :data:`MOST`, whatever the optimum. Where something
-        common makes the interval wider than the networks' own scatter does, the optimum
-        for that scatter has to be as much more precise.
+        Each number is at least :data:`FEWEST` and at most :data:`MOST`. If drift makes the interval
+        wider than the networks' own scatter does, the optimum is computed for a precision that is
+        finer in the same ratio.
         """
         half_width = self.half_width(spreads)
         if half_width <= precision:
@@ -185,5 +186,5 @@ class PrecisionTarget:
 
 
 def _relative(value: float, to: float) -> float:
-    """A quotient; nothing by nothing is nothing."""
+    """A quotient; zero divided by zero is zero."""
     return value / to if to > 0 else (math.inf if value > 0 else 0.0)

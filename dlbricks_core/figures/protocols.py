@@ -1,4 +1,4 @@
-"""Protocols: how often and in which order networks run, and which number counts."""
+"""Protocols: number and order of runs, and the statistic that stands for the samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half, trimmed_mean
 
 Statistic = Callable[[Samples], FloatArray]
-"""Reduces the last axis of an array of samples."""
+"""Function that reduces the last axis of an array of samples."""
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class Protocol:
     """One way to measure.
 
     Attributes:
-        name: What users call it.
-        identity: Part of the identity of every measurement; another one whenever the same
-            network would give other samples.
-        runs: How many samples a network gets unless the user says otherwise; ``None``
-            for as many as make the figures precise.
+        name: Name that users type.
+        identity: Part of the identity of every measurement. It changes whenever a change of
+            the protocol would give other samples.
+        runs: Number of samples of each network, unless the user gives another; ``None`` for
+            as many as make the figures precise.
         interleaved: Whether all networks run once a round, in turn (True), or one
             after the other, each in a loop of its own (False).
         touch: Whether the inputs are brought into the cache before each run.
-        statistic: The number that stands for a network's samples.
-        statistic_name: For people.
+        statistic: Statistic that stands for a network's samples.
+        statistic_name: Name of the statistic, for people to read.
     """
 
     name: str

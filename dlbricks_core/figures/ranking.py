@@ -1,4 +1,4 @@
-"""Who is faster, by how much, and whether the samples leave a doubt."""
+"""Rankings of backends: which is faster, by which factor, and whether that is certain."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from dlbricks_core.figures.statistics import FloatArray
 
 @dataclass(frozen=True)
 class Cost:
-    """A latency that is compared, and its bootstrap replicates, in milliseconds.
+    """A latency to compare.
 
-    Costs whose samples were taken in the same rounds have replicates of the same rounds,
-    so that drift of the machine cancels in their ratio.
+    Costs whose samples were taken in the same rounds have replicates of the same rounds, so that
+    drift of the machine cancels in their ratio.
+
+    Attributes:
+        ms: The latency in milliseconds.
+        replicates: Its bootstrap replicates, in milliseconds.
     """
 
     ms: float
@@ -24,30 +28,29 @@ class Cost:
 
     @classmethod
     def whole(cls, latency: Figure) -> Cost:
-        """Of a whole model: what was measured."""
+        """Cost of a whole model: its measured latency."""
         return cls(latency.value, latency.replicates)
 
     @property
     def interval_ms(self) -> tuple[float, float]:
-        """90% interval."""
+        """90% interval of the latency, in milliseconds."""
         return interval(self.replicates)
 
     @classmethod
     def brick(cls, latency: Figure) -> Cost:
-        """Of a brick: what it adds to a model, without the timer's own cost a call."""
+        """Cost of a brick: the latency that it adds to a model, without the cost of a call."""
         net = np.maximum(latency.replicates - latency.overhead, 0.0)
         return cls(max(latency.value - latency.overhead, 0.0), net)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much longer one takes than another.
+    """Ratio of the latencies of a slower and a faster backend.
 
     Attributes:
-        value: 1 or more for a slower one; ``None`` where the faster one's cost is lost
-            in the timer's.
-        low: Lower end of the 90% interval; ``None`` where that holds for all of it.
-        high: Upper end; ``None`` where nothing bounds it.
+        value: The ratio; ``None`` if the faster latency cannot be told from the cost of a call.
+        low: Lower end of the 90% interval; ``None`` if even that is infinite.
+        high: Upper end of the 90% interval; ``None`` if there is no bound.
     """
 
     value: float | None
@@ -56,21 +59,21 @@ class Ratio:
 
     @classmethod
     def of(cls, slower: Cost, faster: Cost) -> Ratio:
-        """The slower one's cost over the faster one's."""
+        """Ratio of two costs."""
         replicates = _divided(slower.replicates, faster.replicates)
-        # Percentiles that are replicates themselves: no arithmetic with infinities.
+        # This method picks replicates, and so never computes with infinities.
         low, high = np.percentile(replicates, PERCENTILES, method="inverted_cdf")
         value = _divided(np.array([slower.ms]), np.array([faster.ms]))[0]
         return cls(_finite(value), _finite(low), _finite(high))
 
     @property
     def clear(self) -> bool:
-        """Whether the whole interval is above 1, and the faster one's cost is known at all."""
+        """Whether the whole interval is above 1, and the faster latency is known."""
         return self.value is not None and self.low is not None and self.low > 1
 
 
 def _divided(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Quotients; nothing by nothing is 1, something by nothing infinite."""
+    """Quotients; zero divided by zero is 1, and anything else divided by zero is infinite."""
     quotients = np.where(above > 0, np.inf, 1.0)
     return np.divide(above, below, out=quotients, where=below > 0)
 
@@ -84,8 +87,8 @@ class Ranking:
     """Backends from the fastest to the slowest; those without a measurement are left out.
 
     Attributes:
-        costs: By backend, ascending.
-        ratios: By backend, from the second on: its cost over the fastest one's.
+        costs: Cost of each backend, ascending.
+        ratios: Ratio of each backend's cost to the fastest one's, from the second backend on.
     """
 
     costs: Mapping[str, Cost]
@@ -106,11 +109,11 @@ class Ranking:
 
     @property
     def winner(self) -> str | None:
-        """The fastest, if every other backend is slower beyond doubt and there is one."""
+        """The fastest backend, if there are others and each of them is clearly slower."""
         clear = self.ratios and all(ratio.clear for ratio in self.ratios.values())
         return self.fastest if clear else None
 
     @property
     def margin(self) -> Ratio | None:
-        """The second over the fastest."""
+        """Ratio of the second backend's cost to the fastest one's."""
         return next(iter(self.ratios.values()), None)

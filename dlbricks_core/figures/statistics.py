@@ -1,7 +1,7 @@
-"""From raw samples to figures: locations, their uncertainty, and warnings.
+"""Statistics of raw samples: locations, their uncertainty, and warnings.
 
-The functions of location work along the last axis, so that the same one serves the
-samples of a brick and a table of their resamplings.
+Functions of location work along the last axis, so that they take the samples of a brick as well as
+a table of resamplings.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Variance of :func:`faster_half` of n normal samples, as a multiple of ``s**2 / n`` with the
-#: variance ``s**2`` of one sample. The estimator's influence function is
+#: Variance of the mean of the faster half of n normal samples, in units of ``s**2 / n``, where
+#: ``s**2`` is the variance of one sample. The influence function of this mean is
 #: ``(min(x, m) - E min(x, m)) / 0.5`` with the median m. For a standard normal z, ``min(z, 0)`` has
 #: the variance ``1/2 - 1/(2 pi)``.
 FASTER_HALF_VARIANCE = 2 - 2 / math.pi
@@ -23,8 +23,8 @@ FASTER_HALF_VARIANCE = 2 - 2 / math.pi
 Samples = Sequence[float] | npt.NDArray[np.floating[Any]]
 FloatArray = npt.NDArray[np.float64]
 
-#: As pyperf warns: relative standard deviation, relative distance of an extreme from
-#: the mean, and the shortest time that a clock resolves well.
+#: Thresholds of pyperf's warnings: standard deviation, and distance of an extreme from the mean
+#: (both relative to the mean); and the shortest time that a clock resolves well.
 MAX_DEVIATION = 0.10
 MAX_EXTREME = 0.50
 MIN_SAMPLE_MS = 1.0
@@ -36,12 +36,12 @@ def median(samples: Samples) -> FloatArray:
 
 
 def trimmed_mean(samples: Samples, fraction: float = 0.2) -> FloatArray:
-    """Mean of what is left when the lowest and the highest samples are dropped.
+    """Mean of the samples without the lowest and the highest.
 
     Args:
-        samples: At least one along the last axis.
-        fraction: Share dropped at each end, rounded down to whole samples; with the
-            paper's fifth, four samples or fewer are all kept.
+        samples: At least one sample along the last axis.
+        fraction: Share of the samples to drop at each end, rounded down to whole samples. With
+            the paper's fifth, four samples or fewer are all kept.
     """
     if not 0 <= fraction < 0.5:
         raise ValueError(f"cannot drop {fraction} at each end")
@@ -54,39 +54,39 @@ def trimmed_mean(samples: Samples, fraction: float = 0.2) -> FloatArray:
 def faster_half(samples: Samples) -> FloatArray:
     """Mean of the faster half along the last axis; of an odd number, the middle counts half.
 
-    Whatever else a machine does makes runs slower, seldom all of them and never faster:
-    what is above the median says more about the neighbours than about the network. A mean
-    scatters less than a quantile or the minimum. That of the lower half of normal samples is
-    ``sqrt(2 / pi)``, 0.8, standard deviations below their mean, with the variance
-    ``FASTER_HALF_VARIANCE * s**2 / n``; a median's is ``pi / 2 * s**2 / n``.
+    Other work on a machine makes some runs slower and none faster. Samples above the median
+    therefore say more about that work than about the network. A mean scatters less than a
+    quantile or the minimum. For normal samples, the mean of the lower half lies ``sqrt(2 / pi)``
+    (0.8) standard deviations below the mean of all. Its variance is
+    ``FASTER_HALF_VARIANCE * s**2 / n``; that of the median is ``pi / 2 * s**2 / n``.
 
     Args:
-        samples: At least one along the last axis.
+        samples: At least one sample along the last axis.
     """
     ordered = np.sort(_filled(samples), axis=-1)
     half = ordered.shape[-1] / 2
     shares = np.clip(half - np.arange(ordered.shape[-1]), 0, 1)
-    # Counted from the fastest: equal samples give exactly what they are.
+    # Distances from the fastest, so that the mean of equal samples is exactly their value.
     fastest = ordered[..., :1]
-    # Without BLAS: OpenBLAS waits for ever for memory that a limit on it withholds.
+    # Without BLAS: under a limit on memory, OpenBLAS waits for ever for more.
     return np.asarray(fastest[..., 0] + np.sum((ordered - fastest) * shares, axis=-1) / half)
 
 
 def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of the median, whatever the distribution.
+    """Confidence interval of the median, for samples of any distribution.
 
-    The limits are samples themselves: the number of samples below the true median
-    follows the binomial distribution. Fewer than six samples reach no level of 95%,
-    whose interval is then the whole range.
+    The ends are samples themselves, because the number of samples below the true median follows
+    the binomial distribution. Fewer than six samples do not reach a level of 95%; the interval is
+    then the whole range of the samples.
 
     Args:
-        samples: Independent of each other.
-        level: Probability, at least, that the interval holds the true median.
+        samples: Independent samples.
+        level: Minimum probability that the interval holds the true median.
     """
     ordered = np.sort(_filled(samples))
     count = ordered.size
-    # Of the 2**count equally likely ways in which the samples fall on the two sides of the
-    # true median, so many may put it outside at one end.
+    # There are 2**count equally likely ways in which samples fall on the two sides of the true
+    # median. This many of them may leave it outside of one end of the interval.
     allowed = Fraction((1 - level) / 2) * 2**count
     below, outside = 0, 1
     while outside + math.comb(count, below + 1) <= allowed:
@@ -96,7 +96,7 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
 
 
 def warnings_for(samples_ms: Samples) -> list[str]:
-    """Why a measurement may be unstable, with the thresholds of pyperf."""
+    """Reasons why a measurement may be unstable, by the thresholds of pyperf."""
     values = _filled(samples_ms)
     found = _scatter(values)
     if is_short(values):
@@ -105,7 +105,7 @@ def warnings_for(samples_ms: Samples) -> list[str]:
 
 
 def scatters(samples_ms: Samples) -> bool:
-    """Whether samples lie so far apart that pyperf calls them unstable."""
+    """Whether samples scatter so much that pyperf calls them unstable."""
     return bool(_scatter(_filled(samples_ms)))
 
 
@@ -115,7 +115,7 @@ def is_short(samples_ms: Samples) -> bool:
 
 
 def _scatter(values: FloatArray) -> list[str]:
-    """In which ways samples lie far apart."""
+    """Reasons why samples count as widely scattered."""
     mean = float(values.mean())
     found: list[str] = []
     if values.size < 2 or mean <= 0:
@@ -144,7 +144,7 @@ def _filled(samples: Samples) -> FloatArray:
 
 
 def _ms(value: float) -> str:
-    """Three significant digits, in the unit that reads best."""
+    """A time in the unit that reads best, with three significant digits."""
     if value >= 1:
         return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
     return f"{value * 1000:.3g} µs" if value >= 1e-3 else f"{value * 1e6:.3g} ns"

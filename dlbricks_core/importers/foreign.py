@@ -1,4 +1,4 @@
-"""Advice for files that no importer reads: what they are, and how to convert them."""
+"""Advice on files that no importer reads: their kind, and how to convert them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class ImportHost:
             options: How to read it.
 
         Raises:
-            ModelError: If it cannot be read or lowered.
+            ModelError: If the model cannot be read or lowered.
         """
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
         raw = self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))

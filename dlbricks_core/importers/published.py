@@ -1,4 +1,4 @@
-"""What was published about the models of a collection, to stand beside the figures of a study."""
+"""Published figures about the models of a collection, to stand beside those of a study."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published about the models of a collection.
+    """A publication about the models of a collection.
 
     Attributes:
         source: Authors, title, place and year.

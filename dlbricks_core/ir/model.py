@@ -73,13 +73,13 @@ class Layer:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """What a :class:`RawModel` and a :class:`CanonicalModel` have in common.
+    """Directed acyclic graph of layers, without the values of its weights.
 
-    A directed acyclic graph of layers, without the values of its weights.
+    This is the common part of :class:`RawModel` and :class:`CanonicalModel`.
 
     Attributes:
         name: The user's name of the model.
-        layers: In topological order.
+        layers: Layers in topological order.
         inputs: Names of the tensors that the user feeds.
         outputs: Names of the tensors that the user gets.
         tensors: Specification of every tensor, weights included.
@@ -134,7 +134,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RawModel(Model):
-    """A model as its producer wrote it; what importers return.
+    """A model as its producer wrote it; importers return raw models.
 
     Layers follow any opset, dimensions may be dynamic, and tensors may lack a specification
     (``TensorSpec("undefined", None)``). Only :mod:`dlbricks_core.passes` works on raw models:
@@ -144,7 +144,7 @@ class RawModel(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CanonicalModel(Model):
-    """A model in canonical form (``docs/reference/ir.md``); what everything else works on.
+    """A model in canonical form (``docs/reference/ir.md``); everything else works on these.
 
     Every tensor has an element type and a static shape, except the results of opaque layers.
     Every layer of the domain ``ai.onnx`` follows ``CANONICAL_OPSET``, with all attributes written.

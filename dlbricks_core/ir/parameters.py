@@ -23,7 +23,7 @@ valid always, as long as the bound is positive. The specs are static.
 """
 
 MOST_SIZES = 8
-"""Length up to which a vector of integers may be a shape, or what a shape is computed from."""
+"""Maximum length of a vector of integers that may be a shape, or from which a shape is computed."""
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
@@ -158,7 +158,7 @@ INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
 
 
 def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
-    """Names of tensors that are indices, lengths or shifts, or that such are computed from.
+    """Names of tensors that are indices, lengths or shifts, or from which these are computed.
 
     Args:
         layers: In topological order.

@@ -1,1 +1,1 @@
-"""This machine: what its system tells, how busy and how ready it is."""
+"""This machine: facts about its system, its load, and whether it is ready to measure."""

@@ -1,9 +1,9 @@
 """Whether the cores that compute together are near each other, and waiting until they are.
 
-A hypervisor moves virtual CPUs from core to core. Two that it says share a cache may run on
-cores that do not, for seconds or for hours: what one of them writes then takes several times as
-long to reach the other, and networks on two threads take up to twice as long. Nothing that the
-system tells shows it.
+A hypervisor moves virtual CPUs from core to core. Two virtual CPUs that share a cache according to
+the hypervisor may run on cores that do not, for seconds or for hours. Data that one of them writes
+then take several times as long to reach the other, and networks on two threads take up to twice as
+long. No fact that the system states shows this, so it is measured.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from dlbricks_core.machine.system import largest_cache
 MAX_APART = 0.05
 
 _NUMBERS = 8192
-"""Of eight bytes each, that one core writes and another reads: what any core's own cache holds."""
+"""Numbers of eight bytes that one core writes and another reads; a core's own cache holds them."""
 
 _READS = 9
 
 APART = 1.5
-"""Times as long as reading memory, from which on cores are apart. On an AMD EPYC (Zen 4) it was 0.6
-to 1.3 where they shared a cache, and 1.8 to 2.5 where they did not."""
+"""Minimum distance of cores that count as apart, as a multiple of the time to read from memory. On
+an AMD EPYC (Zen 4), cores that share a cache are at 0.6 to 1.3, others at 1.8 to 2.5."""
 
 _MEMORY_CACHES = 2
-"""Times the largest cache: the memory that is read, part by part, so that no cache holds it."""
+"""Size of the memory to read, as a multiple of the largest cache, so that no cache holds it."""
 
 FAR = "timed while virtual CPUs were far from each other"
-"""What is noted of such samples."""
+"""Note on samples that were taken while cores were apart."""
 
 _CHECK_SHARE = 0.01
-"""Of the time, spent on looking."""
+"""Maximum share of the time that measuring the distance takes."""
 
 _LONGEST_S = 2.0
-"""Of a single wait."""
+"""Maximum seconds of one wait."""
 
 _WAIT_SHARE = 0.5
-"""Of the time, spent on waiting at most. Where CPUs are moved apart again and again, runs that
-wait come to an end sooner all the same: they scatter less."""
+"""Maximum share of the time spent on waiting. Where CPUs are moved apart again and again, runs that
+wait still end sooner, because their samples scatter less."""
 
 _VAIN_SHARE = 0.1
-"""Of the time, spent at most on waits that were in vain."""
+"""Maximum share of the time spent on waits after which the cores were still apart."""
 
 _NAPS, _NAP_S = 20, 0.001
 
 
 class Cores:
-    """Watches how far apart the cores of some threads are.
+    """Watches the distance between the cores of some threads.
 
-    They come together when they have little to do, as a rule within a second: a hypervisor
-    wakes a virtual CPU near to the one that wakes it, and spreads those that compute.
+    Virtual CPUs with little to do come together, usually within a second: a hypervisor wakes a
+    virtual CPU near the one that wakes it, and spreads virtual CPUs that compute.
 
     Args:
-        distance: Tells how far apart they are; ``None`` where there is nothing to watch.
-        clock: Seconds.
-        nap: Does nothing for so many seconds.
+        distance: Function that measures the distance; ``None`` if there is nothing to watch.
+        clock: Function that returns the time in seconds.
+        nap: Function that does nothing for a number of seconds.
 
     Attributes:
-        checks: How often they were looked at.
-        apart: How often they were apart, and stayed so.
-        waited_s: Seconds spent on waiting for them.
+        checks: Number of times that the distance was measured.
+        apart: Number of those times when the cores were apart, and stayed apart.
+        waited_s: Seconds spent on waiting.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class Cores:
 
     @classmethod
     def of(cls, threads: int, machine: Machine | None = None) -> Cores:
-        """Those that so many threads run on; see :func:`watched`."""
+        """Watches the cores that a number of threads run on; see :func:`watched`."""
         return cls(watched(threads, machine or Machine()))
 
     def gather(self) -> bool:
-        """Waits until the cores are near each other; gives up where that does not help.
+        """Waits until the cores are near each other, and gives up if waiting does not help.
 
-        Looks no more often than costs a hundredth of the time, and no more at all where the
-        system does not let it.
+        Measuring the distance takes at most a hundredth of the time. It ends for good if the
+        system does not allow it.
 
         Returns:
-            Whether they are near, as far as is known.
+            Whether the cores are near each other, as far as is known.
         """
         if self._distance is not None and self._clock() >= self._next_s:
             try:
@@ -124,7 +124,7 @@ class Cores:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may have disturbed a measurement."""
+        """Disturbances that may have changed a measurement, a line each."""
         return (*self._unknown(), *self._disturbed())
 
     def _unknown(self) -> Iterator[str]:
@@ -144,7 +144,7 @@ class Cores:
             )
 
     def _waited(self, begin: float) -> bool:
-        """Whether they are apart still, when it is time to give up."""
+        """Waits for a limited time; returns whether the cores are still apart then."""
         so_far_s = begin - self._begin
         if self._vain_s > _VAIN_SHARE * so_far_s or self.waited_s > _WAIT_SHARE * so_far_s:
             return True
@@ -169,15 +169,20 @@ class Cores:
 
 
 def watched(threads: int, machine: Machine) -> Callable[[], float] | None:
-    """What tells how far apart the cores are that so many threads run on.
+    """Function that measures the distance between the cores of some threads.
 
-    ``None`` for one thread, where no hypervisor moves CPUs about, and between CPUs that share no
-    cache when others do: they are meant to be apart. ``None``, too, where the sizes of the caches
-    are unknown: nothing then tells what is read from memory.
+    Args:
+        threads: Number of threads that compute one operator.
+        machine: Machine that they run on.
+
+    Returns:
+        The function. ``None`` if there is nothing to measure: for one thread, without a
+        hypervisor, for CPUs that are not meant to share a cache, and if the sizes of the caches
+        are unknown, so that nothing is certain to be read from memory.
     """
     first = min(machine.cpus)
     core = machine.siblings(first)
-    # Where CPUs are said to share nothing at all, nobody told the hypervisor what to say.
+    # If CPUs share nothing at all, the hypervisor was not told what they share.
     near = (machine.sharing(first) - core) or machine.cpus
     others = sorted((machine.cpus & near) - core)[: threads - 1]
     cache = largest_cache(machine)
@@ -191,33 +196,33 @@ class Memory:
     """Numbers that no cache holds.
 
     Args:
-        nbytes: How much memory they take; more than the caches.
+        nbytes: Bytes of all numbers; more than the largest cache.
     """
 
     def __init__(self, nbytes: int) -> None:
         parts = np.ones((max(nbytes // np.dtype(float).itemsize // _NUMBERS, 1), _NUMBERS))
-        # Out of order, or what comes next would be fetched before it is asked for.
+        # In random order, because a processor fetches ahead what follows in order.
         order = np.random.default_rng(0).permutation(len(parts))
         self._parts = cycle([parts[place] for place in order])
 
     def next(self) -> npt.NDArray[np.float64]:
-        """Those that were used longest ago."""
+        """The part of the numbers that was read longest ago."""
         return next(self._parts)
 
 
 def distance(one: int, other: int, memory: Memory) -> float:
-    """How many times as long a CPU takes to read what another has just written as from memory.
+    """Distance between two CPUs: the time to read what the other has just written.
 
-    Cores that share a cache hand over what they write faster than memory would, or as fast, at
-    any clock rate; the median of several reads each.
+    The unit is the time to read as much from memory; both times are medians of several reads.
+    Between cores that share a cache the distance is about 1 or less, at any clock rate.
 
     Args:
         one: CPU that reads.
         other: CPU that writes.
-        memory: What to compare with.
+        memory: Memory to compare with.
 
     Raises:
-        OSError: The system does not let this thread choose its CPU.
+        OSError: If the system does not let this thread choose its CPU.
     """
     allowed = os.sched_getaffinity(0)
     written = np.zeros(_NUMBERS)

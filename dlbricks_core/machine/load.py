@@ -1,4 +1,4 @@
-"""Who else used the processors while we measured."""
+"""Use of the processors by others while DLBricks measures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_STEAL = 0.01
 class MachineLoad:
     """Use of the CPUs that this process may run on, during a span of time.
 
-    What the system does not tell, as without /proc, is ``None``.
+    Unknown values are ``None``, as all are without ``/proc``.
 
     Attributes:
-        seconds: Length of the span.
-        cpus: How many CPUs there were to use.
+        seconds: Length of the span in seconds.
+        cpus: Number of CPUs that this process may run on.
         others: CPUs that other processes kept busy, on average.
         steal: CPUs that the hypervisor gave to other virtual machines, on average.
-        throttled: Seconds for which the container's quota stopped its processes.
+        throttled: Seconds for which the quota of the container stopped its processes.
     """
 
     seconds: float
@@ -37,14 +37,14 @@ class MachineLoad:
 
     @property
     def share(self) -> float | None:
-        """Share of the CPUs' time that others used, other virtual machines included: 0 to 1."""
+        """Share of the CPU time that others used, other virtual machines included: 0 to 1."""
         if self.others is None or self.steal is None:
             return None
         return min((self.others + self.steal) / self.cpus, 1.0)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may have disturbed a measurement in that time."""
+        """Disturbances that may have changed a measurement in that time, a line each."""
         found = []
         if self.others is None or self.steal is None:
             found.append("nothing tells what else used the CPUs (no /proc)")
@@ -59,7 +59,13 @@ class MachineLoad:
 
 @dataclass(frozen=True)
 class _Used:
-    """Seconds of CPU time so far: of all, of our processes, and taken by the hypervisor."""
+    """CPU time so far, in seconds.
+
+    Attributes:
+        busy: Time of all processes.
+        own: Time of this process and those that it started.
+        steal: Time that the hypervisor gave to other virtual machines.
+    """
 
     busy: float
     own: float
@@ -76,7 +82,7 @@ class _Reading:
 class LoadSampler:
     """Records the machine's load from its creation on.
 
-    Costs about a millisecond at each end and nothing between.
+    It costs about a millisecond at the beginning and at the end, and nothing in between.
 
     Example:
         >>> sampler = LoadSampler()
@@ -89,7 +95,7 @@ class LoadSampler:
         self._start = self._read()
 
     def load(self) -> MachineLoad:
-        """The load since the start; the clock of CPU time ticks every 10 ms."""
+        """The load since the start; CPU time is known to 10 ms."""
         start, end = self._start, self._read()
         seconds = max(end.wall - start.wall, 1e-9)
         others = steal = None
@@ -108,7 +114,7 @@ class LoadSampler:
             each, own = psutil.cpu_times(percpu=True), _own_seconds()
         except (OSError, psutil.Error):  # without /proc
             return None
-        # An offline CPU has no line, so that positions may not be numbers.
+        # An offline CPU has no line, so a position in the list need not be the CPU's number.
         used = [
             times
             for cpu, times in zip(sorted(self._machine.online()), each, strict=False)
@@ -119,7 +125,7 @@ class LoadSampler:
 
 
 def _own_seconds() -> float:
-    """CPU time of this process and all it started, ended ones included."""
+    """CPU time in seconds of this process and all that it has started, also those that ended."""
     ended = os.times()
     total = ended.children_user + ended.children_system
     me = psutil.Process()

@@ -1,4 +1,4 @@
-"""Is this machine fit to measure on? One small check for each known disturbance."""
+"""Whether this machine is ready to measure: one small check for each known disturbance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dlbricks_core.machine.system import largest_cache, near_caches
 
 Status = Literal["ok", "warn", "unknown"]
 
-#: Memory that a run should find free, and swap whose use is no cause for worry, in bytes.
+#: Bytes of memory that should be free for a run, and bytes of swap whose use does no harm.
 ENOUGH_MEMORY = 2 * 2**30
 LITTLE_SWAP = 64 * 2**20
-#: How often to look whether cores are apart, and the time between, in seconds.
+#: Number of times that the distance of cores is measured, and the seconds in between.
 LOOKS, LOOK_EACH_S = 20, 0.02
 #: Clocks that are read without a system call, or nearly so.
 FAST_CLOCKS = frozenset(
@@ -38,10 +38,10 @@ class Check:
     """Answer to one question about the machine.
 
     Attributes:
-        name: What was looked at.
-        status: ``unknown`` where the machine does not tell.
-        finding: What was found, in one line.
-        advice: What to do about it, with the command; empty if nothing is to be done.
+        name: Name of the fact that was checked.
+        status: ``"ok"``, ``"warn"``, or ``"unknown"`` if the machine does not state the fact.
+        finding: The fact, in one line.
+        advice: Advice with the command to type; empty if there is nothing to do.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Check:
 
 
 def check_readiness(machine: Machine | None = None, window_s: float = 0.5) -> list[Check]:
-    """Looks at everything that is known to disturb measurements.
+    """Checks everything that is known to disturb measurements.
 
     Args:
-        machine: Where to look; this machine by default.
-        window_s: For how long to watch the load; nothing else may run meanwhile.
+        machine: Machine to check; this one by default.
+        window_s: Seconds for which the load is watched; this process should be idle meanwhile.
     """
     machine = machine or Machine()
     sampler = LoadSampler(machine)
@@ -290,7 +290,7 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
-#: In the order in which they are reported.
+#: Checks in the order in which they are reported.
 CHECKS: tuple[Callable[[Machine], Check], ...] = (
     _governor,
     _turbo,

@@ -1,4 +1,4 @@
-"""Reading what Linux tells about the machine: /proc, /sys and control groups."""
+"""Reads facts that Linux states about the machine in ``/proc``, ``/sys`` and control groups."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlbricks_core.worker import memory
 CPUS = "sys/devices/system/cpu"
 
 _CACHES = 8
-"""At most, that a CPU has."""
+"""Maximum number of caches of one CPU."""
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """CPU numbers of the kernel's list form.
+    """CPU numbers from a list as the kernel writes it.
 
     >>> sorted(parse_cpus("0-2,8"))
     [0, 1, 2, 8]
@@ -34,10 +34,10 @@ def _affinity() -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine as this process sees it; what cannot be read is None.
+    """The machine as this process sees it; facts that cannot be read are ``None``.
 
     Attributes:
-        root: Where /proc and /sys are.
+        root: Folder that holds ``/proc`` and ``/sys``.
         cpus: Logical CPUs that this process may use.
     """
 
@@ -45,21 +45,21 @@ class Machine:
     cpus: frozenset[int] = field(default_factory=_affinity)
 
     def text(self, path: str | Path) -> str | None:
-        """A file's content without the space around it."""
+        """Content of a file, without blanks around it."""
         try:
             return (self.root / path).read_text(errors="replace").strip()
         except OSError:
             return None
 
     def number(self, path: str | Path) -> int | None:
-        """A file's content if it is a whole number."""
+        """Content of a file as a whole number; ``None`` if it is none."""
         try:
             return int(self.text(path) or "")
         except ValueError:
             return None
 
     def per_cpu(self, path: str) -> dict[int, str]:
-        """Content of one file for each usable CPU that has it."""
+        """Content of a file of each usable CPU, by the CPU's number."""
         found = {cpu: self.text(f"{CPUS}/cpu{cpu}/{path}") for cpu in sorted(self.cpus)}
         return {cpu: text for cpu, text in found.items() if text is not None}
 
@@ -67,7 +67,7 @@ class Machine:
         """The first block of ``name: value`` lines of a file."""
         found: dict[str, str] = {}
         try:
-            # Only as far as needed: the kernel computes /proc/cpuinfo as it is read.
+            # Only the first block is read: the kernel computes /proc/cpuinfo as it is read.
             with (self.root / path).open(errors="replace") as lines:
                 for line in lines:
                     name, colon, value = line.partition(":")
@@ -79,7 +79,7 @@ class Machine:
         return found
 
     def counters(self, path: str | Path) -> dict[str, int]:
-        """The ``name number`` lines of a control group's statistics."""
+        """Numbers by name, from the ``name number`` lines of a control group's statistics."""
         pairs = (line.split() for line in (self.text(path) or "").splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
@@ -92,7 +92,7 @@ class Machine:
         }
 
     def online(self) -> frozenset[int]:
-        """Logical CPUs that the system has, whoever may use them."""
+        """Logical CPUs of the system, also those that this process may not use."""
         return parse_cpus(self.text(f"{CPUS}/online") or "") or self.cpus
 
     def siblings(self, cpu: int) -> frozenset[int]:
@@ -103,7 +103,7 @@ class Machine:
         return frozenset({cpu})
 
     def cache_folders(self, cpu: int) -> list[str]:
-        """Where the caches of a CPU would be described; it need not have so many."""
+        """Folders that describe the caches of a CPU; not all of them need exist."""
         return [f"{CPUS}/cpu{cpu}/cache/index{index}" for index in range(_CACHES)]
 
     def sharing(self, cpu: int) -> frozenset[int]:
@@ -120,13 +120,13 @@ class Machine:
         """A control file of this process's group and of the groups that hold it.
 
         Args:
-            controller: Such as ``cpu``; empty for version 2.
-            name: Of the file.
+            controller: Name of the controller, such as ``cpu``; empty for version 2.
+            name: Name of the file.
         """
         return memory.cgroup_files(controller, name, self.root)
 
     def cpu_quota(self) -> float | None:
-        """CPUs' worth of time that the container may use, if limited."""
+        """CPU seconds that the container may use per second; ``None`` without a limit."""
         quotas = []
         for path in self.cgroup_files("", "cpu.max"):
             limit, period = (self.text(path) or "max 1").split()
@@ -150,7 +150,7 @@ class Machine:
         return total
 
     def memory_limit(self) -> int | None:
-        """Bytes that the container may use, if limited."""
+        """Maximum bytes that the container may use; ``None`` without a limit."""
         return memory.container_limit(self.root)
 
     def memory_available(self) -> int | None:
@@ -171,7 +171,7 @@ class Machine:
         return any(text == "1" for text in each.values()) if each else None
 
     def hypervisor(self) -> str | None:
-        """Name of the hypervisor below, ``unknown`` if it gives none, None without one."""
+        """Name of the hypervisor; ``"unknown"`` if it has no name, ``None`` without one."""
         flagged = "hypervisor" in self.table("proc/cpuinfo").get("flags", "").split()
         named = self.text("sys/hypervisor/type")
         product = self.text("sys/class/dmi/id/product_name")

@@ -22,14 +22,14 @@ _ISA = {
 
 
 _NEAR_LEVEL = 2
-"""Caches of this level are the cores' own on all processors that are usual in servers."""
+"""Level of the caches that belong to one core each, on all processors that are usual in servers."""
 
 
 def physical_cores_available(machine: Machine | None = None) -> int:
-    """How many threads compute best: the physical cores that this process may use.
+    """Number of physical cores that this process may use, with which most frameworks are fastest.
 
-    Counts a core with two hardware threads once, leaves out what affinity forbids, and
-    stays within the CPU quota of the container.
+    A core with two hardware threads counts once. Cores that affinity forbids do not count, and the
+    CPU quota of the container is an upper bound.
     """
     machine = machine or Machine()
     cores = machine.cores(machine.cpus)
@@ -38,11 +38,11 @@ def physical_cores_available(machine: Machine | None = None) -> int:
 
 
 def current_host(machine: Machine | None = None) -> str:
-    """Hash that tells this machine from others of the same fingerprint; empty without /proc.
+    """Hash that tells this machine from others with the same fingerprint; empty without ``/proc``.
 
-    It rests on the random number that the kernel draws when it starts, which containers of one
-    machine share. Copies of a virtual machine have the same ``/etc/machine-id``, so that it would
-    not tell them apart. A machine that is restarted has another hash from then on.
+    It comes from the random number that the kernel draws when it starts, which all containers of
+    a machine share. A machine that is restarted therefore gets another hash. ``/etc/machine-id``
+    would not do: copies of a virtual machine share it.
     """
     drawn = (machine or Machine()).text("proc/sys/kernel/random/boot_id")
     return hashlib.sha256(f"dlbricks {drawn}".encode()).hexdigest()[:16] if drawn else ""
@@ -53,7 +53,7 @@ def current_system(machine: Machine | None = None) -> System:
     machine = machine or Machine()
     cpu = machine.table("proc/cpuinfo")
     with warnings.catch_warnings():
-        # Without /proc it says so, and knows no more than the generic level.
+        # Without /proc, archspec warns and returns a generic processor.
         warnings.simplefilter("ignore")
         uarch = archspec.cpu.host()
     isa = {
@@ -98,19 +98,19 @@ def current_system(machine: Machine | None = None) -> System:
 
 
 def largest_cache(machine: Machine | None = None) -> int | None:
-    """Bytes of the largest cache; ``None`` where the system does not tell."""
+    """Bytes of the largest cache; ``None`` if it is unknown."""
     return max((cache.size for cache in _caches(machine or Machine())), default=None)
 
 
 def near_caches(cores: int, machine: Machine | None = None) -> int | None:
-    """Size of the second-level caches of some cores together, in bytes.
+    """Bytes of the second-level caches of some cores together.
 
     Args:
         cores: Number of cores that compute together.
         machine: Machine to look at; this one by default.
 
     Returns:
-        The size; ``None`` where the system does not tell.
+        The number of bytes; ``None`` if it is unknown.
     """
     sizes = [cache.size for cache in _caches(machine or Machine()) if cache.level == _NEAR_LEVEL]
     return cores * max(sizes) if sizes else None

@@ -10,7 +10,7 @@ from dlbricks_core.passes.pipeline import Pass, Property
 
 
 def limit_inputs(model: RawModel, options: NormalizeOptions) -> RawModel:
-    """The model itself.
+    """The model itself, if its inputs are within the limits.
 
     Raises:
         ModelError: If an input has too many axes or elements.

@@ -18,7 +18,7 @@ from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import check_order
 
 BINDING = (BIND_SIZES, BIND_VALUES)
-"""Passes that take in what the user says."""
+"""Passes that apply the sizes and values that the user gives."""
 
 PREPARING = (LIMIT_INPUTS, DROP_DEAD_LAYERS)
 """Passes over the raw model with static inputs."""
@@ -27,7 +27,7 @@ FINISHING = (DROP_UNREAD, FOLD_BATCHNORM)
 """Passes over the canonical model."""
 
 ENSURED = check_order((*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING))
-"""What holds for every model that :func:`normalize` gives."""
+"""Properties of every model that :func:`normalize` returns."""
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -48,7 +48,7 @@ def normalize(
     Names of inputs, outputs and of every tensor that remains are kept.
 
     Args:
-        model: As :func:`dlbricks_core.ir.read_model` gives it.
+        model: Model as :func:`dlbricks_core.ir.read_model` returns it.
         batch: Size of the first dimension of every input where that is dynamic.
         dims: Size by name of the dynamic dimension, or by ``input.axis`` (``data.2``).
         shapes: Whole shapes by input; the only way for inputs of which not even the rank is known.

@@ -1,4 +1,4 @@
-"""What the user says about a model that is to be normalized."""
+"""Options of the user for normalizing a model."""
 
 from __future__ import annotations
 

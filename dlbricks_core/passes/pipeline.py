@@ -1,4 +1,4 @@
-"""What passes are: each says what must hold before it, and what holds afterwards."""
+"""Passes: each names the properties that it requires and those that it ensures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 
 class Property(Enum):
-    """What passes ensure, in plain English; of a whole model unless it says "the layer"."""
+    """Properties that passes ensure: of a whole model, unless the text says "the layer"."""
 
     INPUTS_SIZED = "every input has a static shape"
     INPUTS_FIXED = "inputs with a given value are weights"
@@ -43,9 +43,9 @@ class Pass(Generic[Run]):
     """One step on the way to canonical form.
 
     Attributes:
-        run: The work: a function of a model, of a layer, or of a draft of a layer.
-        requires: What must hold before.
-        ensures: What holds afterwards, for everything that the pass hands on.
+        run: Function that does the work, on a model, a layer, or a draft of a layer.
+        requires: Properties that must hold before the pass.
+        ensures: Properties that hold afterwards, for everything that the pass hands on.
     """
 
     run: Run
@@ -61,17 +61,17 @@ class Pass(Generic[Run]):
 
 
 def check_order(passes: Iterable[Pass[Any]], given: Iterable[Property] = ()) -> frozenset[Property]:
-    """Checks that each pass finds what it requires.
+    """Checks that every property that a pass requires is ensured before it.
 
     Args:
-        passes: In the order in which they run.
-        given: What holds before the first.
+        passes: Passes in the order in which they run.
+        given: Properties that hold before the first pass.
 
     Returns:
-        What holds after the last.
+        Properties that hold after the last pass.
 
     Raises:
-        ValueError: If a pass requires what nothing before it ensures.
+        ValueError: If a pass requires a property that nothing before it ensures.
     """
     held = frozenset(given)
     for each in passes:

@@ -17,7 +17,7 @@ from dlbricks_core.plugins.version import code_version
 
 T = TypeVar("T")
 
-#: What a plugin can be, and the entry-point group that it announces itself in.
+#: Kinds of plugins, and the group of entry points of each.
 GROUPS: dict[str, str] = {
     "backend": "dlbricks.backends",
     "importer": "dlbricks.importers",
@@ -29,17 +29,17 @@ GROUPS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Plugin:
-    """One announced plugin, usable or not.
+    """A plugin that an installed distribution announces, usable or not.
 
     Attributes:
         kind: A key of ``GROUPS``.
-        name: What users call it.
-        target: ``"module:attribute"`` of its class.
-        distribution: Name of the installed distribution that announces it.
-        version: That distribution's version.
-        loaded: Its class; ``None`` if it could not be loaded.
-        problem: Why it cannot be used, in one line; empty if it can.
-        cure: What the user can do about that.
+        name: Name that users type.
+        target: ``"module:attribute"`` of the plugin's class.
+        distribution: Name of the distribution that announces the plugin.
+        version: Version of the distribution.
+        loaded: The class; ``None`` if it could not be loaded.
+        problem: Reason why the plugin cannot be used, in one line; empty if it can.
+        cure: Advice for the user about the problem.
     """
 
     kind: str
@@ -55,18 +55,18 @@ class Plugin:
     def code_version(self) -> str:
         """Version of the plugin's code; edits to an editable install change it.
 
-        It belongs to the identity of whatever the plugin measures; see
+        It is part of the identity of every measurement with the plugin; see
         :func:`~dlbricks_core.plugins.version.code_version`.
         """
         return code_version(self.distribution, self.version, self.target.partition(":")[0])
 
 
 def discover(kind: str, base: type | None = None) -> list[Plugin]:
-    """All plugins of a kind, sorted by name, the broken ones with their reason.
+    """All plugins of a kind, sorted by name; broken ones say why.
 
     Args:
         kind: A key of ``GROUPS``.
-        base: The class that a plugin must derive from.
+        base: Class that a plugin must derive from.
     """
     broken: list[Plugin] = []
 
@@ -82,11 +82,16 @@ def discover(kind: str, base: type | None = None) -> list[Plugin]:
 
 
 def find(kind: str, name: str, base: type | None = None) -> Plugin:
-    """The usable plugin of that name.
+    """The plugin of a kind and a name.
+
+    Args:
+        kind: A key of ``GROUPS``.
+        name: Name of the plugin.
+        base: Class that the plugin must derive from.
 
     Raises:
-        UnknownPluginError: If there is none.
-        PluginError: If it is broken, or two claim the name.
+        UnknownPluginError: If there is no such plugin.
+        PluginError: If the plugin is broken, or if two plugins have that name.
     """
     plugins = discover(kind, base)
     named = [plugin for plugin in plugins if plugin.name == name]
@@ -113,13 +118,14 @@ def load_object(target: str) -> Any:
 
 
 class PluginDefectError(PluginError):
-    """A plugin's code raised something that is no error of ours; that is the cause."""
+    """A plugin's code raised an unexpected exception, which is the cause of this error."""
 
 
 def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
-    """The result of a plugin's code, or what it raised, be it an attempt to exit.
+    """Calls a plugin's code, and returns its result or an error.
 
-    Only the user's interrupt passes. The hint of what is returned says what the user can do.
+    The error stands for whatever the code raised, even an attempt to exit, and has a hint for the
+    user. Only the user's own interrupt is raised.
     """
     try:
         return call()
@@ -130,10 +136,10 @@ def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
 
 
 def use(plugin: Plugin, call: Callable[[], T]) -> T:
-    """The result of a plugin's code that the user asked for.
+    """Calls a plugin's code that the user has asked for, and returns its result.
 
     Raises:
-        DLBricksError: If it raised anything; one that it raised itself stays the same.
+        DLBricksError: If the code raised anything. A ``DLBricksError`` of the code stays the same.
     """
     outcome = attempt(plugin, call)
     if isinstance(outcome, PluginDefectError):
@@ -145,10 +151,9 @@ def use(plugin: Plugin, call: Callable[[], T]) -> T:
 
 
 def _told(plugin: Plugin, error: BaseException) -> DLBricksError:
-    """What a plugin's code raised, as an error with a hint."""
+    """An exception of a plugin's code as an error with a hint."""
     if isinstance(error, DLBricksError):
-        error.hint = error.hint or _report_to(plugin)
-        return error
+        return error if error.hint else error.with_hint(_report_to(plugin))
     text = " ".join(str(error).split())
     told = PluginDefectError(
         f"{type(error).__name__}: {text or 'no message'}", _cure(plugin, error)
@@ -158,11 +163,11 @@ def _told(plugin: Plugin, error: BaseException) -> DLBricksError:
 
 
 def _cure(plugin: Plugin, error: BaseException) -> str:
-    """What the user can do about an exception that is no error of ours."""
+    """Advice for the user about an unexpected exception."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         lacking = error.name.partition(".")[0]
         if lacking != plugin.target.partition(":")[0].partition(".")[0]:
-            # Brings everything that the plugin depends on, whatever that is called.
+            # This installs everything that the plugin depends on, whatever its name.
             return f"pip install {plugin.distribution}"
     if isinstance(error, ImportError | AttributeError | OSError):
         return f"pip install --force-reinstall {plugin.distribution}"
@@ -170,11 +175,11 @@ def _cure(plugin: Plugin, error: BaseException) -> str:
 
 
 class _LoadError(Exception):
-    """What loading an entry point raised is the cause."""
+    """An entry point cannot be loaded; the exception that it raised is the cause."""
 
 
 class _GuardedEntryPoint(EntryPoint):
-    """Raises nothing but ``_LoadError``: stevedore lets SystemExit and assertions through."""
+    """An entry point that raises only ``_LoadError``; stevedore would let SystemExit pass."""
 
     def load(self) -> Any:
         try:
@@ -186,11 +191,11 @@ class _GuardedEntryPoint(EntryPoint):
 
 
 class _Manager(ExtensionManager[Any]):
-    """Looks at what is installed now.
+    """Manager of the entry points that are installed at this moment.
 
-    Stevedore's own list comes from a cache, in the process and on disk, that knows files by
-    times of coarse resolution, forgets whose an entry point is, and drops a second owner of
-    the same one.
+    Stevedore takes its list from a cache in the process and on disk. That cache identifies files
+    by times of coarse resolution, does not keep the owner of an entry point, and drops a second
+    owner of the same one.
     """
 
     def list_entry_points(self) -> list[EntryPoint]:
@@ -211,7 +216,7 @@ def _usable(kind: str, entry: EntryPoint, loaded: Any, base: type | None) -> Plu
 
 
 def _misfit(plugin: Plugin, loaded: Any, base: type) -> str:
-    """Why an object is not a usable class of that base; empty if it is."""
+    """Reason why an object is not a usable class with that base; empty if it is one."""
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         return f"{plugin.target} is not a subclass of {base.__module__}.{base.__name__}"
     lacking = sorted(getattr(loaded, "__abstractmethods__", ()))
@@ -228,7 +233,7 @@ def _report_to(plugin: Plugin) -> str:
 
 
 def _without_clashes(plugins: list[Plugin]) -> list[Plugin]:
-    """Marks plugins that share a name: which one was meant is not for us to guess."""
+    """The plugins; those that share a name are marked as broken, rather than guessed between."""
     owners: dict[str, list[Plugin]] = {}
     for plugin in plugins:
         owners.setdefault(plugin.name, []).append(plugin)

@@ -1,4 +1,4 @@
-"""Processes of their own for what may crash, hang, or clash: frameworks."""
+"""Worker processes for frameworks and importers, which may crash, hang or disturb each other."""
 
 from dlbricks_core.worker.memory import memory_to_use
 from dlbricks_core.worker.process import (

@@ -11,11 +11,11 @@ from typing import Any
 _LENGTH = struct.Struct("!Q")
 _CHUNK = 1 << 20
 _LONGEST = 1 << 36
-"""Bytes of a message. A longer one is none: what a worker sends may be garbage."""
+"""Maximum bytes of a message. What claims to be longer is garbage."""
 
 
 class GarbledError(Exception):
-    """What came is no message."""
+    """The bytes that arrived are not a message."""
 
 
 class Channel:
@@ -34,11 +34,11 @@ class Channel:
         """Sends a message.
 
         Args:
-            message: Nothing is sent of what cannot be pickled.
-            deadline: On the monotonic clock; ``None`` waits for ever.
+            message: The message. If it cannot be pickled, nothing is sent.
+            deadline: Time on the monotonic clock, in seconds; ``None`` waits for ever.
 
         Raises:
-            TimeoutError: If the other end has not taken it by then.
+            TimeoutError: If the other end has not taken the message by then.
             OSError: If the other end is gone.
         """
         content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
@@ -48,16 +48,16 @@ class Channel:
         self._end.sendall(content)
 
     def receive(self, deadline: float | None = None) -> Any:
-        """The next message.
+        """Waits for the next message and returns it.
 
         Args:
-            deadline: On the monotonic clock; ``None`` waits for ever.
+            deadline: Time on the monotonic clock, in seconds; ``None`` waits for ever.
 
         Raises:
-            TimeoutError: If it is not there, as a whole, by then.
+            TimeoutError: If the whole message is not there by then.
             EOFError: If the other end is closed.
             OSError: If the other end is gone.
-            GarbledError: If it is no message.
+            GarbledError: If what arrives is not a message.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
         if length > _LONGEST:
@@ -69,7 +69,7 @@ class Channel:
             raise GarbledError(f"{type(error).__name__}: {error}") from error
 
     def _exactly(self, size: int, deadline: float | None) -> bytearray:
-        """So many bytes; memory is taken only as they come."""
+        """Receives a number of bytes; memory is taken only as they arrive."""
         content = bytearray()
         while len(content) < size:
             self._wait_until(deadline)
@@ -89,12 +89,12 @@ class Channel:
         self._end.settimeout(left)
 
     def shut(self) -> None:
-        """Wakes whoever waits here, at either end; nothing more comes or goes."""
+        """Shuts both directions; whoever waits at either end wakes up."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:
             return  # the other end has shut it, or it is closed
 
     def close(self) -> None:
-        """Frees this end. Nobody may wait at it."""
+        """Frees this end. No thread may be waiting at it."""
         self._end.close()

@@ -47,14 +47,14 @@ def _send(channel: Channel, answer: tuple[str, Any]) -> None:
 
 
 _LONGEST, _HEAD, _TAIL = 300, 140, 150
-"""Characters of a reason, and of its start and end where it is longer."""
+"""Maximum characters of a reason; of a longer one, the characters kept of its start and its end."""
 
 
 def _summary(error: Exception) -> str:
     if lacks_memory(error):
         return "ran out of memory"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # MXNet puts its C++ stack first and the reason last; others say it in the first line.
+    # MXNet puts its C++ stack first and the reason last; others begin with the reason.
     reason = next((line for line in lines if "Error" in line or "Check failed" in line), None)
     text = f"{type(error).__name__}: {reason or (lines[0] if lines else '')}"
     # ONNX Runtime names the layer first and the reason last, with a C++ signature in between.
@@ -62,10 +62,11 @@ def _summary(error: Exception) -> str:
 
 
 def main() -> None:
-    """Entry point: ``python -m dlbricks_core.worker.child`` with what WorkerProcess hands over.
+    """Entry point: ``python -m dlbricks_core.worker.child``, as ``WorkerProcess`` starts it.
 
-    That is the descriptors of the connection and of the log, the temporary folder, two limits on
-    memory, the service, a ``MODULE:CLASS``, and the spelling of arguments in messages.
+    The arguments are the descriptors of the connection and of the log, the temporary folder, two
+    limits on memory, the ``MODULE:CLASS`` of the service, and the spelling of arguments in
+    messages.
     """
     connection, log, folder, memory, resident, service, spelling = sys.argv[1:]
     stand_guard(int(connection), int(log), Path(folder), int(resident))

@@ -1,12 +1,11 @@
-"""The guard of a worker: a process that lets nothing outlive the run, and keeps its log short.
+"""The guard of a worker: a process that ends the worker with the run, and keeps its log short.
 
-The parent starts the guard, and the guard is what starts the worker: a process that does nothing
-but wait. It therefore acts whatever the worker does, also in a call of a framework that holds the
-interpreter's lock, and whichever thread of the parent started it. Where the parent dies, however
-that happens, or lets go of the worker, its end of the guard's standard input closes: the guard
-then ends the worker. When the worker has ended, so does all that it had started, and its temporary
-folder is removed; the guard then ends in the same way as the worker did. Should the guard itself
-be killed, the kernel ends the worker.
+The parent starts the guard, and the guard starts the worker. The guard does nothing but wait, so
+it can act whatever the worker does, even inside a framework that holds the interpreter's lock. If
+the parent dies or lets go of the worker, the guard's standard input closes, and the guard ends the
+worker. Once the worker has ended, the guard ends every process that the worker has left, removes
+its temporary folder, and ends in the same way as the worker did. If the guard itself is killed,
+the kernel ends the worker.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from time import sleep
 from typing import Any
 
 LOG_BYTES = 64 << 10
-"""What is kept of what a worker prints: the end."""
+"""Bytes that are kept of the end of a worker's output."""
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Options of prctl(2)."""
@@ -32,24 +31,25 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 _DRAIN_S = 1.0
 _LOOK_EACH_S = 0.05
 
-#: Whoever sends them to all processes of a run sends them to the parent too, which decides.
+#: Signals that the guard ignores. The parent gets them too, and decides what to do.
 _LEFT_TO_THE_PARENT = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
 
 def stand_guard(connection: int, log: int, folder: Path, resident: int) -> None:
-    """Becomes two processes: only the worker returns, the guard stays until all has ended.
+    """Splits this process into a guard and a worker; only the worker returns.
 
-    To be called first, before there are threads.
+    Call it first, before there are threads.
 
     Args:
-        connection: Descriptor that only the worker keeps: the parent is to see it close.
-        log: Descriptor of the file that gets the end of what the worker prints.
-        folder: The worker's temporary folder, to be made and in the end removed.
-        resident: Bytes of its own that the worker may use, looked at all the time; 0 for no such
-            limit.
+        connection: Descriptor of the connection to the parent. The guard closes it, so that the
+            parent notices the worker's end.
+        log: Descriptor of the file that gets the end of the worker's output.
+        folder: Temporary folder of the worker. The guard makes it, and removes it in the end.
+        resident: Maximum resident bytes of the worker, files not counted; 0 for no limit. The
+            guard checks them all the time.
     """
     usual = {number: signal.signal(number, signal.SIG_IGN) for number in _LEFT_TO_THE_PARENT}
-    # Without it, whatever needs a temporary file says so; most workers need none.
+    # Most workers need no temporary file; one that does will say that the folder is missing.
     with suppress(OSError):
         folder.mkdir(mode=0o700)
     _prctl(_SET_SUBREAPER, 1)
@@ -73,7 +73,7 @@ def stand_guard(connection: int, log: int, folder: Path, resident: int) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    # A system without it has the guard alone.
+    # Without prctl, as outside of Linux, the worker survives a guard that is killed.
     prctl: Callable[..., Any] | None = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(option, value, 0, 0, 0)
@@ -94,11 +94,11 @@ def _become_worker(guard: int, output: int, usual: dict[signal.Signals, Any]) ->
 
 
 def _watch(worker: int, printed: int, log: int) -> int:
-    """Status of the worker, which has ended with all that it started."""
+    """Waits for the worker, ends all that it has started, and returns its status."""
     threading.Thread(target=_end_with_parent, args=(worker,), daemon=True).start()
     keeper = threading.Thread(target=_keep_end, args=(printed, log), daemon=True)
     keeper.start()
-    # It stays a zombie, whose number no other process gets, until its group has ended.
+    # Until its group has ended, the worker stays a zombie, so that nobody else gets its number.
     os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
     with suppress(OSError):
         os.killpg(worker, signal.SIGKILL)
@@ -124,7 +124,7 @@ def _end_when_full(worker: int, most: int) -> None:
 
 
 def _own_bytes(statm: Path) -> int:
-    """Resident memory that is not of files."""
+    """Resident bytes of a process, without those of files."""
     _, resident, shared, *_ = map(int, statm.read_text(encoding="ascii").split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
@@ -137,7 +137,7 @@ def _keep_end(printed: int, log: int) -> None:
 
 
 def _end_orphans() -> None:
-    """Ends what the worker has left, and what that leaves."""
+    """Ends the processes that the worker has left, and those that they leave in turn."""
     while found := list(_orphans()):
         for child in found:
             with suppress(OSError):
@@ -148,14 +148,14 @@ def _end_orphans() -> None:
 
 
 def _orphans() -> Iterable[int]:
-    """Processes that the worker has left in sessions of their own; none without /proc."""
+    """Processes that the worker has left in sessions of their own; empty without ``/proc``."""
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             yield from map(int, path.read_text(encoding="ascii").split())
 
 
 def _end_as(status: int) -> None:
-    """Ends this process in the same way as another."""
+    """Ends this process with the status of another: the same signal or exit status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with suppress(OSError, ValueError):  # one that is never caught, or no core to leave

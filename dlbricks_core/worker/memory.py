@@ -1,7 +1,7 @@
-"""Memory: what is free for workers, and a limit that makes its lack theirs alone.
+"""Memory for workers: how much is free, and a limit, so that only the worker fails without it.
 
-The limit is on data (``RLIMIT_DATA``): private memory that can be written. What frameworks only
-reserve, and the files that they map, may be many times as much, and takes none.
+The limit is on data (``RLIMIT_DATA``): private memory that can be written. Frameworks reserve many
+times as much and map large files, but that takes no memory.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ _WORDS = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror",
 
 
 def tells_of_memory(text: str) -> bool:
-    """Whether a message says that memory was short."""
+    """Whether a message says that there was not enough memory."""
     return any(word in text.lower() for word in _WORDS)
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether an error is one of memory that was short, also for loading a library."""
+    """Whether an error means that there was not enough memory, be it to load a library."""
     return isinstance(error, MemoryError) or tells_of_memory(str(error))
 
 
 def memory_to_use(root: Path = _ROOT) -> int:
-    """Bytes that workers may take now, all together: 90% of what is free.
+    """Bytes that all workers together may take now: 90% of the free memory.
 
-    A limit that the user has set for each process bounds it too.
+    A limit that the user has set for each process also bounds them.
 
     Args:
-        root: Where /proc and /sys are.
+        root: Folder that holds ``/proc`` and ``/sys``.
     """
     free = available(root)
-    if free is None:  # without /proc; the C library asks the kernel, who leaves out caches
+    if free is None:  # without /proc, the kernel counts memory of caches as used
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limits = [int(free * _SHARE), *_soft_limits().values()]
     return max(min(limits), 0)
 
 
 def available(root: Path = _ROOT) -> int | None:
-    """Bytes that could be used now without swapping, by the machine's and the container's count.
+    """Bytes that could be used now without swapping, as the machine and the container count them.
 
     Args:
-        root: Where /proc and /sys are.
+        root: Folder that holds ``/proc`` and ``/sys``.
 
     Returns:
-        ``None`` where the system does not tell.
+        The number of bytes; ``None`` if it is unknown.
     """
     free = [_counters(root / "proc/meminfo").get("MemAvailable")]
     for limit, path in _container_limits(root):
         usage = _number(path.with_name(_USAGE[path.name]))
         if usage is not None:
-            # Cached files count as used, but are given up when memory is short.
+            # Cached files count as used, but the kernel drops them when memory is short.
             counts = _counters(path.with_name("memory.stat"))
             cached = counts.get("total_inactive_file", counts.get("inactive_file", 0))
             free.append(limit - usage + cached)
@@ -69,10 +69,10 @@ def available(root: Path = _ROOT) -> int | None:
 
 
 def container_limit(root: Path = _ROOT) -> int | None:
-    """Bytes that the container may use, if limited.
+    """Maximum bytes that the container may use; ``None`` without a limit.
 
     Args:
-        root: Where /proc and /sys are.
+        root: Folder that holds ``/proc`` and ``/sys``.
     """
     total = _counters(root / "proc/meminfo").get("MemTotal", 0)
     # Version 1 writes "no limit" as a number larger than any memory.
@@ -85,8 +85,8 @@ _USAGE = {
     "memory.high": "memory.current",
     "memory.limit_in_bytes": "memory.usage_in_bytes",
 }
-"""Limits of control groups, and what counts against them. From ``memory.high`` on the kernel
-slows a group down until it stands still."""
+"""File of each limit of a control group -> file of the use that counts against it. Beyond
+``memory.high`` the kernel slows a group down until it stands still."""
 
 _CONTROLLERS = {"memory.max": "", "memory.high": "", "memory.limit_in_bytes": "memory"}
 
@@ -102,9 +102,9 @@ def cgroup_files(controller: str, name: str, root: Path = _ROOT) -> Iterator[Pat
     """A control file of this process's group and of the groups that hold it.
 
     Args:
-        controller: Such as ``cpu``; empty for version 2.
-        name: Of the file.
-        root: Where /proc and /sys are.
+        controller: Name of the controller, such as ``cpu``; empty for version 2.
+        name: Name of the file.
+        root: Folder that holds ``/proc`` and ``/sys``.
     """
     base = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -133,7 +133,7 @@ def _number(path: Path) -> int | None:
 
 
 def _counters(path: Path) -> dict[str, int]:
-    """Bytes by name, of lines ``name number`` or ``name: number kB``."""
+    """Bytes by name, from lines ``name number`` or ``name: number kB``."""
     found = {}
     for line in _text(path).splitlines():
         name, number, *unit = [*line.split(), "", ""][:3]
@@ -143,16 +143,16 @@ def _counters(path: Path) -> dict[str, int]:
 
 
 def limit_memory(nbytes: int) -> int:
-    """Limits what this process may use; called again, it counts anew.
+    """Limits the memory of this process. Another call sets a new limit.
 
-    What it holds and has not used, such as stacks, does not count. Only the soft limit is set,
-    and never above that which the process was started with.
+    Memory that is reserved and not used, such as stacks, does not count. Only the soft limit is
+    set, and never above the limit that the process was started with.
 
     Args:
-        nbytes: All in all.
+        nbytes: Maximum bytes, including those that the process uses already.
 
     Returns:
-        Bytes that it may still take: other limits may leave less.
+        Bytes that the process may still take. Other limits may leave less than this one.
     """
     held = _held()
     given = _soft_limits_at_start()
@@ -169,7 +169,12 @@ _NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class _Held:
-    """Bytes that this process holds: that it uses and no file has, and that each limit counts."""
+    """Bytes that this process holds.
+
+    Attributes:
+        used: Resident bytes, without those of files.
+        by_limit: Bytes that count against each limit, by its number.
+    """
 
     used: int
     by_limit: dict[int, int]
@@ -178,7 +183,7 @@ class _Held:
 def _held() -> _Held:
     try:
         text = (_ROOT / "proc/self/statm").read_text(encoding="ascii")
-    except OSError:  # without /proc, what was resident at most stands for all of it
+    except OSError:  # without /proc, the peak of resident memory stands for all of it
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return _Held(resident, dict.fromkeys(_ULIMITS.values(), resident))
     page = os.sysconf("SC_PAGE_SIZE")
@@ -195,7 +200,7 @@ _soft_limits_at_start = cache(_soft_limits)
 
 
 def ulimits() -> str:
-    """Limits on memory that the user has set, as the shell knows them; empty if none.
+    """Limits on memory that the user has set, as commands of the shell; empty if there are none.
 
     >>> ulimits()  # doctest: +SKIP
     'ulimit -v 8000000 (8.2 GB)'
@@ -206,7 +211,7 @@ def ulimits() -> str:
 
 
 def memory_hint() -> str:
-    """What the user can do where memory was short."""
+    """Advice for the user after memory was short."""
     if limits := ulimits():
         return f"Raise or remove the limit {limits}, or leave the model out."
     return "It needs more memory than is free; close other programs or leave the model out."

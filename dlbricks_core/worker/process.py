@@ -1,9 +1,9 @@
-"""Runs a service in a process of its own, so that its crash is only its own.
+"""Runs a service in a process of its own, so that a crash ends nothing else.
 
-The parent sends ``(method, arguments)`` over a socket pair and waits, blocked, for the
-answer; the child runs one call at a time. A child that dies or answers too late is
-gone for good: the caller starts another. Whatever ends the parent ends the child, see
-:mod:`dlbricks_core.worker.guard`.
+The parent sends ``(method, arguments)`` over a socket pair and blocks until the answer comes. The
+child runs one call at a time. A child that dies or answers too late is ended for good, and the
+caller starts another. When the parent ends, so does the child
+(:mod:`dlbricks_core.worker.guard`).
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _LOG = logging.getLogger(__name__)
 
 _REST_POLL_S = 0.0005
 _END_S = 5.0
-"""Time that a worker gets to end, and its guard to clean up."""
+"""Seconds that a worker gets to end, and its guard to clean up."""
 
 
 class WorkerError(BackendError):
-    """The worker process is gone: it crashed, hung, or ran out of memory."""
+    """The worker process has ended: it crashed, hung, or ran out of memory."""
 
 
 class WorkerTimeout(WorkerError):  # noqa: N818 - as in concurrent.futures
-    """The worker process did not answer in time; it is gone."""
+    """The worker process did not answer in time and was ended."""
 
 
 class RemoteError(BackendError):
-    """A call failed inside the worker, which goes on. Its cause is a :class:`RemoteTraceback`."""
+    """A call failed inside the worker, which continues. The cause is a :class:`RemoteTraceback`."""
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - a cause, as in concurrent.futures
-    """Where in the worker an error was raised: the text that Python would print there."""
+    """Traceback of an error in the worker, as the text that Python would print."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -61,14 +61,15 @@ class WorkerProcess:
     """A child process that serves the public methods of one object.
 
     Args:
-        service: ``"module:Class"``, created in the child without arguments.
-        environment: Variables set in the child before anything is imported there.
-        memory: Bytes that the child may take; ``None`` for what :func:`memory_to_use` tells.
-        resident: Bytes that it may really use, where it takes more than that for what it never
-            touches. They are looked at all the time: nothing may be timed meanwhile.
+        service: ``"module:Class"`` of the object, which is created without arguments.
+        environment: Environment variables of the child, set before it imports anything.
+        memory: Maximum bytes that the child may take; ``None`` for what :func:`memory_to_use`
+            returns.
+        resident: Maximum resident bytes, for a child that takes much memory and uses little of
+            it; 0 for no limit. They are checked all the time, so nothing may be timed meanwhile.
 
     Attributes:
-        folder: Where the child's temporary files are; removed when it ends.
+        folder: Folder of the child's temporary files; removed when the child ends.
 
     Example:
         >>> with WorkerProcess("dlbricks_core.backends.host:TimerHost") as worker:
@@ -112,13 +113,12 @@ class WorkerProcess:
         Args:
             method: Name of a public method.
             *arguments: Picklable arguments.
-            timeout: Seconds to wait, for a child that is still starting too; ``None`` waits
-                for ever.
+            timeout: Seconds to wait, including the start of the child; ``None`` waits for ever.
 
         Raises:
-            RemoteError: If the method raised; the worker goes on.
-            WorkerError: If the worker died or took too long; it is gone.
-            DLBricksError: If the method raised one, the same.
+            DLBricksError: The error that the method raised, if it was one of ours.
+            RemoteError: If the method raised another error; the worker continues.
+            WorkerError: If the worker died or took too long; it has ended.
         """
         try:
             kind, payload = self._answer((method, arguments), timeout)
@@ -163,10 +163,13 @@ class WorkerProcess:
         return message
 
     def rest(self, timeout: float) -> None:
-        """Waits until none of the child's threads computes, for so many seconds at most.
+        """Waits until none of the child's threads computes.
 
-        Frameworks let their threads spin after the end of a run, in case another follows:
-        whatever else is timed at that moment would share its cores with them.
+        The threads of frameworks spin for a while after a run, in case another follows. They
+        would take cores from whatever is timed at that moment.
+
+        Args:
+            timeout: Longest time to wait, in seconds.
         """
         end = monotonic() + timeout
         while self._guard.poll() is None and self._computing() and monotonic() < end:
@@ -175,7 +178,7 @@ class WorkerProcess:
     def _computing(self) -> bool:
         for path in Path(f"/proc/{self._pid}/task").glob("*/stat"):
             with suppress(OSError):  # the thread has ended meanwhile
-                # The state stands behind the name, which may hold blanks and brackets.
+                # The state follows the name, which may contain blanks and brackets.
                 if path.read_text(errors="replace").rpartition(")")[2].split()[0] == "R":
                     return True
         return False
@@ -194,14 +197,14 @@ class WorkerProcess:
 
     @property
     def ending(self) -> str:
-        """Signal or exit status that the child ended with; empty if it runs or ended in peace."""
+        """Signal or exit status of the child's end; empty if it runs, or if the status is 0."""
         status = self._guard.returncode
         if not status:
             return ""
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
     def log(self) -> str:
-        """What the child has printed so far (the last 64 KB)."""
+        """Output of the child so far, the last 64 KiB of it."""
         return os.pread(self._log.fileno(), LOG_BYTES, 0).decode(errors="replace")
 
     def _last_words(self) -> str:
@@ -209,7 +212,7 @@ class WorkerProcess:
         return last.strip()[:200]
 
     def kill(self) -> None:
-        """Ends the child and everything it started, at once."""
+        """Ends the child and everything that it has started, at once."""
         assert self._guard.stdin is not None
         self._channel.shut()
         self._guard.stdin.close()
@@ -219,7 +222,7 @@ class WorkerProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Lets the child end by itself; kills it if it does not."""
+        """Lets the child end by itself, and kills it if it does not."""
         self._channel.shut()
         self._ended(_END_S)
         self.kill()
@@ -246,11 +249,11 @@ def _start(
             [sys.executable, "-m", "dlbricks_core.worker.child", *map(str, arguments)],
             env={**os.environ, **variables},
             pass_fds=passed,
-            # Closes when this process ends, which is what the guard waits for.
+            # The pipe closes when this process ends; the guard waits for that.
             stdin=subprocess.PIPE,
             stdout=passed[1],
             stderr=passed[1],
-            # Ctrl-C is the parent's to handle: it decides what to finish first.
+            # Ctrl-C goes to the parent only, which decides what to finish first.
             start_new_session=True,
         )
     except OSError as error:
@@ -258,8 +261,8 @@ def _start(
 
 
 def _new_folder() -> Path:
-    """Where a worker's temporary files go; it is the guard that makes it."""
+    """Path for a worker's temporary files; the guard makes the folder."""
     place = "/tmp"
-    with suppress(FileNotFoundError):  # nowhere can be written: whatever has to says so
+    with suppress(FileNotFoundError):  # no folder can be written; whoever needs one will say so
         place = tempfile.gettempdir()
     return Path(place, f"dlbricks-{secrets.token_hex(8)}").absolute()

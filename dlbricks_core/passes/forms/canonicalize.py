@@ -23,7 +23,7 @@ from dlbricks_core.passes.forms.draft import Draft
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.schemas import defaults, late_defaults
 
-#: Attributes that only say how random numbers or training go.
+#: Attributes that only concern random numbers or training.
 _IRRELEVANT = ("momentum", "seed")
 
 
@@ -54,7 +54,7 @@ def canonicalize(draft: Draft) -> None:
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
-#: Operator -> what is particular about its canonical form.
+#: Operator -> function for the particulars of its canonical form.
 CANONICAL: Mapping[str, Callable[[Draft], None]] = {
     "AveragePool": windows.pooling,
     "BatchNormalization": idle.batch_normalization,

@@ -38,7 +38,7 @@ class Form:
         specs: Specification of every result and every new constant, as far as known.
         constants: New constants.
         results: Outputs that no layer computes; ``None`` where the value is not kept.
-        unsupported: Why there is no canonical form; ``layers`` has the raw layer then.
+        unsupported: Reason why there is no canonical form; ``layers`` then holds the raw layer.
     """
 
     layers: tuple[Layer, ...]
@@ -132,7 +132,7 @@ def _finished(draft: Draft) -> Form:
 
 
 def missing_reason(layer: Layer, outputs: Iterable[TensorSpec]) -> str:
-    """Why a layer with static inputs has outputs without a static shape."""
+    """Reason why a layer with static inputs has outputs without a static shape."""
     if any(spec.dtype == "undefined" for spec in outputs):
         return f"result that is no tensor ({layer.op})"
     return f"data-dependent shape ({layer.op})"

@@ -20,7 +20,7 @@ from dlbricks_core.passes.pipeline import Pass, Property
 
 Upgrade = Callable[[Draft], None]
 
-#: Later than any opset: what the canonical opset does not have under this name.
+#: Version later than any opset, for operators that the canonical opset does not have by this name.
 _ALWAYS = 1 << 30
 
 
@@ -97,7 +97,7 @@ def _upsample_scales(draft: Draft) -> None:
 
 
 def _upsample(draft: Draft) -> None:
-    """Upsample is what Resize was at first, but for where its sample points lie."""
+    """Upsample: a Resize of the first definition, except for the position of its sample points."""
     data, scales = draft.inputs
     mode = draft.attributes.get("mode", "nearest")
     draft.become("Resize", data, scales, mode="linear" if mode == "bilinear" else mode)
@@ -155,7 +155,7 @@ def _scatter(draft: Draft) -> None:
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
-#: Operator -> (first opset with the new form, what turns the old form into it), ascending.
+#: Operator -> (first opset with a new form, function that turns the old form into it), ascending.
 UPGRADES: Mapping[str, Sequence[tuple[int, Upgrade]]] = {
     "BatchNormalization": [(14, _batch_normalization)],
     "Clip": [(11, _clip)],

@@ -34,7 +34,7 @@ def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
 
 
 def _decided_by(layer: Layer, lowering: Lowering) -> str:
-    """What would decide the branch of an ``If``, where that is numbers that users can give."""
+    """End of a reason that names the inputs that decide the branch of an ``If``; may be empty."""
     made = {name: each for each in lowering.layers for name in each.outputs}
     seen: set[str] = set()
     asked = [layer.inputs[0]] if layer.op == "If" else []

@@ -1,4 +1,4 @@
-"""What is known about the part of a model that has been lowered; it grows layer by layer."""
+"""Knowledge about the part of a model that has been lowered; it grows layer by layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbricks_core.passes.steps.renaming import rename
 from dlbricks_core.passes.steps.sequences import Sequences
 
 Step = Pass[Callable[[Layer, "Lowering"], Layer | None]]
-"""Gives the layer that the next step gets; ``None`` where it has dealt with the layer itself."""
+"""Step that returns the layer for the next step; ``None`` if it has dealt with the layer itself."""
 
 
 class Lowering:
@@ -30,7 +30,7 @@ class Lowering:
         tensors: Specifications so far.
         weights: Names of weights so far.
         values: Known values of weights.
-        declared: What the producer says about tensors, where inference has no answer.
+        declared: Specifications from the producer, for tensors that inference finds none for.
         aliases: Results of Identity layers that are gone, by the tensor that they are the same as.
         renamed: New names of tensors that such a layer made an output.
         fixed: Tensors whose names somebody outside of the layers uses.

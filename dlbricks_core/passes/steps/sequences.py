@@ -53,7 +53,7 @@ class Sequences:
         self._new_name = new_name
         #: Tensors of a sequence, by its name.
         self._parts: dict[str, tuple[str, ...]] = {}
-        #: What an optional holds, by its name; empty for nothing.
+        #: Tensor that an optional holds, by the optional's name; empty if it holds none.
         self._contents: dict[str, str] = {}
 
     def lowered(self, layer: Layer) -> Lowered | None:
@@ -92,7 +92,7 @@ class Sequences:
         return Lowered((split, *squeezes), constants)
 
     def _sizes(self, layer: Layer, total: int) -> list[int]:
-        """Of the parts along the axis; none if they are not known."""
+        """Sizes of the parts along the axis; empty if they are not known."""
         if not _has(layer, 1):
             return [1] * min(total, _MOST_PARTS + 1)
         given = self._values.get(layer.inputs[1])
@@ -151,13 +151,13 @@ class Sequences:
         return Lowered()
 
     def _position(self, layer: Layer, at: int, count: int, shift: int | None = None) -> int | None:
-        """A position that is an input, not negative; ``None`` if it is not known.
+        """Position in a sequence that an input gives, counted from 0; ``None`` if it is not known.
 
         Args:
-            layer: That it is an input of.
-            at: Which input.
-            count: How many positions there are.
-            shift: What a negative one counts from; the end, by default.
+            layer: Layer with the input.
+            at: Position of the input.
+            count: Number of positions in the sequence.
+            shift: Position from which negative numbers count; the end by default.
         """
         value = self._values.get(layer.inputs[at])
         if value is None or value.size != 1:
@@ -227,7 +227,7 @@ def _integer(layer: Layer, name: str, default: int) -> int:
     return value
 
 
-#: Operator -> what does the same as a layer of it.
+#: Operator -> function that replaces a layer of it by layers on tensors.
 _RULES: Mapping[str, Callable[[Sequences, Layer], Lowered | None]] = {
     "ConcatFromSequence": Sequences._concat,
     "Optional": Sequences._optional,

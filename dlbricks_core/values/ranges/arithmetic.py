@@ -21,7 +21,7 @@ from dlbricks_core.values.ranges.step import Rule, Step
 POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
 
 _NEAR_ZERO = 1e-6
-"""Minimum distance from zero of divisors that are chosen."""
+"""Minimum distance from zero of a divisor that is chosen."""
 
 
 def _alone(step: Step) -> int | None:
@@ -78,7 +78,7 @@ def _shares(terms: Sequence[Range], movable: Sequence[bool], wanted: Range) -> d
 
 
 def _rest(terms: Sequence[Range], position: int, wanted: Range) -> Range:
-    """What one term must be if the others stay."""
+    """Range that one term must have if the others stay as they are."""
     others = _total([term for at, term in enumerate(terms) if at != position])
     return Range.of(
         np.where(np.isneginf(wanted.low), -np.inf, wanted.low - others.low),
@@ -279,7 +279,7 @@ def _min_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
 
 
 def _bounds(step: Step) -> tuple[Range, Range]:
-    """Of a Clip, where they are given."""
+    """Ranges of the bounds of a Clip; infinite for a bound that is left out."""
     given = [
         step.ranges[at] if at < len(step.ranges) and step.inputs[at] is not None else None
         for at in (1, 2)

@@ -49,7 +49,7 @@ _DOMAINS: Mapping[str, Mapping[int, tuple[Domain, ...]]] = {
 
 
 def _of_base(exponent: Array | None) -> tuple[Domain, ...]:
-    """Of which numbers there is a power."""
+    """Domains of the base of a power, by the exponent; empty if every base is valid."""
     if exponent is None:
         return (_POSITIVE,)
     whole = bool((exponent == np.round(exponent)).all())
@@ -79,7 +79,7 @@ class Demand:
         return any(held.inside(each.valid) for each in self.domains)
 
     def choice(self, held: Range, asked: Range) -> Range:
-        """Which valid values to choose: of what is asked already, those near to what is held."""
+        """Valid values to choose: within the asked range, and near to the range that is held."""
         possible = [each.choice for each in self.domains if not each.choice.meet(asked).empty]
         if not possible:
             return self.domains[0].choice

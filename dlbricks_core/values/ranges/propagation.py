@@ -263,7 +263,7 @@ def _fitted(current: Range, wanted: Range) -> Range:
 
 
 def _reduced(wanted: Range, sizes: tuple[int, ...]) -> Range:
-    """What is wanted of elements that are broadcast, for all of their copies."""
+    """Range wanted of elements that are broadcast, so that it suits all of their copies."""
     low, high = wanted.low, wanted.high
     leading = tuple(range(low.ndim - len(sizes)))
     low, high = low.max(leading), high.min(leading)

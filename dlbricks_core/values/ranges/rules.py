@@ -126,7 +126,7 @@ def _averaged(step: Step) -> Sequence[Map]:
 
 
 def _resized(step: Step) -> Sequence[Map]:
-    """Cubic interpolation leaves the range of what lies around."""
+    """Map of a Resize; results of cubic interpolation may exceed the range of the data."""
     return (_UNKNOWN,) if step.text("mode", "nearest") == "cubic" else (TOGETHER,)
 
 
@@ -177,13 +177,13 @@ def _pooled(step: Step) -> Sequence[Range]:
 
 
 def _shares(step: Step) -> Sequence[Range]:
-    """Of a Softmax."""
+    """Range of the results of a Softmax."""
     spread = step.ranges[0].hull().width
     return [Range.of(np.exp(-spread) / max(_along(step, -1), 1), 1.0, smooth=True)]
 
 
 def _counted(step: Step) -> Sequence[Range]:
-    """From the first to the last number of a Range."""
+    """Range from the first to the last number of a Range layer."""
     start, limit, _ = step.ranges
     return [join((start.hull(), limit.hull()))]
 
@@ -193,7 +193,7 @@ def _hot(step: Step) -> Sequence[Range]:
 
 
 def _opposite(each: Range) -> Range:
-    """Of truth values."""
+    """Range of the opposite truth values."""
     return Range.of(1 - each.high, 1 - each.low)
 
 
