@@ -58,7 +58,7 @@ class Figure(ABC):
     @property
     @abstractmethod
     def replicates(self) -> FloatArray:
-        """The number as it would be for other samples of the same kind: shape (RESAMPLES,).
+        """Values that other samples of the same kind would give: array of shape (RESAMPLES,).
 
         Replicates of figures that rest on the same rounds vary together.
         """

@@ -30,8 +30,8 @@ class Imported:
 class ImportHost:
     """Service that calls importers and collections, inside a worker process.
 
-    It reads files that nobody trusts. A file that crashes, hangs or takes too much memory while it
-    is read, or while shapes are inferred, ends this process and no other.
+    It reads files that are not trusted. A file that crashes, hangs or takes too much memory, while
+    it is read or while shapes are inferred, ends this process and no other.
     """
 
     def __init__(self) -> None:

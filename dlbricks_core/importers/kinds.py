@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HEAD_BYTES = 512
-"""Bytes at the beginning of a file that tell its kind."""
+"""Number of bytes at the beginning of a file that show its kind."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 2**31 - 1
 """Bytes of a serialized model; protobuf reads no more. Weights may lie in files beside it."""
 
 SMALL_FILE_BYTES = 2**22
-"""Bytes of a file that is too small to do harm; messages are counted in larger files only."""
+"""Bytes up to which a file is too small to do harm; messages are counted in larger files only."""
 
 MAX_MESSAGES = 2_000_000
 """Messages in a file: layers, attributes, tensors and all else that protobuf holds."""
@@ -36,7 +36,7 @@ MAX_CONSTANT_ELEMENTS = 4096
 computed from have fewer; weights that take memory have more."""
 
 MAX_CONSTANT_BYTES = 2**20
-"""Bytes of a value that folding computes; only texts can exceed what their number suggests."""
+"""Bytes of a value that folding computes. Only texts can have more than their number suggests."""
 
 MAX_ATTRIBUTE_BYTES = 2**26
 """Bytes of a tensor in an attribute whose data lie in a file beside the model."""
@@ -45,7 +45,7 @@ MAX_RUN_ELEMENTS = 2**16
 """Elements that a layer may read if it is run to find the shapes of its results."""
 
 MAX_RUN_NUMBER = 2**12
-"""Largest number in the attributes of such a layer: large pads and kernels take memory, too."""
+"""Largest number in the attributes of a layer that is run: large pads and kernels take memory."""
 
 
 def check_shape(shape: Collection[object]) -> None:

@@ -16,10 +16,10 @@ from dlbricks_core.ir.tensors import TensorSpec
 Specs = Sequence[TensorSpec | None]
 
 IndexBound = Callable[[Layer, Specs, Specs], int | tuple[int, ...]]
-"""``(layer, input specs, output specs)`` to the exclusive upper bound of valid values.
+"""Exclusive upper bound of valid values, from ``(layer, input specs, output specs)``.
 
-A tuple holds one bound for each position along the index tensor's last axis. Zero is
-valid always, as long as the bound is positive. The specs are static.
+A tuple holds one bound for each position along the last axis of the index tensor. Zero is always
+valid if the bound is positive. The specs are static.
 """
 
 MOST_SIZES = 8

@@ -1,4 +1,4 @@
-"""Whether the cores that compute together are near each other, and waiting until they are.
+"""Distance between cores that compute together, and waiting until they are near each other.
 
 A hypervisor moves virtual CPUs from core to core. Two virtual CPUs that share a cache according to
 the hypervisor may run on cores that do not, for seconds or for hours. Data that one of them writes

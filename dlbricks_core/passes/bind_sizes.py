@@ -141,7 +141,7 @@ class _Sizes:
             self._give(symbol, size, f"{size} (by {given})")
 
     def take_batch(self, batch: int) -> None:
-        """Gives first dimensions without a size the size of the batch."""
+        """Sets first dimensions without a size to the size of the batch."""
         firsts = {name: (self.model.tensors[name].shape or (0,))[0] for name in self.model.inputs}
         for first in firsts.values():
             if isinstance(first, str) and not expressions.parts(first):

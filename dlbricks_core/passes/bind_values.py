@@ -1,4 +1,4 @@
-"""Makes inputs that always have one value weights of the model."""
+"""Turns inputs that always have one value into weights of the model."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ class NormalizeOptions:
     Attributes:
         batch: Size of the first dimension of every input where that is dynamic, and of
             every other dimension that has the same symbol.
-        dims: Size by symbol, or by ``input.axis`` (``data.2``); goes before ``batch``. A symbol
-            that is an expression (``past + 1``) follows from the symbols in it.
+        dims: Size by symbol, or by ``input.axis`` (``data.2``); takes precedence over ``batch``.
+            A symbol that is an expression (``past + 1``) follows from the symbols in it.
         shapes: Whole shape by input; the only way for inputs of which not even the rank is known.
         values: Number that all elements of an input always have, by its name.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.

@@ -281,7 +281,7 @@ class _Drawer:
                     yield layer, position
 
     def _default(self, name: str) -> Range:
-        """Range of a tensor of which no layer demands anything."""
+        """Range of a tensor on which no layer makes a demand."""
         spec = self._model.tensors[name]
         if is_whole(spec.dtype):
             return Range.of(*self._few(name, spec))

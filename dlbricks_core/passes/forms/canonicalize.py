@@ -31,7 +31,7 @@ def canonicalize(draft: Draft) -> None:
     """Brings a layer that follows the canonical definition into canonical form.
 
     Raises:
-        UnsupportedError: If the canonical form cannot say what the layer does.
+        UnsupportedError: If the canonical form cannot express the layer.
     """
     given = draft.attributes
     for name, default in defaults(draft.op).items():

@@ -1,4 +1,4 @@
-"""Layers that do nothing, or less, when the model is not trained; casts to the same type."""
+"""Canonical form of layers that do less outside of training, and of casts to the same type."""
 
 from __future__ import annotations
 

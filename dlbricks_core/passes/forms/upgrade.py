@@ -28,7 +28,7 @@ def upgrade(draft: Draft) -> None:
     """Brings a draft that follows an older definition up to the canonical one.
 
     Raises:
-        UnsupportedError: If the canonical definition cannot say the same.
+        UnsupportedError: If the canonical definition cannot express the same.
     """
     for first, step in UPGRADES.get(draft.op, ()):
         if draft.since < first:

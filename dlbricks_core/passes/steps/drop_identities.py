@@ -1,4 +1,4 @@
-"""Removes an Identity by renaming, where nobody outside of the layers uses both names."""
+"""Removes an Identity by renaming, unless both names are needed outside of the layers."""
 
 from __future__ import annotations
 

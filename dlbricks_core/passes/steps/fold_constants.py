@@ -1,4 +1,4 @@
-"""Makes the results of a layer that reads only weights weights themselves."""
+"""Turns the results of a layer that reads only weights into weights."""
 
 from __future__ import annotations
 

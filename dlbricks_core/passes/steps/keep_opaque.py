@@ -1,4 +1,4 @@
-"""Adds a layer as it is if it is known already that nobody can look into it."""
+"""Keeps a layer as it is if it is opaque from the start."""
 
 from __future__ import annotations
 

@@ -107,10 +107,10 @@ class Lowering:
         return current
 
     def spec(self, name: str) -> TensorSpec:
-        """Specification of a tensor that was passed.
+        """Specification of a tensor that an earlier layer computes.
 
         Raises:
-            ModelError: If it was dropped: layers have results that only training asks for.
+            ModelError: If the tensor was dropped, as are results that only training needs.
         """
         if name not in self.tensors:
             raise ModelError(

@@ -1,4 +1,4 @@
-"""Makes a layer opaque that works on text, or whose results have no static shape."""
+"""Makes a layer opaque if it works on text, or if its results have no static shape."""
 
 from __future__ import annotations
 

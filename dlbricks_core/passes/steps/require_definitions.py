@@ -1,4 +1,4 @@
-"""Adds layers whose operator has no known definition, as far as the producer describes them."""
+"""Keeps a layer whose operator has no known definition, if the producer describes its results."""
 
 from __future__ import annotations
 

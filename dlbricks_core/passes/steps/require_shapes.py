@@ -1,4 +1,4 @@
-"""Makes a layer opaque that reads a tensor without a known shape."""
+"""Makes a layer opaque if it reads a tensor without a known shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives a layer the names under which the tensors that it reads are left."""
+"""Renames the tensors that a layer reads, where an Identity in between is gone."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _gaps(step: Step) -> bool:
 
 
 def _replaced(rule: Rule) -> Rule:
-    """Scattered updates that take the place of what was there; else they are added to it."""
+    """Rule for scattered updates, if they replace the data instead of being added to them."""
 
     def replaces(step: Step) -> bool:
         return step.text("reduction", "none") == "none"
