@@ -13,9 +13,18 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
-    from dlbricks_core.api import compare, cut, estimate, load, time
+    from dlbricks_core.api import Measuring, compare, cut, estimate, load, time
 
-__all__ = ["DLBricksError", "__version__", "compare", "cut", "estimate", "load", "time"]
+__all__ = [
+    "DLBricksError",
+    "Measuring",
+    "__version__",
+    "compare",
+    "cut",
+    "estimate",
+    "load",
+    "time",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -59,7 +59,8 @@ def test_importing_the_package_stays_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [dlbricks.__version__]
-    assert {"load", "cut", "time", "estimate", "compare"} <= set(dir(dlbricks))
+    assert {"load", "cut", "time", "estimate", "compare", "Measuring"} <= set(dir(dlbricks))
+    assert all(hasattr(dlbricks, name) for name in dlbricks.__all__)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         dlbricks.lode  # noqa: B018
 
@@ -129,7 +130,9 @@ def test_an_estimate_finds_all_bricks_that_time_has_timed(tmp_path):
     timed = dlbricks.time("onnx:light_squeezenet", **how).to_dict()
     found = dlbricks.estimate("onnx:light_squeezenet", **how).to_dict()
     assert found["settings"] == timed["settings"]
+    origins = [[each.pop("origin") for each in data["bricks"]] for data in (timed, found)]
     assert found["bricks"] == timed["bricks"]
+    assert [set(each) for each in origins] == [{"measured"}, {"stored"}]
     effort = [each["benchmarking"] for each in (timed, found)]
     assert [each["reused_networks"] for each in effort] == [0, len(timed["bricks"])]
     assert [each["measured_networks"] for each in effort] == [len(timed["bricks"]), 0]
@@ -299,6 +302,14 @@ def test_representations_say_the_result_and_stay_short(proto, tmp_path):
     assert repr(compared).startswith("<ComparisonResult on onnxruntime, pytorch: small ")
     assert repr(model.ir) == "<CanonicalModel small: 2 layers, inputs x: float32[2x8]>"
     assert repr(model.ir.as_raw()).startswith("<RawModel small: ")
+
+
+def test_representations_are_safe_to_print(proto):
+    proto.graph.name = "\x1b[31mred\n"
+    model = dlbricks.load(proto, batch=2)
+    for shown in (repr(model), repr(model.ir), repr(dlbricks.cut([model]))):
+        assert shown.isprintable()
+        assert "red" in shown
 
 
 def test_results_iterate_over_their_rows(proto):

@@ -1,7 +1,7 @@
 """The Python API: what the command line does, as functions for notebooks and scripts.
 
-Reached through the package itself: ``import dlbricks_core as dlbricks``. Nothing is
-decided here; each function names a workflow of :mod:`dlbricks_core.workflows`.
+Scripts reach it through the package itself: ``import dlbricks_core as dlbricks``. Each function
+calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
 from dlbricks_core.api.functions import Measuring, compare, cut, estimate, load, time

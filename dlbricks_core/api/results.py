@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import (
     comparison_data,
@@ -109,9 +110,7 @@ class LoadedModel(Result):
         ]
 
     def __repr__(self) -> str:
-        ir = self.ir
-        inputs = ", ".join(f"{name}: {ir.tensors[name]}" for name in ir.inputs)
-        return f"<LoadedModel {ir.name}: {len(ir.layers)} layers, inputs {inputs}>"
+        return f"<LoadedModel {self.ir.summary}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,8 +273,8 @@ _SHOWN = 3
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """The first few texts, and the number of the others."""
-    every = list(texts)
+    """The first few texts, safe to print, and the number of the others."""
+    every = [harmless(text) for text in texts]
     more = [f"{len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
     return ", ".join(every[:_SHOWN] + more)
 

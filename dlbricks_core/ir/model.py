@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core.harmless import harmless
 from dlbricks_core.ir.tensors import TensorSpec
 
 
@@ -101,8 +102,14 @@ class Model:
     source: str = ""
 
     def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """Name, number of layers, and inputs in one line, safe to print."""
+        count = "1 layer" if len(self.layers) == 1 else f"{len(self.layers)} layers"
         inputs = ", ".join(f"{name}: {self.tensors[name]}" for name in self.inputs)
-        return f"<{type(self).__name__} {self.name}: {len(self.layers)} layers, inputs {inputs}>"
+        return harmless(f"{self.name}: {count}, inputs {inputs}")
 
     @cached_property
     def producers(self) -> Mapping[str, int]:
