@@ -56,6 +56,7 @@ def run_remarks(result: RunResult) -> list[Remark]:
         [
             *_of_samples({"": result}, result.outcome.warnings),
             *_of_partial(result.models),
+            *_of_predicted(result),
             *(Remark(Effect.NOTE, text) for text in result.outcome.notes),
             *(
                 Remark(Effect.NOTE, f"{model.cut.model.name}: {note}")
@@ -187,6 +188,15 @@ def _is_uncertain(each: BrickResult) -> bool:
         return False
     low, high = each.interval_ms
     return (high - low) / 2 > _UNCERTAIN * each.latency.value
+
+
+def _of_predicted(result: RunResult) -> Iterator[Remark]:
+    """Which part of the sum nobody measured."""
+    predicted = [each for each in result.bricks if each.origin == "predicted"]
+    if predicted:
+        text = _Bricks.of(result).text(predicted)
+        verb = "is" if len(predicted) == 1 else "are"
+        yield Remark(Effect.WARNING, f"{text} {verb} predicted: nobody measured them")
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:

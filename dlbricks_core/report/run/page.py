@@ -13,7 +13,7 @@ from dlbricks_core.report.html.plots import Point, around_one, bars
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
 from dlbricks_core.report.remarks import alike, doubts, run_remarks
-from dlbricks_core.report.run.words import answer, layers, reused, speedups
+from dlbricks_core.report.run.words import answer, layers, origins, speedups
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
 
@@ -38,7 +38,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         facts=run_facts({result.request.backend.name: result}, load),
         remarks=run_remarks(result),
         failures=alike(result.failures),
-        about=" ".join(text for text in (layers(result), reused(result)) if text),
+        about=" ".join(text for text in (layers(result), origins(result)) if text),
         speedups=speedups(result),
         normalized_plot=normalized_plot(result.models),
         models=_models(result.models),
@@ -87,7 +87,7 @@ def _bricks(bricks: Sequence[BrickResult]) -> Table:
     whole = sum(map(weight, bricks))
     return table(
         ["Brick", Column("Signature", is_text=True), "Occurs", "Latency", "90% interval", "Share",
-         Column("Remarks", is_text=True)],
+         Column("From", is_text=True), Column("Remarks", is_text=True)],
         [
             [
                 named[each.brick.signature],
@@ -96,20 +96,22 @@ def _bricks(bricks: Sequence[BrickResult]) -> Table:
                 or_dash(each.latency.value if each.latency else None),
                 between(each.interval_ms),
                 f"{100 * weight(each) / whole:.1f}" if whole and each.latency else "–",
+                each.origin or "–",
                 "; ".join(_remarks(each, named)),
             ]
             for each in bricks
         ],
-        "Latencies in ms, as timed; share: of the sum over all measured bricks, in %.",
+        "Latencies in ms, as timed. Share: of the sum over all bricks that have one, in %. From: "
+        "where the latency comes from.",
         names_wrap=True,
     )  # fmt: skip
 
 
 def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
-    """Where a brick's latency is from, if not from its own samples, and what is doubtful."""
-    tellers = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
+    """What a brick's latency follows from, if not from its own samples, and what is doubtful."""
+    sources = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [
-        f"not timed: told by {tellers}" if tellers else "",
+        f"follows from {sources}" if sources else "",
         "" if each.occurrences else "timed for another brick",
         each.failure,
         *doubts(each),

@@ -16,7 +16,7 @@ from dlbricks_core.report.remarks import (
     print_warnings,
     run_remarks,
 )
-from dlbricks_core.report.run.words import answer, between, layers, reused, speedups
+from dlbricks_core.report.run.words import answer, between, layers, origins, reused, speedups
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
@@ -35,7 +35,7 @@ def print_run(console: Console, result: RunResult) -> None:
     console.print(
         "In ms. Norm.: estimate/measured. Parallel: critical path. >: bricks are missing."
     )
-    for line in (layers(result), *speedups(result), reused(result)):
+    for line in (layers(result), origins(result), *speedups(result), reused(result)):
         if line:
             console.print(line)
     print_notes(console, remarks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlbricks_core.compose import Estimate
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.tables import ms
+from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
 
 
@@ -57,6 +58,20 @@ def between(estimate: Estimate) -> str:
         return "-"
     low, high = estimate.interval
     return f"{ms(low)}-{ms(high)}"
+
+
+def origins(result: RunResult) -> str:
+    """Where the figures of the bricks come from, by their share; empty if there are none."""
+    shares: dict[str, float] = {}
+    for each in result.bricks:
+        if each.origin and each.occurrences:
+            shares[each.origin] = shares.get(each.origin, 0.0) + weight(each)
+    whole = sum(shares.values())
+    if not whole:
+        return ""
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{part / whole:.0%} {origin}" for origin, part in ordered)
+    return f"Of the sum of bricks: {listed}."
 
 
 def layers(result: RunResult) -> str:

@@ -1,0 +1,154 @@
+"""Remarks are counted once, ranked by what they do to the figures, and stand before them."""
+
+import io
+from dataclasses import replace
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dlbricks_core as dlbricks
+from dlbricks_core.facts import Failure
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.report import print_run, run_page
+from dlbricks_core.report.console import Console
+from dlbricks_core.report.remarks import (
+    Effect,
+    Remark,
+    alike,
+    are_doubtful,
+    doubts,
+    ranked,
+    run_remarks,
+)
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of a network of five bricks, whose samples tests replace."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 2**18)) for n in "xy"]
+    kinds = ("Relu", "Tanh", "Sigmoid", "Abs", "Neg")
+    names = ["x", *"abcd", "y"]
+    nodes = [helper.make_node(op, [names[i]], [names[i + 1]]) for i, op in enumerate(kinds)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "five", values[:1], values[1:]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    onnx.checker.check_model(model)
+    found = dlbricks.time(
+        model, backend="onnxruntime", runs=3, threads=1, granularity=1,
+        store=tmp_path_factory.mktemp("store") / "s.db",
+    ).result  # fmt: skip
+    assert len(found.bricks) == 5
+    return with_samples(found, *[(10.0, 10.1, 10.2, 10.1)] * 5)
+
+
+def with_samples(run, *samples, warnings=()):
+    """The run with other samples of its bricks, in milliseconds, on a machine so disturbed."""
+    protocol = run.bricks[0].latency.protocol
+    bricks = [
+        replace(each, latency=Measured(taken, protocol), warnings=(), origin="measured")
+        for each, taken in zip(run.bricks, samples, strict=True)
+    ]
+    return replace(run, bricks=bricks, outcome=replace(run.outcome, warnings=warnings, notes=()))
+
+
+QUIET = (10.0, 10.1, 10.2, 10.1)
+#: The faster half is steady, so that the interval is narrow.
+SCATTERED = (10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.1, 10.1, 30.0, 40.0)
+UNCERTAIN = (5.0, 10.0, 20.0, 40.0)
+
+
+def texts(run):
+    return [(remark.effect.label, remark.text) for remark in run_remarks(run)]
+
+
+def test_a_quiet_run_needs_no_remark(run):
+    assert texts(run) == []
+
+
+def test_scatter_that_intervals_allow_for_is_a_note(run):
+    found = with_samples(run, SCATTERED, *[QUIET] * 4)
+    assert texts(found) == [
+        (
+            "Note",
+            "samples of 1 of 5 bricks (20% of the sum) scatter widely; the intervals allow for it",
+        )
+    ]
+
+
+def test_scatter_on_a_disturbed_machine_makes_the_figures_doubtful(run):
+    others = ("other processes used 1.5 of 2 CPUs",)
+    found = with_samples(run, *[SCATTERED] * 5, warnings=others)
+    assert texts(found) == [
+        ("Doubtful", "samples of 5 of 5 bricks (100% of the sum) scatter widely"),
+        ("Warning", "other processes used 1.5 of 2 CPUs while measuring"),
+    ]
+    assert are_doubtful(run_remarks(found))
+    calm = with_samples(run, SCATTERED, *[QUIET] * 4, warnings=others)
+    assert not are_doubtful(run_remarks(calm))
+
+
+def test_uncertain_bricks_count_by_their_share_of_the_sum(run):
+    few = with_samples(run, UNCERTAIN, *[QUIET] * 4)
+    ((label, text),) = texts(few)
+    assert label == "Warning"
+    assert text.startswith("latencies of 1 of 5 bricks (")
+    many = with_samples(run, *[UNCERTAIN] * 4, QUIET)
+    ((label, text),) = texts(many)
+    assert label == "Doubtful"
+    assert text.startswith("latencies of 4 of 5 bricks (")
+
+
+def test_short_runs_and_predictions_are_told(run):
+    short = with_samples(run, (0.5, 0.5, 0.5, 0.5), *[QUIET] * 4)
+    assert texts(short) == [("Note", "1 of 5 bricks (1% of the sum) take less than 1 ms a run")]
+    assert doubts(short.bricks[0]) == ["below 1 ms"]
+    bricks = [replace(run.bricks[0], origin="predicted"), *run.bricks[1:]]
+    found = replace(run, bricks=bricks)
+    expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured them"
+    assert ("Warning", expected) in texts(found)
+
+
+def test_the_worst_come_first_and_each_once():
+    note, warning, doubt = (
+        Remark(effect, "text") for effect in (Effect.NOTE, Effect.WARNING, Effect.DOUBTFUL)
+    )
+    assert ranked([note, warning, note, doubt]) == [doubt, warning, note]
+
+
+def test_failures_with_one_reason_share_a_line():
+    failures = [Failure("m", "no", "measure", part) for part in "abcde"]
+    assert alike(failures, 3) == [("m: a, b, c and 2 more", "no")]
+    assert alike(failures) == [("m: a, b, c, d, e", "no")]
+    assert alike([Failure("a", "no", "read"), Failure("b", "no", "read")]) == [("a, b", "no")]
+
+
+def printed(found):
+    console = Console(width=80, file=io.StringIO())
+    print_run(console, found)
+    return console.file.getvalue()
+
+
+def test_what_makes_figures_doubtful_stands_before_them(run, read_page):
+    found = with_samples(run, *[UNCERTAIN] * 5, warnings=("somebody else was busy",))
+    lines = printed(found).splitlines()
+    assert max(map(len, lines)) <= 80
+    (table,) = [i for i, line in enumerate(lines) if line.strip().startswith("Model ")]
+    (doubt,) = [i for i, line in enumerate(lines) if line.startswith("Doubtful:")]
+    (busy,) = [i for i, line in enumerate(lines) if "somebody else was busy" in line]
+    assert lines[0].startswith("five on onnxruntime")
+    assert 0 < doubt < busy < table < 24
+    page = read_page(run_page(found)).text
+    assert page.index("Doubtful:") < page.index("Latencies in ms")
+
+
+def test_notes_and_failures_stand_below_the_figures(run):
+    failing = replace(run, unread=[Failure("absent.onnx", "there is no such file", "read")])
+    text = printed(with_samples(failing, SCATTERED, *[QUIET] * 4))
+    order = ["1 failure, named below", "Model ", "Note:", "absent.onnx: there is no such file"]
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
