@@ -67,8 +67,8 @@ def fitting_data(fitting: Fitting, load: LoadOptions | None = None) -> dict[str,
     """The run as :func:`evaluation_data` writes it, with the calibration that it led to.
 
     Args:
-        fitting: What was found out.
-        load: What was said about how models are read.
+        fitting: The calibration and the evaluation that it rests on.
+        load: How models were read; ``None`` if that is not known.
     """
     return {
         **evaluation_data(fitting.evaluation, load),

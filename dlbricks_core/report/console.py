@@ -1,4 +1,4 @@
-"""The border to the terminal: names come through as they are, and do nothing there."""
+"""Terminal output that shows names as they are, so that no name can drive the terminal."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from dlbricks_core.harmless import harmless
 
 
 class Console(rich.console.Console):
-    """A terminal on which text is only text: neither markup nor control characters.
+    """A terminal that prints text as text: without markup and without control characters.
 
     Args:
-        **options: As those of :class:`rich.console.Console`.
+        **options: Options of :class:`rich.console.Console`.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """What every text goes through, also in cells of tables."""
+        """The text as it is printed; all texts come this way, those in tables too."""
         return super().render_str(harmless(text), **options)
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A line of parts, each of which may have a style: ``("Note:", "yellow")``."""
+    """A line of texts, each with or without a style: ``("Note:", "yellow")``."""
     pairs = ((part, "") if isinstance(part, str) else part for part in parts)
     return Text.assemble(*((harmless(text), style) for text, style in pairs))
 
 
 def lines(*texts: str | Text) -> Text:
-    """Several lines, for a cell of a table."""
+    """Several lines as one text, for a cell of a table."""
     return Text("\n").join(styled(text) if isinstance(text, str) else text for text in texts)

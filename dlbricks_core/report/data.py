@@ -21,8 +21,7 @@ SCHEMA_VERSION = 1
 def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
     """How a run read its models, cut, measured and composed.
 
-    What was said about how models are read is null if that is not known: another program may
-    have loaded them.
+    Fields about reading are null if ``load`` is ``None``: another program loaded the models.
     """
     request, cut = result.request, result.cut_options
     return {
@@ -47,7 +46,7 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
 
 
 def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
-    """What is missing and why, under the key that every command's JSON has."""
+    """Failures, under the key that the JSON of every command has."""
     return {
         "failures": [
             {"where": each.where, "reason": each.reason, "stage": each.stage} for each in failures
@@ -56,12 +55,12 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
 
 
 def system_data(request: Request) -> dict[str, Any]:
-    """The system that this process runs on, and the one that the figures are from."""
+    """The system of this process, and the fingerprint of the system that figures come from."""
     return {**request.system.to_dict(), "measured_on": request.fingerprint}
 
 
 def backend_data(request: Request) -> dict[str, Any]:
-    """The backend, and what it was told."""
+    """The backend with its version and options."""
     return {
         "name": request.backend.name,
         "version": request.setup.version,
@@ -70,7 +69,7 @@ def backend_data(request: Request) -> dict[str, Any]:
 
 
 def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
-    """Fitted numbers and what they rest on; ``None`` where a composer's own count."""
+    """A composer's fitted numbers and their basis; ``None`` if its own numbers were used."""
     if calibration is None:
         return None
     key = calibration.key
@@ -94,7 +93,7 @@ def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
 
 
 def model_head(cut: CutModel) -> dict[str, Any]:
-    """Which model it is, and how it was cut."""
+    """Facts about a model and how it was cut."""
     return {
         "name": cut.model.name,
         "source": cut.model.source,
@@ -107,7 +106,7 @@ def model_head(cut: CutModel) -> dict[str, Any]:
 
 
 def model_result(model: ModelResult) -> dict[str, Any]:
-    """What one backend says about a model."""
+    """Figures of one backend for a model."""
     return {
         "estimate_ms": model.estimate.value,
         "interval_ms": model.estimate.interval,
@@ -132,7 +131,7 @@ def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, A
 
 
 def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:
-    """Which brick it is."""
+    """Facts about a brick."""
     return {
         "signature": brick.signature,
         "layers": list(brick.operators),
@@ -141,7 +140,7 @@ def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:
 
 
 def brick_result(result: BrickResult) -> dict[str, Any]:
-    """What one backend says about a brick."""
+    """Figures of one backend for a brick."""
     latency = result.latency
     return {
         "latency_ms": latency.value if latency else None,

@@ -1,4 +1,4 @@
-"""Files that users ask for: whole or not at all, and nothing that was there is lost."""
+"""Files that users ask for: written as a whole or not at all, so that an older one survives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
 
 
 def write_json(data: dict[str, Any], path: Path) -> None:
-    """Writes plain data to a file; ``-`` is standard output.
+    """Writes plain data to a JSON file; ``-`` is standard output.
 
     Raises:
         DLBricksError: If the file cannot be written.
@@ -34,9 +34,9 @@ def write_json(data: dict[str, Any], path: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Writes a file; a regular one is replaced once all of it is written.
+    """Writes a text file. A regular file is replaced only when the new one is complete.
 
-    What is open already (standard output, ``/dev/fd/3``) is written on, as by any other program.
+    A stream that is open already (standard output, ``/dev/fd/3``) is written to as it is.
 
     Raises:
         DLBricksError: If it cannot be written.
@@ -56,7 +56,7 @@ def write_text(text: str, path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Tells what will hinder :func:`write_text`; leaves nothing behind.
+    """Checks that :func:`write_text` can write a file, and leaves nothing behind.
 
     Raises:
         DLBricksError: If the file cannot be written as things are.
@@ -81,7 +81,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Tells what will hinder writing into a folder, which need not be there yet.
+    """Checks that files can be written to a folder, which need not exist yet.
 
     Raises:
         DLBricksError: If it cannot be made or written to as things are.
@@ -92,7 +92,7 @@ def check_folder(path: Path) -> None:
 
 
 def to_standard_output(path: Path | None) -> bool:
-    """Whether a file that was asked for is standard output, by whatever name."""
+    """Whether a path means standard output, by whatever name."""
     if path is None:
         return False
     with suppress(OSError):
@@ -102,7 +102,7 @@ def to_standard_output(path: Path | None) -> bool:
 
 @contextmanager
 def told(path: Path | str) -> Iterator[None]:
-    """Turns an error of writing into one that the user can act on."""
+    """Turns an operating system's error into one that tells the user what to do."""
     try:
         yield
     except OSError as error:
@@ -113,7 +113,7 @@ def told(path: Path | str) -> Iterator[None]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Number of what is open already and meant by this name."""
+    """Descriptor of the open stream that a path means; ``None`` for an ordinary file."""
     name = str(path)
     if found := _DESCRIPTOR.fullmatch(name):
         return int(found[1])
@@ -127,7 +127,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether it is there; unlike :meth:`Path.exists` tells of names that cannot be."""
+    """Whether a path exists; unlike :meth:`Path.exists`, an impossible name is an error."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def _exists(path: Path) -> bool:
 
 
 def _in_place(path: Path) -> bool:
-    """Whether another file in its place would not be the same to others."""
+    """Whether a file must be written in place, because a new file would not be the same one."""
     if not _exists(path):
         return False
     found = path.stat()

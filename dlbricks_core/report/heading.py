@@ -1,4 +1,4 @@
-"""How a run was made: backend, threads, protocol, system."""
+"""Setup of a run in words: backend, threads, protocol, system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def count(number: int, noun: str) -> str:
 
 
 def subject(result: RunResult) -> str:
-    """What was run, and where: ``resnet50 on onnxruntime 1.23.0, 2 threads``."""
+    """Models and backend of a run: ``resnet50 on onnxruntime 1.23.0, 2 threads``."""
     return f"{models(result)} on {backend(result.request)}"
 
 

@@ -1,4 +1,4 @@
-"""What models consist of, as tables and as plain data."""
+"""Layers and bricks of models, as tables and as plain data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dlbricks_core.report.tables import table
 
 
 def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> None:
-    """Counts by model, operators, and what cannot be timed.
+    """Prints counts of layers and bricks, operators, and layers that cannot be timed.
 
     Args:
-        console: Where to.
-        bricks: The models, cut.
+        console: Where to print.
+        bricks: The models and their bricks.
         layers: Whether to list every layer.
     """
     models = table("Model", "Layers", "Unique", "Share", "Bricks", "Unique bricks", "Opaque")
@@ -69,7 +69,7 @@ def _print_layers(console: Console, cut: CutModel) -> None:
 
 
 def opaque_layers(cut: CutModel) -> list[tuple[str, str]]:
-    """Where a model has opaque layers, and why they are."""
+    """Places of a model's opaque layers, each with the reason why it is opaque."""
     return [
         (f"{cut.model.name}: {layer.qualified_op} {layer.name or layer.outputs[0]}", layer.opaque)
         for layer in cut.model.layers
@@ -78,10 +78,10 @@ def opaque_layers(cut: CutModel) -> list[tuple[str, str]]:
 
 
 def inspect_data(bricks: BrickSet, unread: Sequence[Failure] = ()) -> dict[str, Any]:
-    """The same as the JSON object that scripts read.
+    """Layers and bricks of models as the JSON object that scripts read.
 
     Args:
-        bricks: The models, cut.
+        bricks: The models and their bricks.
         unread: Models that were named and could not be loaded.
     """
     return {

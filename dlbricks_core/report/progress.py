@@ -1,4 +1,4 @@
-"""Progress bars with a time estimate; silent where nobody watches."""
+"""Progress bar with the time that is left; silent where nobody watches."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from dlbricks_core.workflows import Observer
 
 
 class ProgressBar(Observer):
-    """Shows the stages of a workflow on a terminal.
+    """A progress bar for the stages of a workflow.
 
     Args:
-        console: Usually standard error. Where it is no terminal nothing moves; stages
-            are then printed as lines if ``verbose``.
-        verbose: Whether to print notes.
+        console: Where to print, usually standard error. If it is not a terminal, there is no bar.
+        verbose: Whether to print each stage as a line, too.
     """
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
@@ -37,7 +36,7 @@ class ProgressBar(Observer):
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
-            # Steady: samples come in bursts, the time left should not jump with them.
+            # Averaged over long: samples come in bursts, and the time left should not jump.
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
@@ -49,7 +48,7 @@ class ProgressBar(Observer):
         self._task: TaskID | None = None
 
     def stage(self, text: str, steps: int | None = None) -> None:
-        """Replaces the bar by one for the new stage."""
+        """Begins a stage with a new bar."""
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(harmless(text), total=steps)
@@ -57,7 +56,7 @@ class ProgressBar(Observer):
             self._console.print(styled((text, "dim")))
 
     def advance(self, what: str = "") -> None:
-        """Moves the bar."""
+        """Moves the bar by one step."""
         if self._task is not None:
             self._progress.advance(self._task)
 

@@ -25,7 +25,7 @@ def print_readiness(
     Args:
         console: Where to print.
         system: The machine.
-        checks: What was looked at.
+        checks: Findings about the machine.
         threads: Threads that measurements use unless the user says otherwise.
     """
     found = {status: [each for each in checks if each.status == status] for status in _STYLES}
@@ -58,7 +58,7 @@ def _answer(warnings: int, unknown: int) -> str:
 
 
 def readiness_data(system: System, checks: Sequence[Check], threads: int) -> dict[str, Any]:
-    """The same as the JSON object that scripts read."""
+    """Readiness of a machine as the JSON object that scripts read."""
     return {
         "schema_version": SCHEMA_VERSION,
         "system": system.to_dict(),

@@ -1,4 +1,4 @@
-"""What to keep in mind about figures: each remark once, the one that does most to them first."""
+"""Remarks on figures: each once, the one that does most to the figures first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = 3
 
 
 class Effect(IntEnum):
-    """What a remark means for the figures; the worst first."""
+    """Effect of a remark on the figures; the worst first."""
 
     DOUBTFUL = 0
     INCOMPLETE = 1
@@ -39,10 +39,10 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True)
 class Remark:
-    """What to keep in mind about figures.
+    """Something to keep in mind when reading figures.
 
     Attributes:
-        effect: What it means for them.
+        effect: What it means for the figures.
         text: One sentence without a full stop.
     """
 
@@ -51,7 +51,7 @@ class Remark:
 
 
 def run_remarks(result: RunResult) -> list[Remark]:
-    """What to keep in mind about a run, the worst first."""
+    """Remarks on a run, the worst first."""
     return ranked(
         [
             *_of_samples({"": result}, result.outcome.warnings),
@@ -70,12 +70,12 @@ def run_remarks(result: RunResult) -> list[Remark]:
 def comparison_remarks(
     runs: Mapping[str, RunResult], disturbances: Sequence[str], notes: Iterable[str]
 ) -> list[Remark]:
-    """What to keep in mind about runs on several backends, the worst first.
+    """Remarks on runs on several backends, the worst first.
 
     Args:
         runs: The runs by backend.
         disturbances: What disturbed the machine while they were measured.
-        notes: What else there is to say.
+        notes: Other remarks.
     """
     return ranked(
         [*_of_samples(runs, disturbances), *(Remark(Effect.NOTE, text) for text in notes)]
@@ -93,7 +93,7 @@ def are_doubtful(remarks: Iterable[Remark]) -> bool:
 
 
 def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> Iterator[Remark]:
-    """What samples and the machine's load mean for the bricks of some runs."""
+    """Remarks on the samples of bricks, and on disturbances."""
     disturbed = [f"{text} while measuring" for text in disturbances]
     for name, run in runs.items():
         on = f" on {name}" if name else ""
@@ -170,7 +170,7 @@ class _Bricks:
 
 
 def doubts(each: BrickResult) -> list[str]:
-    """What is doubtful about a brick's samples, in few words; the JSON file has the figures."""
+    """Doubts about a brick's samples in few words; the JSON file has the figures."""
     if each.latency is None or not _is_timed(each):
         return []
     samples = each.latency.samples
@@ -191,7 +191,7 @@ def _is_uncertain(each: BrickResult) -> bool:
 
 
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
-    """Which part of the sum nobody measured."""
+    """Remark on the part of the sum that nobody measured."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
     if predicted:
         text = _Bricks.of(result).text(predicted)
@@ -200,7 +200,7 @@ def _of_predicted(result: RunResult) -> Iterator[Remark]:
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
-    """Which estimates lack bricks, and what of these the framework does not support."""
+    """Remark on estimates that lack bricks, and on operators that the framework lacks."""
     partial = [model for model in models if model.missing]
     if not partial:
         return
@@ -228,11 +228,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:
-    """Where and why things failed; what failed in one model for one reason is together.
+    """Places and reasons of failures; places in one model with one reason stand together.
 
     Args:
-        failures: All of them.
-        most: How many are named of those that are alike; ``None`` for all.
+        failures: The failures.
+        most: Most places that are named for one reason; ``None`` for all.
     """
     together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
@@ -257,7 +257,7 @@ _STYLES = {
 
 
 def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 0) -> None:
-    """Prints what belongs before the figures: all remarks but the notes.
+    """Prints what belongs above the figures: all remarks but the notes.
 
     Args:
         console: Where to print.

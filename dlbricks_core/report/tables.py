@@ -1,4 +1,4 @@
-"""How tables and figures look."""
+"""Tables for a terminal, and the spelling of numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAME_WIDTH = 12
 
 
 def table(*columns: str, left: int = 1) -> Table:
-    """A plain table; the first ``left`` columns are text, the others numbers."""
+    """An empty table whose first ``left`` columns are text; the others are numbers."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for i, column in enumerate(columns):
         result.add_column(
@@ -23,14 +23,14 @@ def table(*columns: str, left: int = 1) -> Table:
 
 
 def ms(value: float) -> str:
-    """Milliseconds with three significant digits or more."""
+    """Milliseconds with at least three significant digits: ``0.123``, ``52.9``, ``1204``."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def quantity(value: float) -> str:
-    """A large number with three significant digits and its decimal prefix: ``8.22 G``."""
+    """A number with three significant digits and a decimal prefix: ``8.22 G``."""
     for prefix in ("", "k", "M", "G", "T", "P"):
         if value < 999.5 or prefix == "P":
             break

@@ -51,10 +51,10 @@ def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> dict[str, Any]:
-    """The same as the JSON object that scripts read.
+    """Verdicts as the JSON object that scripts read.
 
-    An infinite error (a missing or infinite value on one side only) is written as null,
-    with ``"finite": false``.
+    An infinite error, from a value that is missing or infinite on one side only, is written as
+    null with ``"finite": false``.
     """
     return {
         "schema_version": SCHEMA_VERSION,

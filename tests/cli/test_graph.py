@@ -31,7 +31,7 @@ def test_a_real_network(dlbricks, tmp_path, read):
     for word in (
         "light_resnet50",
         "5 × in a row",
-        "Conv 7×7 /2",
+        "Conv 7×7 s2",
         "1×2048×7×7",
         "gpu_0/data_0: float32[1x3x224x224]",
         "Critical path (bold) by floating-point",

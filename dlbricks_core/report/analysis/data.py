@@ -10,7 +10,7 @@ from dlbricks_core.report.data import SCHEMA_VERSION
 
 
 def analysis_data(analysis: Analysis) -> dict[str, Any]:
-    """The same as the JSON object that scripts read.
+    """An analysis as the JSON object that scripts read.
 
     ``similarity.matrix`` has a row and a column for each of ``similarity.names``, in their
     order.

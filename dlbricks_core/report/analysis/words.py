@@ -1,4 +1,4 @@
-"""What an analysis of models found out, in words."""
+"""Results of an analysis in words."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from dlbricks_core.workflows import BrickComparison, Comparison, LoadOptions, Mo
 
 
 def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict[str, Any]:
-    """The same as the JSON object that scripts read; names as in :func:`run_data`.
+    """A comparison as the JSON object that scripts read; names are those of a run.
 
     Args:
-        result: What was found out.
-        load: What was said about how models are read.
+        result: The comparison.
+        load: How models were read; ``None`` if that is not known.
     """
     run = result.any_run
     return {

@@ -1,4 +1,4 @@
-"""What a comparison found out, in words."""
+"""Results of a comparison in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOO_SHORT = "too short to tell"
 
 
 def subject(result: Comparison) -> str:
-    """What was compared on which backends: ``2 models on onnxruntime and mxnet, 1 thread``."""
+    """Models and backends of a comparison: ``2 models on onnxruntime and mxnet, 1 thread``."""
     models = result.models
     what = models[0].cut.model.name if len(models) == 1 else count(len(models), "model")
     *others, last = result.runs
@@ -56,7 +56,7 @@ def _of_model(ranking: Ranking, doubtful: bool) -> str:
 
 
 def verdict(ranking: Ranking, *, doubtful: bool = False) -> str:
-    """Who is fastest, in a few words.
+    """The fastest backend, in a few words.
 
     Args:
         ranking: Backends from the fastest to the slowest.
@@ -74,7 +74,7 @@ def verdict(ranking: Ranking, *, doubtful: bool = False) -> str:
 
 
 def margin(ratio: Ratio | None) -> str:
-    """How many times as long as the fastest, with the 90% interval: ``2.07x (1.31-2.52)``."""
+    """Ratio to the fastest with its 90% interval: ``2.07x (1.31-2.52)``."""
     if ratio is None or ratio.value is None:
         return "-"
     low, high = ("inf" if end is None else ms(end) for end in (ratio.low, ratio.high))
@@ -87,7 +87,7 @@ def weight(each: BrickComparison) -> float:
 
 
 def remarks(result: Comparison) -> list[Remark]:
-    """What to keep in mind when reading the figures, the worst first."""
+    """Remarks on a comparison, the worst first."""
     notes = [
         *result.notes,
         *(f"{name}: {note}" for name, run in result.runs.items() for note in run.outcome.notes),
@@ -102,7 +102,7 @@ def remarks(result: Comparison) -> list[Remark]:
 
 
 def disturbances(result: Comparison) -> list[str]:
-    """What disturbed the machine while anything was measured, each once."""
+    """Disturbances of the machine while anything was measured, each once."""
     texts = (text for run in result.runs.values() for text in run.outcome.warnings)
     return list(dict.fromkeys(texts))
 

@@ -15,8 +15,8 @@ def evaluation_data(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     Errors, shares and half-widths are fractions: 0.03 is 3%.
 
     Args:
-        evaluation: What was found out.
-        load: What was said about how models are read.
+        evaluation: The evaluation.
+        load: How models were read; ``None`` if that is not known.
     """
     speedups = evaluation.speedups
     return {

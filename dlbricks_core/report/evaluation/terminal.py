@@ -42,7 +42,7 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
 
 
 def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:
-    """What to keep in mind about an evaluation, the worst first."""
+    """Remarks on an evaluation, the worst first."""
     drift = apart(evaluation)
     found = run_remarks(evaluation.result)
     return ranked([*found, Remark(Effect.WARNING, drift)]) if drift else found

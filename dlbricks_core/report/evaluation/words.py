@@ -1,4 +1,4 @@
-"""What an evaluation found out, in sentences."""
+"""Results of an evaluation in sentences."""
 
 from __future__ import annotations
 

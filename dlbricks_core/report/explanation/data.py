@@ -13,8 +13,8 @@ def explanation_data(explanation: Explanation, load: LoadOptions | None = None) 
     """The run as :func:`run_data` writes it, and what the explanation adds.
 
     Args:
-        explanation: What was found out.
-        load: What was said about how models are read.
+        explanation: The explanation.
+        load: How models were read; ``None`` if that is not known.
     """
     profile, estimate = explanation.profile, explanation.model.estimate
     return {

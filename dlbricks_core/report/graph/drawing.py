@@ -1,21 +1,21 @@
-"""Turns the outline of a model into shapes: boxes, frames, lines and texts with places."""
+"""Shapes of a drawing: boxes, frames, lines and texts, each with its place in pixels."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dlbricks_core.analysis import Chain, Outline, Repeated, Terminal
 from dlbricks_core.analysis.outline import Node
+from dlbricks_core.bricks.naming import operator
 from dlbricks_core.ir import Layer, TensorSpec
 from dlbricks_core.report.graph.layout import Box, Point, layered
 from dlbricks_core.report.graph.picture import Picture
 
 _LETTER, _LINE = 7.2, 15.0
-"""Width and height that a character of 12 pixels takes at most."""
+"""Most width and height, in pixels, that a character of 12 pixels takes."""
 
 _PADDING, _LABEL = 9.0, 22.0
 _CHARACTERS = 40
@@ -27,17 +27,17 @@ class Shape:
 
     Attributes:
         kind: Class of the style sheet: ``layer``, ``module`` or ``terminal``.
-        x: Left side.
-        y: Upper side.
-        width: To the right.
-        height: Downwards.
-        lines: Text, line by line, of which the last ``details`` are less important; of a
-            module, what is written above and below.
-        details: Number of such lines.
-        critical: Whether it is on the critical path.
-        unknown: Whether the cost of something in it is not known.
-        tag: Letter of its kind, where others like it are elsewhere.
-        title: What is shown when pointing at it.
+        width: Width in pixels.
+        height: Height in pixels.
+        lines: Lines of text. The last ``details`` of them are less important. A module has one
+            line above and one below.
+        details: Number of less important lines.
+        critical: Whether the shape is on the critical path.
+        unknown: Whether the cost of something in the shape is not known.
+        tag: Letter of the shape's kind; empty if there is no other shape of this kind.
+        title: Text that appears when somebody points at the shape.
+        x: Place of the left side in pixels.
+        y: Place of the upper side in pixels.
     """
 
     kind: str
@@ -58,7 +58,8 @@ class Line:
     """A connection from box to box.
 
     Attributes:
-        points: Pairs of points; a straight line leads through each, a curve to the next.
+        points: Pairs of points. A straight line joins the two points of a pair, a curve joins one
+            pair to the next.
         critical: Whether the critical path goes this way.
     """
 
@@ -67,7 +68,7 @@ class Line:
 
     @property
     def path(self) -> str:
-        """In the notation of SVG."""
+        """The line in the notation of SVG."""
         (x, y), *rest = self.points
         words = [f"M{x:.1f} {y:.1f}"]
         for i, (to_x, to_y) in enumerate(rest):
@@ -82,13 +83,14 @@ class Line:
 
 @dataclass
 class Drawing:
-    """Shapes and lines, and how much room they take.
+    """Shapes and lines, and the room that they take together.
 
     Attributes:
-        width: To the right.
-        height: Downwards.
-        enter: Where lines come in at the upper side, from the left; the middle if ``None``.
-        leave: Where lines go out at the lower side.
+        width: Width in pixels.
+        height: Height in pixels.
+        enter: Distance from the left side, in pixels, at which lines enter the upper side; the
+            middle if ``None``.
+        leave: The same for lines that leave the lower side.
         shapes: Boxes and frames.
         lines: Connections.
     """
@@ -102,13 +104,13 @@ class Drawing:
 
     @property
     def box(self) -> Box:
-        """What a layout needs to know."""
+        """Room of the drawing, as a layout needs to know it."""
         middle = self.width / 2
         enter, leave = (0.0 if x is None else x - middle for x in (self.enter, self.leave))
         return Box(self.width, self.height, enter, leave)
 
     def move(self, x: float, y: float) -> None:
-        """Moves everything to the right and down."""
+        """Moves all shapes and lines to the right and down, by pixels."""
         for shape in self.shapes:
             shape.x += x
             shape.y += y
@@ -117,7 +119,7 @@ class Drawing:
 
 
 def draw(picture: Picture) -> Drawing:
-    """Draws a model's outline from top to bottom."""
+    """The outline of a model as shapes, from top to bottom."""
     return _draw(picture.outline, picture, _tags(picture))
 
 
@@ -141,7 +143,7 @@ def _draw(part: Outline, picture: Picture, tags: dict[Hashable, str]) -> Drawing
 
 
 def _open(inside: Drawing, x: float, y: float, *, is_entry: bool, critical: bool) -> None:
-    """Leads the inside of a module to the frame that will be around it."""
+    """Draws a line from the inside of a module to the frame that will be around it."""
     if is_entry:
         inside.enter = x
         inside.lines.append(Line([(x, -_LABEL), (x, y)], critical))
@@ -208,7 +210,7 @@ def _module(node: Repeated, picture: Picture, tags: dict[Hashable, str]) -> Draw
     cost = picture.cost(range(module.start, module.end))
     lines = [f"{module.copies} × {how}", f"{cost} in all" if cost else ""]
     tag = tags.get(_kind(node, picture), "")
-    # Left of the line that comes in at the middle.
+    # The text stands left of the line that enters at the middle.
     room = 2 * (_LETTER * max(map(len, lines)) + 2 * _PADDING)
     width = max(inside.width + 2 * _PADDING, room)
     height = inside.height + _LABEL + _PADDING
@@ -228,7 +230,7 @@ def _module(node: Repeated, picture: Picture, tags: dict[Hashable, str]) -> Draw
 
 
 def _tags(picture: Picture) -> dict[Hashable, str]:
-    """A letter for each kind of box with several layers, or of module, that is there twice."""
+    """A letter for each kind of module, or of box with several layers, that occurs twice."""
     kinds = Counter(
         kind for kind in _kinds(picture.outline, picture) if isinstance(kind, tuple) and kind[1:]
     )
@@ -271,27 +273,7 @@ def _shape(spec: TensorSpec) -> str:
 
 
 def describe(layer: Layer) -> str:
-    """An operator with what tells it from others of its type: ``Conv 3×3 /2``."""
-    words = [layer.qualified_op, *(write(layer.attributes) for write in _FEATURES)]
+    """Operator with what tells it from others of its type: ``Conv 3×3 s2``."""
+    words = f"{layer.domain}.{operator(layer)}" if layer.domain else operator(layer)
     # Lines do not break between an operator and its features.
-    return "\N{NO-BREAK SPACE}".join(word for word in words if word)
-
-
-def _kernel(attributes: Any) -> str:
-    return "×".join(map(str, _numbers(attributes, "kernel_shape")))
-
-
-def _strides(attributes: Any) -> str:
-    strides = _numbers(attributes, "strides")
-    if all(stride == 1 for stride in strides):
-        return ""
-    return f"/{'×'.join(map(str, strides if len(set(strides)) > 1 else strides[:1]))}"
-
-
-def _numbers(attributes: Any, name: str) -> tuple[Any, ...]:
-    """An attribute; nothing where it is something else, as it may be in an opaque layer."""
-    value = attributes.get(name)
-    return value if isinstance(value, tuple) else ()
-
-
-_FEATURES: tuple[Callable[[Any], str], ...] = (_kernel, _strides)
+    return words.replace(" ", "\N{NO-BREAK SPACE}")

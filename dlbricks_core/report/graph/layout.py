@@ -1,8 +1,9 @@
-"""Places the boxes of a directed acyclic graph in rows, from top to bottom.
+"""Layout of a directed acyclic graph: boxes in rows, from top to bottom.
 
-The layered method of Sugiyama, Tagawa and Toda ("Methods for Visual Understanding of
-Hierarchical System Structures", 1981): rows, bends for long edges, an order in each row with
-few crossings, places in this order near to the neighbours.
+The method is the layered one of Sugiyama, Tagawa and Toda ("Methods for Visual Understanding of
+Hierarchical System Structures", 1981). It has four steps: assign boxes to rows, give long edges a
+bend in each row that they pass, order each row so that few edges cross, and place boxes in that
+order near their neighbours.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ Point = tuple[float, float]
 _ROW_GAP, _COLUMN_GAP, _BEND_WIDTH = 30.0, 22.0, 10.0
 _SWEEPS = 12
 _STRAIGHT = 8
-"""How much more than a box's edge a bend's is to be straight."""
+"""Weight of an edge's straightness at a bend, relative to that at a box."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is.
+    """Places of boxes and edges, in pixels.
 
     Attributes:
-        width: Of it all.
-        height: Of it all.
-        places: Left upper corner of every box.
-        routes: For every edge, points from the lower side of one box to the upper side of the
-            other: where rows begin and end, in turn.
+        width: Width of the whole layout.
+        height: Height of the whole layout.
+        places: Upper left corner of every box.
+        routes: Points of every edge, from the lower side of one box to the upper side of the
+            other. Rows begin and end at these points in turn.
     """
 
     width: float
@@ -42,13 +43,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Box:
-    """Room that is wanted.
+    """Room that a vertex takes, in pixels.
 
     Attributes:
-        width: To the right.
-        height: Downwards.
-        enter: Where edges come in at the upper side, to the right of its middle.
-        leave: Where edges go out at the lower side.
+        width: Width of the box.
+        height: Height of the box.
+        enter: Place at which edges enter the upper side, to the right of its middle.
+        leave: Place at which edges leave the lower side, to the right of its middle.
     """
 
     width: float
@@ -61,11 +62,11 @@ _BEND = Box(_BEND_WIDTH, 0.0)
 
 
 def layered(boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> Layout:
-    """Lays out a graph.
+    """Layout of a graph.
 
     Args:
-        boxes: The vertices.
-        edges: From box to box, without cycles.
+        boxes: Boxes of the vertices.
+        edges: Pairs of vertices, without cycles.
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(boxes)))
@@ -98,13 +99,13 @@ def layered(boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> Layout:
 def _with_bends(
     graph: nx.DiGraph,
 ) -> tuple[nx.DiGraph, dict[int, int], dict[tuple[int, int], list[int]]]:
-    """Rows of all vertices, and a new vertex in each row that an edge passes."""
+    """The graph with a new vertex in each row that an edge passes, and the rows of all vertices."""
     ranks: dict[int, int] = {}
     order = list(nx.lexicographical_topological_sort(graph))
     for v in order:
         ranks[v] = max((ranks[u] + 1 for u in graph.predecessors(v)), default=0)
     for v in reversed(order):
-        # What is read late and itself reads nothing stands beside its first reader.
+        # A vertex that reads nothing stands just above its first reader.
         if not graph.in_degree(v) and graph.out_degree(v):
             ranks[v] = min(ranks[w] for w in graph.successors(v)) - 1
     bent = nx.DiGraph()
@@ -123,7 +124,7 @@ def _with_bends(
 
 
 def _ordered(graph: nx.DiGraph, ranks: Mapping[int, int]) -> list[list[int]]:
-    """Each row's vertices from left to right, with few crossings."""
+    """Vertices of each row from left to right, ordered so that few edges cross."""
     rows: list[list[int]] = [[] for _ in range(max(ranks.values(), default=-1) + 1)]
     for v in nx.dfs_preorder_nodes(graph.to_undirected(as_view=True)):
         rows[ranks[v]].append(v)
@@ -167,7 +168,7 @@ def _centres(
     boxes: Sequence[Box],
     first_bend: int,
 ) -> dict[int, float]:
-    """Middle of each vertex, near to its neighbours' while nothing overlaps."""
+    """Middle of each vertex: as near to its neighbours as it can be without overlap."""
     offsets: dict[int, float] = {}
     for row in rows:
         x = 0.0
@@ -202,7 +203,7 @@ def _centres(
 
 
 def _ascending(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The ascending numbers with the least weighted squared distance (adjacent violators)."""
+    """Ascending numbers nearest to the wishes by weighted least squares (adjacent violators)."""
     blocks: list[tuple[float, float, int]] = []
     for wish, weight in zip(wishes, weights, strict=True):
         value, total, count = wish, weight, 1

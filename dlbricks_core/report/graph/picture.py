@@ -1,4 +1,4 @@
-"""What is drawn of a model, and how its costs are said."""
+"""What a drawing of a model shows, and how it words costs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Picture:
     """A model with its critical path and repeated modules.
 
     Attributes:
-        cut: The model.
-        costs: Of its layers.
-        origin: Where the costs are from, or why they are no latencies.
+        cut: The model and its bricks.
+        costs: Costs of its layers.
+        origin: Where the costs come from, or why they are not latencies.
     """
 
     cut: CutModel
@@ -38,12 +38,12 @@ class Picture:
 
     @property
     def model(self) -> CanonicalModel:
-        """The model."""
+        """The model that is drawn."""
         return self.cut.model
 
     @cached_property
     def modules(self) -> list[Module]:
-        """What is drawn once and stands for several copies."""
+        """Modules that are drawn once and stand for several copies."""
         return repeated_modules(self.cut)
 
     @cached_property
@@ -53,28 +53,28 @@ class Picture:
 
     @cached_property
     def path(self) -> tuple[int, ...]:
-        """Layers of the critical path."""
+        """Positions of the layers on the critical path."""
         return critical_path(self.model, self.costs)
 
     @cached_property
     def on_path(self) -> frozenset[int]:
-        """The same as a set."""
+        """The positions of :attr:`path` as a set."""
         return frozenset(self.path)
 
     @property
     def path_pairs(self) -> list[Pair]:
-        """Producers and readers on the critical path, from outside to outside."""
+        """Pairs of producer and reader along the critical path, from outside to outside."""
         return list(pairwise((OUTSIDE, *self.path, OUTSIDE)))
 
     @property
     def drawn(self) -> int:
-        """Layers that are drawn: of a repeated module, those of one copy."""
+        """Number of layers that are drawn; a repeated module counts once."""
         hidden = sum(each.end - each.start - each.drawn for each in self.modules)
         return len(self.model.layers) - hidden
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known when looking at it."""
+        """Sentences that the drawing begins with."""
         count = len(self.model.layers)
         lines = [
             f"{count} layers, {len(set(self.cut.layer_signatures))} unique. "
@@ -95,7 +95,7 @@ class Picture:
         return lines
 
     def cost(self, layers: Iterable[int]) -> str:
-        """What layers cost together, in words; empty where there is nothing to say."""
+        """Cost of some layers together, in words; empty if only layers are counted."""
         chosen = list(layers)
         if self.costs.basis is Basis.LAYERS:
             return ""

@@ -16,10 +16,10 @@ _LETTER = 6.9
 
 
 def graph_svg(picture: Picture) -> str:
-    """The picture as an SVG file that brings its own styles, light and dark.
+    """A picture as an SVG file with its own styles, light and dark.
 
     Args:
-        picture: The model, and what its layers cost.
+        picture: The model, with the costs of its layers.
     """
     drawing = draw(picture)
     width = max(drawing.width + 2 * _MARGIN, _LEAST_WIDTH)
@@ -45,7 +45,7 @@ def graph_svg(picture: Picture) -> str:
 
 
 def graph_data(picture: Picture) -> dict[str, Any]:
-    """What the picture shows, as the JSON object that scripts read; layers by position."""
+    """A picture as the JSON object that scripts read; layers go by their position."""
     layers = picture.model.layers
     return {
         "schema_version": SCHEMA_VERSION,

@@ -30,8 +30,8 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
     """A run, an estimate or a bench as the JSON object that scripts read.
 
     Args:
-        result: What was found out.
-        load: What was said about how models are read.
+        result: The run.
+        load: How models were read; ``None`` if that is not known.
     """
     request = result.request
     return {

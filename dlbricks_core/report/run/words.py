@@ -1,4 +1,4 @@
-"""What a run found out, in sentences."""
+"""Results of a run in sentences."""
 
 from __future__ import annotations
 

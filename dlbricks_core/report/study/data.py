@@ -1,4 +1,4 @@
-"""A study as plain data: all that its page and tables show, without the bricks' raw samples."""
+"""A study as plain data: all that its page and tables show. Raw samples of bricks are left out."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     shares are fractions: 0.03 is 3%.
 
     Args:
-        study: What was found out.
-        load: What was said about how models are read.
+        study: The study.
+        load: How models were read; ``None`` if that is not known.
     """
     result = study.default.result
     request = result.request

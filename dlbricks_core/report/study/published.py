@@ -1,4 +1,4 @@
-"""What was published about a study's models, beside the study's own figures."""
+"""Published numbers of a study's models, beside the study's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def published_data(study: StudyData) -> dict[str, Any] | None:
 
 
 def publication_of(sources: Iterable[str]) -> Publication | None:
-    """What the collection that all models come from says was published about them.
+    """Publication about the collection that all models come from; ``None`` if there is none.
 
     Args:
         sources: Source of each model, such as ``paper:1``.

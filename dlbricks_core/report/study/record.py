@@ -1,4 +1,4 @@
-"""A study as plain data: what its JSON file holds is all that its page and tables are made of."""
+"""Studies read from JSON: the page and the tables of a study need nothing but its JSON object."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ModelRecord:
         source: Where it came from, such as ``paper:1``.
         repetition: Its layers.
         measured_ms: Latency of the whole model in milliseconds; ``None`` if it was not measured.
-        interval_ms: 90% interval of that.
-        runs: Samples that the latency rests on.
+        interval_ms: 90% interval of the latency in milliseconds.
+        runs: Number of samples that the latency rests on.
     """
 
     name: str
@@ -46,9 +46,9 @@ class WayRecord:
     """One way of cutting and composing.
 
     Attributes:
-        label: What tables call it.
-        own: Whether it is a composer of DLBricks, not the paper's.
-        data: Its object in the JSON file: ``composer``, ``granularity``, ``mape`` and so on.
+        label: Name in tables.
+        own: Whether the composer is DLBricks' own, not the paper's.
+        data: JSON object with ``composer``, ``granularity``, ``mape`` and so on.
     """
 
     label: str
@@ -78,7 +78,7 @@ class WayRecord:
         return found
 
     def of(self, model: ModelRecord) -> Mapping[str, Any] | None:
-        """What this way says about a model; ``None`` where that is nothing."""
+        """Figures of a model in this way; ``None`` if the way has none."""
         return self._by_model.get((model.name, model.source))
 
     @cached_property
@@ -88,10 +88,10 @@ class WayRecord:
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """A study, from the object that ``study.json`` holds.
+    """A study, read from its JSON object.
 
     Attributes:
-        data: That object.
+        data: Object that ``study.json`` holds.
     """
 
     data: Mapping[str, Any]
@@ -145,7 +145,7 @@ class StudyRecord:
 
     @property
     def span(self) -> Span | None:
-        """When the samples were taken; ``None`` where there are none."""
+        """Time in which the samples were taken; ``None`` if there are no samples."""
         found = self.data["measured"]
         if not found["begin"]:
             return None
@@ -154,7 +154,7 @@ class StudyRecord:
 
     @property
     def load(self) -> LoadOptions | None:
-        """How models were read; ``None`` if that is not known."""
+        """Options that the models were read with; ``None`` if they are not known."""
         found = self.data["settings"]
         if found["batch"] is None:
             return None
@@ -169,7 +169,7 @@ class StudyRecord:
         return iter(self.data["bricks"])
 
     def published(self, figure: int) -> list[Mapping[str, Any]]:
-        """What the paper published on one of its figures, with ours; empty for other models."""
+        """Numbers published for one of the paper's figures, with ours; empty for other models."""
         found = self.data["published"]
         return [each for each in found["figures"] if each["figure"] == figure] if found else []
 

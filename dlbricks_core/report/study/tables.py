@@ -1,4 +1,4 @@
-"""A study as tidy tables, one for each figure of the paper; each becomes a CSV file."""
+"""Tables of a study, one for each figure of the paper; each becomes a CSV file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlbricks_core.harmless import harmless
 from dlbricks_core.report.study.record import StudyRecord, WayRecord
 
 Row = Mapping[str, str | int | float | bool | None]
-"""A value for each column; ``None`` where there is nothing to say."""
+"""Values by column; ``None`` if a value is not known."""
 
 
 def latencies(study: StudyRecord) -> Iterator[Row]:
@@ -81,7 +81,7 @@ def similarities(study: StudyRecord) -> Iterator[Row]:
 
 
 def normalized(study: StudyRecord) -> Iterator[Row]:
-    """Figure 10: estimates over measured latencies, model by model and way by way."""
+    """Figure 10: estimate over measured latency of each model in each way."""
     for way in study.ways:
         for each in way.models:
             low, high = each["interval_ms"] or (None, None)
@@ -96,7 +96,7 @@ def normalized(study: StudyRecord) -> Iterator[Row]:
 
 
 def granularities(study: StudyRecord) -> Iterator[Row]:
-    """Figure 11: geometric mean of the normalized latencies, and what it hides."""
+    """Figure 11: geometric mean of the normalized latencies, and the errors that it hides."""
     for way in study.ways:
         worst = way.data["worst"] or {}
         yield {
@@ -110,7 +110,7 @@ def granularities(study: StudyRecord) -> Iterator[Row]:
 
 
 def speedups(study: StudyRecord) -> Iterator[Row]:
-    """Figure 12: what benchmarking by bricks saves, in each definition."""
+    """Figure 12: benchmarking speedup by each definition."""
     for way in study.ways:
         for definition, found in way.speedups.items():
             if found:
@@ -118,7 +118,7 @@ def speedups(study: StudyRecord) -> Iterator[Row]:
 
 
 def bricks(study: StudyRecord) -> Iterator[Row]:
-    """The latencies that the estimates and speedups rest on: unique bricks of each way."""
+    """Latency of the unique bricks of each way; estimates and speedups rest on these."""
     return study.bricks
 
 
@@ -150,13 +150,13 @@ TABLES: dict[str, Callable[[StudyRecord], Iterator[Row]]] = {
     "speedups": speedups,
     "bricks": bricks,
 }
-"""By the name of the file, in the order of the paper's figures."""
+"""Tables by the name of their file, in the order of the paper's figures."""
 
 
 def as_csv(rows: Iterator[Row]) -> str:
     """A table as comma-separated values with a line of column names.
 
-    Truth is written as 1 and 0; where there is nothing to say a cell is empty.
+    Truth values are written as 1 and 0. The cell of an unknown value is empty.
     """
     lines = [dict(row) for row in rows]
     text = io.StringIO()

@@ -1,4 +1,4 @@
-"""The ways of cutting and composing that a study compares, and what they lack."""
+"""Ways of cutting and composing that a study compares, and models that they lack."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dlbricks_core.facts import Failure
+from dlbricks_core.figures.statistics import is_short, scatters
 from dlbricks_core.workflows import Benchmarking, Evaluation, Study
 from dlbricks_core.workflows.composing import PAPER_COMPOSER
 
 
 def ways(study: Study) -> list[Evaluation]:
-    """The paper's chains and sums by granularity, then DLBricks' own composers."""
+    """Evaluations of all ways: the paper's by granularity, then DLBricks' own composers."""
     return [*study.by_granularity.values(), *study.by_composer.values()]
 
 
 def label(way: Evaluation) -> str:
-    """What a way is called in tables: ``G=3``, or the composer's name."""
+    """Name of a way in tables: ``G=3``, or the composer's name."""
     options = way.result.cut_options
     return named(options.composer, options.granularity)[0]
 
@@ -29,7 +30,7 @@ def named(composer: str, granularity: int) -> tuple[str, bool]:
 
 
 def definitions(way: Evaluation) -> dict[str, Benchmarking | None]:
-    """Benchmarking speedups of a way; ``None`` where one is not known."""
+    """Benchmarking speedups of a way by definition; ``None`` if one is not known."""
     found = {"paper": way.speedups.paper, "wall_clock": way.speedups.wall_clock}
     return {name: each if each and each.bricks_s else None for name, each in found.items()}
 
@@ -39,9 +40,9 @@ class Absent:
     """A model that is not in the figures of some ways.
 
     Attributes:
-        name: Of the model.
-        ways: The ways' labels.
-        reason: Why, in the first of them.
+        name: Name of the model.
+        ways: Labels of the ways.
+        reason: Why the first of the ways lacks the model.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Absent:
 
 
 def absent(study: Study) -> list[Absent]:
-    """Models that figures are without, each once."""
+    """Models that the figures of some ways lack, each once."""
     found: dict[str, list[tuple[str, str]]] = {}
     for way in ways(study):
         for each in way.left_out:
@@ -62,7 +63,7 @@ def absent(study: Study) -> list[Absent]:
 
 
 def failures(study: Study) -> list[Failure]:
-    """Everything that has no measurement, in whichever way it was wanted."""
+    """Failures of all ways, each once."""
     found = [f for way in ways(study) for f in way.result.failures]
     return list(dict.fromkeys([*study.unread, *found]))
 
@@ -73,20 +74,32 @@ def complete(study: Study) -> bool:
 
 
 def remarks(study: Study) -> list[str]:
-    """What to keep in mind when reading the figures."""
-    result = study.default.result
-    doubtful = {b.brick.signature for w in ways(study) for b in w.result.bricks if b.warnings}
-    every = {b.brick.signature for w in ways(study) for b in w.result.bricks}
-    found = [f"{text} while measuring" for text in result.outcome.warnings]
-    if doubtful:
-        found.append(
-            f"samples of {len(doubtful)} of {len(every)} bricks scatter widely or are very short"
-        )
-    return [*found, *result.outcome.notes, *_apart(study)]
+    """Remarks on the figures, the worst first."""
+    outcome = study.default.result.outcome
+    disturbed = [f"{text} while measuring" for text in outcome.warnings]
+    return [*disturbed, *_apart(study), *_of_samples(study), *outcome.notes]
+
+
+def _of_samples(study: Study) -> list[str]:
+    """Numbers of bricks whose samples scatter or are short, in sentences."""
+    samples = {
+        each.brick.signature: each.latency.samples
+        for way in ways(study)
+        for each in way.result.bricks
+        if each.latency and each.latency.samples and not each.derived_from
+    }
+    scattered = sum(map(scatters, samples.values()))
+    short = sum(map(is_short, samples.values()))
+    found = []
+    if scattered:
+        found.append(f"samples of {scattered:,} of {len(samples):,} bricks scatter widely")
+    if short:
+        found.append(f"{short:,} of {len(samples):,} bricks take less than 1 ms a run")
+    return found
 
 
 def _apart(study: Study) -> list[str]:
-    """Says so where drift of the machine may be part of errors."""
+    """Whether drift of the machine may be part of the errors, in a sentence."""
     every = {each.name for way in ways(study) for each in way.models}
     names = {each.name for way in ways(study) for each in way.models if not each.same_rounds}
     if not names:
@@ -99,12 +112,12 @@ def _apart(study: Study) -> list[str]:
 
 @dataclass(frozen=True)
 class Span:
-    """When the samples of a study were taken.
+    """Time in which the samples of a study were taken.
 
     Attributes:
-        begin: Of the first, with time zone.
-        end: Of the last.
-        sessions: In how many goes.
+        begin: Time of the first sample, with time zone.
+        end: Time of the last sample, with time zone.
+        sessions: Number of sessions that took samples.
     """
 
     begin: datetime
@@ -113,7 +126,7 @@ class Span:
 
     @classmethod
     def of(cls, study: Study) -> Span | None:
-        """``None`` where there are no samples."""
+        """Time span of a study; ``None`` if it has no samples."""
         taken = [
             samples
             for way in ways(study)

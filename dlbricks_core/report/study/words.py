@@ -1,4 +1,4 @@
-"""What a study found out, in sentences."""
+"""Results of a study in sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def models(study: StudyRecord) -> str:
 
 
 def subject(study: StudyRecord) -> str:
-    """What was studied, and on which backend."""
+    """Models and backend of a study."""
     backend = study.data["backend"]
     return f"{models(study)} on {backend['name']} {backend['version']}"
 
