@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from dlbricks_core.backends import Backend, CpuTimer, Traits
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential
 from dlbricks_core.errors import UnsupportedError
@@ -249,3 +252,30 @@ def test_the_page_on_composers_overrides_a_total() -> None:
     )
     assert (least <= between).all()
     assert between == pytest.approx((most + least) / 2)
+
+
+@pytest.mark.parametrize(("shown", "real"), [("AllOfBackend", Backend), ("AllOfTimer", CpuTimer)])
+def test_the_guide_shows_every_optional_hook(shown: str, real: type) -> None:
+    namespace: dict[str, Any] = {}
+    for name, block in blocks():
+        if not name:
+            exec(block, namespace)
+    hooks = {
+        name: tuple(inspect.signature(value).parameters.values())
+        for name, value in vars(real).items()
+        if inspect.isfunction(value) and name not in real.__abstractmethods__
+    }
+    given = {
+        name: tuple(inspect.signature(value).parameters.values())
+        for name, value in vars(namespace[shown]).items()
+        if inspect.isfunction(value)
+    }
+    ours = {"installed_version", "check_options"}  # for plugins to call
+    assert set(given) == set(hooks) - ours
+    for name, parameters in given.items():
+        assert [(p.name, p.kind) for p in parameters] == [(p.name, p.kind) for p in hooks[name]]
+    if real is Backend:
+        assert namespace[shown].traits == Traits(), "the guide shows the defaults"
+        code = next(block for name, block in blocks() if not name and "Traits(" in block)
+        for trait in fields(Traits):
+            assert f"{trait.name}=" in code
