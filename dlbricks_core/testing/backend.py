@@ -1,4 +1,4 @@
-"""What every backend must pass."""
+"""Tests that every backend must pass."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from dlbricks_core.values import materialize
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
-#: Weights of one network that is loaded again and again.
+#: Bytes of weights of a network that is loaded again and again.
 _WEIGHT_BYTES = 16 * 2**20
 _WARM_LOADS, _MORE_LOADS = 6, 14
 
 
 class BackendConformance(DescriptionConformance):
-    """What every backend must pass; subclass it and name the backend.
+    """Tests that every backend must pass; subclass it and name the backend.
 
-    By default everything in :data:`dlbricks_core.testing.cases.COMMON` must run and be
-    right. What a framework cannot do is declared below with the reason; a declared case
-    must then be refused by ``check`` and by ``load``, so that a declaration which is no
-    longer true fails.
+    Every network of :data:`dlbricks_core.testing.cases.COMMON` must run and be right. What the
+    framework cannot do is declared in the attributes below, with the reason. ``check`` and
+    ``load`` must then refuse it, so that a declaration fails once it is no longer true.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.backends.Backend` class. Required.
         framework_modules: As for :class:`Suite`. Required.
-        unsupported_operators: ONNX operators that the framework lacks, and why.
-        unsupported_dtypes: Element types (``"int64"``) that it lacks, and why.
-        unsupported_cases: Other cases by name, and why.
-        untested_options: Settings ``"key=value"`` that are not tried here, and why (say,
-            they need a compiler that not every machine has).
+        unsupported_operators: Reason by ONNX operator that the framework lacks.
+        unsupported_dtypes: Reason by element type (``"int64"``) that it lacks.
+        unsupported_cases: Reason by name of any other case.
+        untested_options: Reason by setting ``"key=value"`` that is not tried here: perhaps it
+            needs a compiler that not every machine has.
         tolerance: Largest error of float32 results, relative to the largest value.
 
     Example:
@@ -60,11 +59,11 @@ class BackendConformance(DescriptionConformance):
     untested_options: ClassVar[Mapping[str, str]] = _NOTHING
     tolerance: ClassVar[float] = 1e-3
 
-    # -- what the tests below are made of
+    # -- tools of the tests below
 
     @classmethod
     def settings(cls, threads: int = 1, options: Mapping[str, str] = _NOTHING) -> BackendSettings:
-        """Settings as the engine gives them: a value for every option."""
+        """Settings with a value for every option, as a timer gets them."""
         defaults = {name: option.default for name, option in cls.plugin.options.items()}
         return BackendSettings(threads, {**defaults, **options})
 
@@ -76,19 +75,19 @@ class BackendConformance(DescriptionConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def lab(cls) -> Iterator[Laboratory]:
-        """The backend in a worker, on one thread."""
+        """The backend in a worker with one thread."""
         with cls.laboratory(cls.settings()) as laboratory:
             yield laboratory
 
     @pytest.fixture(scope="class")
     @classmethod
     def two_threads(cls) -> Iterator[Laboratory]:
-        """The backend in a worker, on two threads."""
+        """The backend in a worker with two threads."""
         with cls.laboratory(cls.settings(threads=2)) as laboratory:
             yield laboratory
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test for each choice of each option that is not the default."""
+        """Runs a test once for each choice of an option that is not its default."""
         if "choice" in metafunc.fixturenames:
             choices = [
                 f"{name}={choice}"
@@ -100,7 +99,7 @@ class BackendConformance(DescriptionConformance):
 
     @classmethod
     def declared(cls, name: str, model: CanonicalModel) -> str:
-        """Why a case is declared unsupported; empty if it is not."""
+        """Reason for which a case is declared unsupported; empty if it is not."""
         reasons = [cls.unsupported_cases.get(name)]
         reasons += [cls.unsupported_operators.get(layer.op) for layer in model.layers]
         reasons += [cls.unsupported_dtypes.get(spec.dtype) for spec in model.tensors.values()]
@@ -113,11 +112,13 @@ class BackendConformance(DescriptionConformance):
         wanted: Mapping[str, Array],
         occasion: str = "",
     ) -> None:
-        """Names, types, shapes and values of a network's outputs."""
-        assert list(found) == list(network.model.outputs), "names and order are the model's"
+        """Compares a network's outputs with the wanted ones: names, types, shapes and values."""
+        assert list(found) == list(network.model.outputs), (
+            "names and order of the outputs must be the model's"
+        )
         for name, value in found.items():
             spec = network.model.tensors[name]
-            assert isinstance(value, np.ndarray), f"{name} is no numpy array"
+            assert isinstance(value, np.ndarray), f"output {name} is not a numpy array"
             assert (value.dtype, value.shape) == (numpy_dtype(spec.dtype), spec.sizes), name
             problem = cases.difference(value, wanted[name], self.tolerance)
             assert not problem, f"{name} {occasion}: {problem}"
@@ -125,18 +126,18 @@ class BackendConformance(DescriptionConformance):
     def assert_case(self, lab: Laboratory, name: str, seed: int = 0) -> None:
         """Compares a case with the reference evaluator, after itself and after another network.
 
-        The other network has the same layers and other values: whatever a backend shares between
-        networks of one kind would show.
+        The other network has the same layers and other values. Whatever a backend shares between
+        networks of one kind shows.
         """
         network, other = cases.network(name, seed), cases.network(name, seed + 1)
         found = lab.observe(network, other)
         for occasion, results in found.results.items():
             self.assert_agrees(network, results, cases.expected(name, seed), occasion)
-        assert found.values_kept, "weights and inputs belong to the engine"
+        assert found.values_kept, "load() or run() changed the caller's weights or inputs"
 
     @classmethod
     def needed(cls, name: str, seed: int = 0) -> Network:
-        """A case that a test needs; the test is skipped where it is declared unsupported."""
+        """The case that a test needs; skips the test if the case is declared unsupported."""
         network = cases.network(name, seed)
         reason = cls.declared(name, network.model)
         if reason:
@@ -145,7 +146,7 @@ class BackendConformance(DescriptionConformance):
 
     @staticmethod
     def assert_refused(lab: Laboratory, network: Network, reasons: Mapping[int, str]) -> None:
-        """``load`` refuses what ``check`` did, and says why."""
+        """Tests that ``load`` refuses what ``check`` refused, and says why."""
         layers = range(len(network.model.layers))
         assert all(i in layers and reason.strip() for i, reason in reasons.items()), reasons
         with pytest.raises(UnsupportedError) as caught:
@@ -155,7 +156,7 @@ class BackendConformance(DescriptionConformance):
     # -- description
 
     def test_declarations_name_what_there_is(self) -> None:
-        """A misspelt declaration would declare nothing."""
+        """Every declaration names a case, operator, type or option that exists."""
         names = {*cases.COMMON, *cases.UNCOMMON}
         assert set(self.unsupported_cases) <= names
         models = [cases.network(name).model for name in names]
@@ -174,29 +175,29 @@ class BackendConformance(DescriptionConformance):
 
     @pytest.mark.parametrize("name", cases.COMMON)
     def test_common_network(self, lab: Laboratory, name: str) -> None:
-        """Right, or declared and refused."""
+        """The results are right, or the case is declared and refused."""
         network = cases.network(name)
         reasons = lab.check(network.model)
         if self.declared(name, network.model):
-            assert reasons, "declared unsupported, but check() finds nothing"
+            assert reasons, "it is declared unsupported, but check() refuses no layer"
             self.assert_refused(lab, network, reasons)
         else:
-            assert not reasons, "refused, but not declared"
+            assert not reasons, f"check() refuses layers, but nothing is declared: {reasons}"
             self.assert_case(lab, name)
 
     @pytest.mark.parametrize("name", cases.UNCOMMON)
     def test_uncommon_network(self, lab: Laboratory, name: str) -> None:
-        """Right or refused, in ``check`` and ``load`` alike; no declaration needed."""
+        """The results are right, or ``check`` and ``load`` both refuse; nothing is declared."""
         network = cases.network(name)
         reasons = lab.check(network.model)
         if reasons:
             self.assert_refused(lab, network, reasons)
         else:
-            assert not self.declared(name, network.model), "declared unsupported, but runs"
+            assert not self.declared(name, network.model), "it is declared unsupported, but runs"
             self.assert_case(lab, name)
 
     def test_unknown_operators_are_refused_by_name(self, lab: Laboratory) -> None:
-        """``check`` finds each, and only those; ``load`` names one."""
+        """``check`` finds all of them and no other layer; ``load`` names one."""
         model = cases.odd_model("Relu", "NoSuchOperator", "Tanh", "NorThisOne")
         reasons = lab.check(model)
         assert sorted(reasons) == [1, 3]
@@ -207,7 +208,7 @@ class BackendConformance(DescriptionConformance):
             lab.call("load", "odd", network)
 
     def test_a_refusal_leaves_the_timer_usable(self, lab: Laboratory) -> None:
-        """One brick that cannot run must not cost the others."""
+        """A network runs after another one was refused."""
         self.needed("relu")
         model = cases.odd_model("NoSuchOperator")
         with pytest.raises(UnsupportedError):
@@ -217,7 +218,7 @@ class BackendConformance(DescriptionConformance):
     # -- life cycle
 
     def test_two_networks_are_loaded_at_once(self, lab: Laboratory) -> None:
-        """Runs that alternate do not mix results; unloading one leaves the other."""
+        """Two networks that run in turn keep their results apart; one stays when the other goes."""
         names = ("conv", "gemm")
         for name in names:
             lab.call("load", name, self.needed(name))
@@ -233,7 +234,7 @@ class BackendConformance(DescriptionConformance):
         lab.call("unload", "gemm")
 
     def test_one_network_is_loaded_twice(self, lab: Laboratory) -> None:
-        """The same layers with other values stay apart, names notwithstanding."""
+        """Two networks with the same layers and names, but other values, stay apart."""
         for seed in (1, 2):
             lab.call("load", f"conv{seed}", self.needed("conv", seed))
         for seed in (1, 2):
@@ -248,7 +249,7 @@ class BackendConformance(DescriptionConformance):
 
     @pytest.mark.parametrize("name", ["residual_block", "lstm", "batch_normalization", "not"])
     def test_warming_and_running_again_give_the_same(self, lab: Laboratory, name: str) -> None:
-        """Nothing is left over from a run, and ``warm_io`` changes no value."""
+        """A run leaves nothing behind that changes the next, and ``warm_io`` changes no value."""
         lab.call("load", name, self.needed(name))
         lab.call("run", name)
         first = lab.call("outputs", name)
@@ -261,7 +262,7 @@ class BackendConformance(DescriptionConformance):
             np.testing.assert_array_equal(again[output], value)
 
     def test_outputs_stay_what_they_were(self, lab: Laboratory) -> None:
-        """Arrays that ``outputs`` gave survive another network's run, and ``unload``."""
+        """Arrays that ``outputs`` returned keep their values after another run and ``unload``."""
         lab.call("load", "kept", self.needed("conv", 1))
         lab.call("load", "other", cases.network("conv", 2))
         lab.call("run", "kept")
@@ -271,7 +272,7 @@ class BackendConformance(DescriptionConformance):
 
     @pytest.mark.parametrize("name", ["residual_block", "relu", "gemm"])
     def test_a_copy_leaves_the_other_network_alone(self, lab: Laboratory, name: str) -> None:
-        """``load_copy`` is right on its own inputs or the other network's, and spoils neither."""
+        """A copy computes on its own inputs or the other's; the other's results stay right."""
         network, copy = self.needed(name, 1), cases.network(name, 2)
         found, copied = lab.call("infer_copy", network, copy)
         self.assert_agrees(network, found, cases.expected(name, 1), "beside its copy")
@@ -280,13 +281,13 @@ class BackendConformance(DescriptionConformance):
             self.assert_agrees(copy, copied, cases.expected(name, 2), "as a copy")
 
     def test_a_network_is_loaded_again_after_unloading(self, lab: Laboratory) -> None:
-        """Keys and names are free again."""
+        """After ``unload``, a network can be loaded under the same names."""
         self.needed("conv")
         for seed in (0, 1):
             self.assert_case(lab, "conv", seed)
 
     def test_unload_frees_memory(self, lab: Laboratory) -> None:
-        """Networks that come and go do not pile up."""
+        """Memory does not grow while networks are loaded and unloaded."""
         self.needed("matmul")
         side = int((_WEIGHT_BYTES / 4) ** 0.5)
         network = cases.build(
@@ -296,45 +297,46 @@ class BackendConformance(DescriptionConformance):
         for _ in range(_WARM_LOADS + _MORE_LOADS):
             lab.infer(network)
             used.append(lab.call("resident_bytes"))
-        # Allocators keep what was freed, now more and now less of it.
+        # How much of the freed memory an allocator keeps differs from time to time.
         growth = float(np.median(used[-5:])) - max(used[:_WARM_LOADS])
-        assert growth < _MORE_LOADS * _WEIGHT_BYTES / 2, [n // 2**20 for n in used]
+        assert growth < _MORE_LOADS * _WEIGHT_BYTES / 2, f"MiB in use: {[n // 2**20 for n in used]}"
 
     def test_close_ends_the_timer(self) -> None:
-        """Also with networks that are still loaded."""
+        """``close`` lets the worker end by itself, even while a network is loaded."""
         network = self.needed("conv")
         with self.laboratory(self.settings()) as lab:
             lab.call("load", "left", network)
             lab.call("run", "left")
-            assert not lab.close(), "the worker should end in peace"
+            ending = lab.close()
+        assert not ending, f"the worker did not end by itself: {ending}"
 
     # -- settings
 
     def test_the_worker_has_the_environment(self, lab: Laboratory) -> None:
-        """Variables reach the process before anything is imported there."""
+        """The worker process has the variables that ``environment`` returns."""
         wanted = dict(self.plugin().environment(self.settings()))
         assert lab.call("variables", tuple(wanted)) == wanted
 
     @pytest.mark.parametrize("name", ["conv", "matmul", "softmax"])
     def test_two_threads_compute_the_same(self, two_threads: Laboratory, name: str) -> None:
-        """``threads`` is taken, and changes no result."""
+        """Results with two threads are right."""
         self.needed(name)
         self.assert_case(two_threads, name)
 
     def test_one_thread_means_one(self, lab: Laboratory) -> None:
-        """A large product takes no more CPU time than time."""
+        """With one thread, a large product takes no more CPU time than time on the clock."""
         self.needed("matmul")
         lab.call("load", "large", _product(768))
         lab.call("run", "large", 2)
         seconds = lab.call("seconds", "large", 5)
         lab.call("unload", "large")
         wall, cpu = np.sum(seconds, axis=0)
-        assert cpu < 1.5 * wall, f"{cpu:.3f} s of CPU time in {wall:.3f} s"
+        assert cpu < 1.5 * wall, f"{cpu:.3f} s of CPU time in {wall:.3f} s on the clock"
 
     def test_every_option_computes_the_same(self, choice: str) -> None:
-        """Each choice of each option, in a worker of its own."""
+        """Results are right with each choice of each option, in a worker of its own."""
         if not choice:
-            pytest.skip("it has no options")
+            pytest.skip("the backend has no options")
         if choice in self.untested_options:
             pytest.skip(f"{choice} is declared untested: {self.untested_options[choice]}")
         name, _, value = choice.partition("=")
@@ -350,16 +352,16 @@ class BackendConformance(DescriptionConformance):
     def test_bricks_of_a_rewritten_graph_compute_what_it_computes(
         self, lab: Laboratory, name: str, granularity: int
     ) -> None:
-        """Every brick is loaded and run on what the bricks before it gave.
+        """Bricks that run one after the other, each on the results before it, give the whole's.
 
-        Weights are drawn anew, for a rewritten graph has no values of those that are large.
+        Weights are drawn anew: a rewritten graph has no values of large ones.
         """
         if not self.plugin.traits.rewrites:
-            pytest.skip("it runs models as they are given")
+            pytest.skip("the backend runs models as they are given: Traits.rewrites is not set")
         given = self.needed(name).model
         graph = lab.call("rewrite", given, self.settings(), 0)
-        assert graph.inputs == given.inputs, "names and order are the model's"
-        assert graph.outputs == given.outputs, "names and order are the model's"
+        assert graph.inputs == given.inputs, "rewrite() must keep names and order of the inputs"
+        assert graph.outputs == given.outputs, "rewrite() must keep names and order of the outputs"
         network = materialize(graph)
         whole = lab.infer(network)
         if not any(layer.domain for layer in graph.layers):
@@ -374,7 +376,7 @@ class BackendConformance(DescriptionConformance):
     # -- timing
 
     def test_the_timed_region_covers_the_work(self, lab: Laboratory) -> None:
-        """``run`` and ``synchronize`` take longer for a product of 0.9 GFLOP than for none."""
+        """A product of 0.9 GFLOP takes much longer than one of next to none."""
         self.needed("matmul")
         lab.call("load", "large", _product(768))
         lab.call("load", "small", _product(2))
@@ -383,33 +385,33 @@ class BackendConformance(DescriptionConformance):
             lab.call("run", key, 3)
             median[key] = float(np.median(lab.call("seconds", key, 9), axis=0)[0])
             lab.call("unload", key)
-        assert median["large"] > 5 * median["small"], median
+        assert median["large"] > 5 * median["small"], f"seconds for a run: {median}"
 
     def test_the_engine_times_it(self) -> None:
-        """In the worker that all measurements are made in."""
+        """The worker that makes all measurements loads, times and checks networks."""
         settings = WorkerSettings(self.settings(), timeout_s=120)
         models = {name: self.needed(name).model for name in ("residual_block", "gemm")}
         odd = cases.odd_model("NoSuchOperator")
-        with BackendWorker(self.target(), self.plugin(), settings) as bench:
+        with BackendWorker(self.target(), self.plugin(), settings) as worker:
             for name, model in models.items():
-                bench.load(name, model)
+                worker.load(name, model)
             for name in models:
-                samples = bench.sample(name, 3, touch=True)
+                samples = worker.sample(name, 3, touch=True)
                 assert len(samples) == 3
                 assert min(samples) > 0
-            assert set(bench.check({**models, "odd": odd}).unsupported) == {"odd"}
+            assert set(worker.check({**models, "odd": odd}).unsupported) == {"odd"}
             for name in models:
-                bench.unload(name)
+                worker.unload(name)
 
     def test_a_profile_has_every_layer_that_is_executed(self) -> None:
-        """Under the names of the tensors that it computes; or the timer says that it has none."""
+        """A profile names the tensors that each executed layer computes, if there is a profile."""
         model = self.needed("residual_block").model
-        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as bench:
-            graph = bench.rewrite(model)
+        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as worker:
+            graph = worker.rewrite(model)
             try:
-                profile = bench.profile(model, 3, latency_ms=100.0)
+                profile = worker.profile(model, 3, latency_ms=100.0)
             except UnsupportedError as error:
-                pytest.skip(f"it tells of no profile: {error.message}")
+                pytest.skip(f"the timer has no profile: {error.message}")
         known = {name for each in profile.layers for name in each.outputs}
         assert not [layer for layer in graph.layers if known.isdisjoint(layer.outputs)]
         assert min(each.ms for each in profile.layers) >= 0

@@ -1,7 +1,7 @@
-"""Small networks that every backend is asked to run, written in ONNX's text form.
+"""Small networks that the suite asks every backend to run, in ONNX's text form.
 
-Inputs whose names begin with ``w`` are weights. The text is read, normalized and given
-seeded values; what the results must be is computed by the ONNX reference evaluator.
+Inputs whose names begin with ``w`` are weights. A text is read, normalized and given seeded
+values. The ONNX reference evaluator computes what the results must be.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 
-#: What every backend runs, unless it declares why not.
+#: Networks that every backend must run, unless it declares why it does not.
 COMMON: Mapping[str, str] = MappingProxyType({
     # Convolutions
     "conv": "(float[1,3,9,8] x, float[4,3,3,3] w1, float[4] w2) => (y)"
@@ -190,7 +190,8 @@ COMMON: Mapping[str, str] = MappingProxyType({
     "no_axes": "(float x, float w1) => (y) { y = Add(x, w1) }",
 })  # fmt: skip
 
-#: What many frameworks lack. Run them right, or refuse them in ``check`` and ``load`` alike.
+#: Networks that many frameworks cannot run. A backend runs them right, or both ``check`` and
+#: ``load`` refuse them.
 UNCOMMON: Mapping[str, str] = MappingProxyType({
     "half_precision": "(float16[2,8] a, float16[8,3] w1) => (y) { y = MatMul(a, w1) }",
     "double_precision": "(double[2,8] a, double[2,8] b) => (y) { y = Add(a, b) }",
@@ -241,7 +242,7 @@ UNCOMMON: Mapping[str, str] = MappingProxyType({
                    " y = Relu(e) }",
 })  # fmt: skip
 
-#: Networks that backends rewrite, if they do: what comes of them is cut into bricks, too.
+#: Networks for backends that rewrite models; the rewritten graphs are cut into bricks.
 REWRITTEN: Mapping[str, str] = MappingProxyType({
     "convolutions": "(float[1,3,16,16] x, float[16,3,3,3] w1, float[16] w2, float[16] w3,"
                     " float[16] w4, float[16] w5, float[16] w6, float[16,16,3,3] w7,"
@@ -261,7 +262,7 @@ REWRITTEN: Mapping[str, str] = MappingProxyType({
                  " d = MatMul(c, v) e = MatMul(d, w5) g = Gelu(e) y = Add(g, x) }",
 })  # fmt: skip
 
-#: Values that make a difference of element types show, by case and tensor.
+#: Values, by case and tensor, that show whether the element type is kept.
 _VALUES: Mapping[str, Mapping[str, Sequence[Sequence[float]] | Sequence[int]]] = MappingProxyType({
     "double_precision_range": {
         "a": [[1e200, -1e-200], [3e150, 1.0]], "b": [[1e50, 1e-50], [-2e100, 1e-300]],
@@ -289,7 +290,7 @@ _HEADER = '<ir_version: 10, opset_import: ["" : 21]> {name} {text}'
 
 @cache
 def network(name: str, seed: int = 0) -> Network:
-    """A case by name, in canonical form, with seeded values where it has no values of its own."""
+    """A case in canonical form, with its own values where it has any, and seeded ones elsewhere."""
     drawn = build(_ALL[name], name, seed)
     given = {
         tensor: np.array(values, numpy_dtype(drawn.model.tensors[tensor].dtype))
@@ -304,7 +305,7 @@ def network(name: str, seed: int = 0) -> Network:
 
 
 def build(text: str, name: str = "case", seed: int = 0) -> Network:
-    """A network from the text of its graph, in canonical form, with seeded values."""
+    """A network in canonical form, from the text of its graph, with seeded values."""
     raw = read_model(onnx.parser.parse_model(_HEADER.format(name=name, text=text)), name=name)
     weights = {n for n in raw.inputs if n.startswith("w")}
     raw = replace(
@@ -320,7 +321,7 @@ def build(text: str, name: str = "case", seed: int = 0) -> Network:
 
 
 def _varied(value: Array, rng: np.random.Generator) -> Array:
-    """Integers that are drawn as ones differ here, and stay valid for any arithmetic."""
+    """The value, with small integers in place of ones, which all integers are drawn as."""
     if value.dtype.kind not in "iu" or value.size == 0 or not np.all(value == 1):
         return value
     return rng.integers(1, 6, value.shape).astype(value.dtype)
@@ -328,19 +329,19 @@ def _varied(value: Array, rng: np.random.Generator) -> Array:
 
 @cache
 def expected(name: str, seed: int = 0) -> dict[str, Array]:
-    """What a case's outputs must be."""
+    """Outputs that a case must have, by name."""
     return evaluate(network(name, seed))
 
 
 def evaluate(given: Network) -> dict[str, Array]:
-    """The outputs of a network by the ONNX reference evaluator."""
+    """Outputs of a network, by name, as the ONNX reference evaluator computes them."""
     evaluator = ReferenceEvaluator(to_onnx(given.model, given.weights))
     results = evaluator.run(None, dict(given.inputs))
     return dict(zip(given.model.outputs, map(np.asarray, results), strict=True))
 
 
 def odd_model(*operators: str) -> CanonicalModel:
-    """A chain of elementwise layers; the operators need not exist."""
+    """A chain of elementwise layers, whose operators need not exist."""
     spec = TensorSpec("float32", (2, 3))
     names = [f"t{i}" for i in range(len(operators) + 1)]
     layers = [
@@ -362,12 +363,12 @@ _TOLERANCES = {"float64": 1e-6, "complex128": 1e-6}
 def brick(
     graph: CanonicalModel, indices: Sequence[int], values: Mapping[str, Array]
 ) -> tuple[Network, dict[str, str]]:
-    """Layers of a graph as a network of their own, on the graph's values.
+    """Some layers of a graph as a network of their own, with the graph's values.
 
     Args:
-        graph: What they are cut from.
-        indices: Of the layers, in the order in which they run.
-        values: Of all weights that they read, and of all that was computed before.
+        graph: The graph.
+        indices: Indices of the layers, in the order in which they run.
+        values: Values of the graph's tensors that the layers read, by name.
 
     Returns:
         The network, and the graph's name of each of its tensors.
@@ -388,19 +389,19 @@ def brick(
 def differences(
     found: Mapping[str, Array], wanted: Mapping[str, Array], tolerance: float
 ) -> dict[str, str]:
-    """How results differ, by name; see :func:`difference`."""
+    """Differences between results, by name; see :func:`difference`."""
     problems = {name: difference(found[name], wanted[name], tolerance) for name in wanted}
     return {name: problem for name, problem in problems.items() if problem}
 
 
 def difference(found: Array, wanted: Array, tolerance: float) -> str:
-    """How two results differ, in a line; empty if they agree.
+    """Difference between two results in one line; empty if they agree.
 
     Args:
-        found: What the backend computed.
-        wanted: What it should have.
-        tolerance: Largest error of float32, relative to the largest value; ten times as much for
-            shorter floats, a millionth of it for longer ones. Other types must be equal.
+        found: Result of the backend.
+        wanted: Result as it must be.
+        tolerance: Largest error of float32, relative to the largest value. Shorter floats may err
+            ten times as much, longer ones a millionth of it. Other types must be equal.
     """
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
@@ -412,7 +413,7 @@ def difference(found: Array, wanted: Array, tolerance: float) -> str:
     one, other = found.astype(kind), wanted.astype(kind)
     finite = np.isfinite(other)
     if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
-        return "other places are infinite or no numbers"
+        return "infinities or NaN are in other places"
     scale = np.max(np.abs(other[finite]), initial=0.0)
     error = np.max(np.abs(one[finite] - other[finite]), initial=0.0)
     # NaN compares false with everything: the result must be shown to be near.

@@ -1,4 +1,4 @@
-"""What every collection of named models must pass."""
+"""Tests that every collection of named models must pass."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ print(json.dumps({
 
 
 class CollectionConformance(Suite):
-    """What every model collection must pass; subclass it and name the collection.
+    """Tests that every collection of models must pass; subclass it and name the collection.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.importers.ModelCollection` class. Required.
         framework_modules: As for :class:`Suite`. Required.
         sample: Name of a model that is quick to load. Required.
-        options: What that model needs to be said about its sizes.
+        options: Sizes of that model's dynamic dimensions, if it has any.
     """
 
     kind: ClassVar[str] = "models"
@@ -50,21 +50,20 @@ class CollectionConformance(Suite):
     @pytest.fixture(scope="class")
     @classmethod
     def worker(cls) -> Iterator[WorkerProcess]:
-        """A process as the engine loads models in."""
+        """A worker process such as models are loaded in."""
         with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
             yield process
 
     def build(self, worker: WorkerProcess, name: str) -> RawModel:
-        """Loads a model in the worker."""
+        """A model of the collection, loaded in the worker."""
         model: RawModel = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
         return model
 
     def test_names_need_no_framework(self) -> None:
-        """A list of names is quick; every name is there once and can be typed.
+        """Names, and notes on the models, are listed without importing the framework.
 
-        So is what the collection says about its models, if it does.
-
-        Where the names are the user's own, there is no list, but a pattern of what to type.
+        Every name is listed once and can be typed. A collection whose names are the user's own has
+        no list, but a pattern that shows what to type.
         """
         found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
         assert found["imported"] == []
@@ -82,29 +81,29 @@ class CollectionConformance(Suite):
             assert all(isinstance(size, int) and size > 0 for size in sizes)
 
     def test_the_sample_becomes_canonical(self, worker: WorkerProcess) -> None:
-        """Layers with static shapes."""
+        """All layers of the sample get static shapes."""
         model = normalize(self.build(worker, self.sample), batch=self.options.batch)
         assert len(model.layers) > 1
         assert not [layer.opaque for layer in model.layers if layer.opaque]
         assert all(spec.is_static for spec in model.tensors.values())
 
     def test_the_inputs_are_those_that_it_tells(self, worker: WorkerProcess) -> None:
-        """Names and shapes, where the collection says anything about the sample."""
+        """Inputs have the names and shapes that the collection's notes tell, if there are any."""
         notes = self.plugin().describe(self.sample)
         if notes is None or not notes.inputs:
-            pytest.skip("it tells nothing of the sample's inputs")
+            pytest.skip("the collection has no notes on the sample's inputs")
         model = normalize(self.build(worker, self.sample), batch=self.options.batch)
         found = {name: model.tensors[name].sizes[1:] for name in model.inputs}
         assert found == dict(notes.inputs)
 
     def test_the_model_says_where_it_came_from(self, worker: WorkerProcess) -> None:
-        """The source is what the user types."""
+        """The model has a name, and its source is what users type."""
         model = self.build(worker, self.sample)
         assert model.source == f"{self.plugin.name}:{self.sample}"
         assert model.name
 
     def test_an_unknown_name_is_refused(self, worker: WorkerProcess) -> None:
-        """With an error that names it and helps."""
+        """An unknown name gives an error with that name and a hint."""
         with pytest.raises(ModelError, match="no-such-model") as caught:
             self.build(worker, "no-such-model")
         assert caught.value.hint

@@ -1,10 +1,10 @@
-"""What every backend must say of itself, without its framework and before anything runs."""
+"""Tests of what a backend says of itself before anything runs, with and without its framework."""
 
 from __future__ import annotations
 
 from dlbricks_core.testing.suite import Suite, fresh
 
-#: What a new process sees of a backend that nobody has used yet.
+#: Describes a backend in a new process, where nothing has used it.
 _DESCRIBE = """
 import json, sys
 from dlbricks_core.backends import BackendSettings
@@ -20,7 +20,7 @@ found["imported_by_version"] = [m for m in modules if m in sys.modules]
 print(json.dumps(found))
 """
 
-#: The same where the framework is not installed.
+#: Calls ``version`` and ``timer`` in a new process that cannot find the framework.
 _WITHOUT = """
 import importlib.metadata, json, sys
 from dlbricks_core.backends import BackendSettings
@@ -52,10 +52,10 @@ print(json.dumps(hints))
 
 
 class DescriptionConformance(Suite):
-    """Tests of the class that an entry point names."""
+    """Tests of the description: the class that an entry point names."""
 
     def test_importing_the_class_imports_no_framework(self) -> None:
-        """Listing plugins must cost nothing and never fail."""
+        """Neither importing the class nor asking for its version imports the framework."""
         found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
         assert found["imported"] == []
         assert found["imported_by_version"] == [], "version() must not import the framework"
@@ -63,7 +63,7 @@ class DescriptionConformance(Suite):
         assert found["version"]
 
     def test_environment_maps_names_to_text(self) -> None:
-        """What the worker is started with."""
+        """Names and values of environment variables are text."""
         found = fresh(_DESCRIBE, self.target(), *self.framework_modules)
         for environment in found["environments"]:
             assert all(isinstance(value, str) for value in environment.values()), environment
@@ -78,9 +78,9 @@ class DescriptionConformance(Suite):
             assert "install" in hint
 
     def test_options_are_well_formed(self) -> None:
-        """Every option has a default among its choices, and a line of help."""
+        """Every option has a name, a default among distinct choices, and a line of help."""
         for name, option in self.plugin.options.items():
-            assert name, "an option without a name"
+            assert name, "an option has no name"
             assert "=" not in name
             assert option.default in option.choices, name
             assert len(set(option.choices)) == len(option.choices), name
@@ -88,5 +88,5 @@ class DescriptionConformance(Suite):
             assert "\n" not in option.help, name
 
     def test_default_models_can_be_named(self) -> None:
-        """Written as a user would, ``collection:name`` or a path."""
+        """Default models are texts such as users type: ``collection:name`` or a path."""
         assert all(isinstance(name, str) and name for name in self.plugin.default_models)

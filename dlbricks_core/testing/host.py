@@ -1,4 +1,4 @@
-"""The service that calls a backend's timer in a worker process, a method at a time."""
+"""Service in a worker process that calls the methods of a backend's timer one by one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PRIVATE_CACHE_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Observation:
-    """What a network computed.
+    """Results of a network.
 
     Attributes:
         results: Results by name, for each occasion.
-        values_kept: Whether the given weights and inputs still are what they were.
+        values_kept: Whether the given weights and inputs are unchanged.
     """
 
     results: Mapping[str, Mapping[str, Array]]
@@ -34,7 +34,7 @@ class Observation:
 
 
 class ConformanceHost:
-    """One backend with its timer; runs inside the worker."""
+    """A backend with its timer, inside the worker."""
 
     def __init__(self) -> None:
         self._backend: Backend
@@ -42,14 +42,14 @@ class ConformanceHost:
         self._loaded: dict[str, Any] = {}
 
     def start(self, target: str, settings: BackendSettings) -> None:
-        """Makes the timer of the backend that ``"module:Class"`` names."""
+        """Makes the timer of a backend, which ``target`` names as ``"module:Class"``."""
         self._backend = load_object(target)()
         self._timer = self._backend.timer(settings)
-        # What is there by now stays: collections need not go through all of it again.
+        # What the framework has brought stays, so the garbage collector need not look at it.
         gc.freeze()
 
     def check(self, model: CanonicalModel) -> dict[int, str]:
-        """What the backend says that it cannot run."""
+        """Layers that the backend cannot run, by index, with the reason."""
         return dict(self._backend.check(model))
 
     def load(self, key: str, network: Network) -> None:
@@ -57,7 +57,7 @@ class ConformanceHost:
         self._loaded[key] = self._timer.load(network)
 
     def run(self, key: str, times: int = 1) -> None:
-        """Runs a network to its end, so often."""
+        """Runs a network a number of times, each time to its end."""
         for _ in range(times):
             self._timer.run(self._loaded[key])
             self._timer.synchronize(self._loaded[key])
@@ -76,14 +76,14 @@ class ConformanceHost:
         gc.collect()
 
     def outputs_kept(self, key: str, other: str) -> dict[str, Array]:
-        """Results of a network, looked at after it ran again, another ran, and it was unloaded."""
+        """Results of a network, returned after another network ran and this one was unloaded."""
         results = self.outputs(key)
         self.run(other)
         self.unload(key)
         return results
 
     def infer(self, network: Network) -> dict[str, Array]:
-        """Loads and unloads a network; what its second run gives, as the engine times it."""
+        """Results of a network's second run, with ``warm_io`` before it; loads and unloads it."""
         self.load("infer", network)
         try:
             for _ in range(2):
@@ -96,8 +96,8 @@ class ConformanceHost:
     def observe(self, network: Network, other: Network) -> Observation:
         """Runs a network after itself and after another one.
 
-        Between the runs, whatever ``outputs`` returned is overwritten: results that are no copies
-        then spoil those of the next run, if they lie in the place of an input or a weight.
+        Between the runs, the arrays that ``outputs`` returned are overwritten. If they are not
+        copies but an input or a weight, the next results are wrong.
         """
         before = _bytes({**network.weights, **network.inputs})
         self.load("observed", network)
@@ -118,7 +118,7 @@ class ConformanceHost:
         return Observation(results, _bytes({**network.weights, **network.inputs}) == before)
 
     def _taken(self, key: str) -> dict[str, Array]:
-        """Results of a network's last run; where the timer has them, noise is left."""
+        """Copies of the results of a network's last run; the timer's own arrays are overwritten."""
         found = self.outputs(key)
         copies = {name: value.copy() for name, value in found.items()}
         for value in found.values():
@@ -133,7 +133,7 @@ class ConformanceHost:
         return self._backend.rewrite(model, settings, seed)
 
     def infer_copy(self, network: Network, copy: Network) -> list[dict[str, Array]]:
-        """Results of a network and of a copy that was loaded to run before it."""
+        """Results of a network, and of the copy that ``load_copy`` made to run before it."""
         self.load("original", network)
         self._loaded["copy"] = self._timer.load_copy(
             copy, self._loaded["original"], private_cache_bytes=_PRIVATE_CACHE_BYTES
@@ -150,7 +150,7 @@ class ConformanceHost:
             self.unload("original")
 
     def seconds(self, key: str, times: int) -> list[tuple[float, float]]:
-        """Seconds on the clock and of CPU time that each run takes."""
+        """Seconds that each run takes: on the clock, and of CPU time."""
         found = []
         for _ in range(times):
             begin, cpu = perf_counter(), process_time()
@@ -159,12 +159,12 @@ class ConformanceHost:
         return found
 
     def resident_bytes(self) -> int:
-        """Memory in use."""
+        """Bytes of memory that the process has in use."""
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def variables(self, names: tuple[str, ...]) -> dict[str, str | None]:
-        """Environment variables as this process sees them."""
+        """Values of environment variables in this process; ``None`` where one is not set."""
         return {name: os.environ.get(name) for name in names}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What every importer must pass."""
+"""Tests that every importer must pass."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ print(json.dumps({"handled": handled, "imported": [m for m in modules if m in sy
 
 
 class ImporterConformance(Suite):
-    """What every importer must pass; subclass it, name the importer, and give a file.
+    """Tests that every importer must pass; subclass it, name the importer, and write a sample.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.importers.Importer` class. Required.
         framework_modules: As for :class:`Suite`. Required.
-        options: What the sample needs to be said about its sizes.
+        options: Sizes of the sample's dynamic dimensions, if it has any.
 
     Example:
         >>> class TestMine(ImporterConformance):
@@ -54,28 +54,28 @@ class ImporterConformance(Suite):
     options: ClassVar[ImportOptions] = NO_OPTIONS
 
     def sample(self, folder: Path) -> Path:
-        """Writes a small model of several layers into an empty folder; its path."""
+        """Writes a small model of several layers into an empty folder and returns its path."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a sample file is")
 
     @pytest.fixture(scope="class")
     @classmethod
     def worker(cls) -> Iterator[WorkerProcess]:
-        """A process as the engine loads models in."""
+        """A worker process such as models are loaded in."""
         with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
             yield process
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """The sample file."""
+        """Path of the sample."""
         return self.sample(tmp_path)
 
     def read(self, worker: WorkerProcess, path: Path) -> RawModel:
-        """Reads a file in the worker."""
+        """The model in a file, read in the worker."""
         model: RawModel = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
         return model
 
     def assert_refused(self, worker: WorkerProcess, path: Path) -> None:
-        """A file that cannot be read gives a ModelError that says so and helps."""
+        """Tests that reading a file raises a ModelError with the file's name and a hint."""
         with pytest.raises(ModelError) as caught:
             self.read(worker, path)
         assert path.name in caught.value.message, caught.value.message
@@ -83,25 +83,27 @@ class ImporterConformance(Suite):
         assert caught.value.hint
 
     def test_suffixes_are_well_formed(self) -> None:
-        """A tuple of the ends of file names."""
-        assert isinstance(self.plugin.suffixes, tuple), "a lone string would match letters"
+        """Suffixes are a tuple of texts with a dot."""
+        assert isinstance(self.plugin.suffixes, tuple), (
+            "suffixes must be a tuple: a text would be read letter by letter"
+        )
         assert self.plugin.suffixes
         assert all(isinstance(s, str) and "." in s for s in self.plugin.suffixes)
 
     def test_files_are_recognized_by_name_without_the_framework(self) -> None:
-        """By name alone: the file need not exist."""
+        """A file is recognized by its name; it need not exist."""
         spec = f"no-such-file{self.plugin.suffixes[0]}"
         found = fresh(_DESCRIBE, self.target(), spec, *self.framework_modules)
         assert found == {"handled": [True, False, False], "imported": []}
 
     def test_the_sample_is_handled(self, path: Path) -> None:
-        """The sample has one of the suffixes."""
+        """The importer handles the sample."""
         assert self.plugin().handles(str(path))
 
     def test_the_sample_becomes_canonical(self, worker: WorkerProcess, path: Path) -> None:
-        """Layers with static shapes that values can be drawn for."""
+        """All layers of the sample get static shapes, and values can be drawn for it."""
         model = normalize(self.read(worker, path), batch=self.options.batch)
-        assert len(model.layers) > 1, "the sample is to have several layers"
+        assert len(model.layers) > 1, "the sample must have several layers"
         assert model.inputs
         assert model.outputs
         assert not [layer.opaque for layer in model.layers if layer.opaque]
@@ -110,28 +112,28 @@ class ImporterConformance(Suite):
         assert set(network.weights) == model.weights
 
     def test_the_model_says_where_it_came_from(self, worker: WorkerProcess, path: Path) -> None:
-        """For people who read a report."""
+        """The model has a name, and its source has the file's name."""
         model = self.read(worker, path)
         assert model.name
         assert path.name in model.source
 
     def test_large_weights_stay_in_the_file(self, worker: WorkerProcess, path: Path) -> None:
-        """Only small constants have values."""
+        """Only small constants have values in the model."""
         model = self.read(worker, path)
-        assert model.weights, "the sample is to have weights"
+        assert model.weights, "the sample must have weights"
         assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in model.constants.values())
 
     def test_reading_twice_gives_the_same_layers(self, worker: WorkerProcess, path: Path) -> None:
-        """Signatures of layers are what measurements are kept under."""
+        """Layers have the same signatures each time: measurements are stored under these."""
         first, again = (normalize(self.read(worker, path), batch=self.options.batch) for _ in "ab")
         assert _signatures(first) == _signatures(again)
 
     def test_a_missing_file_is_refused(self, worker: WorkerProcess, path: Path) -> None:
-        """By an error for users."""
+        """A path without a file gives an error for users."""
         self.assert_refused(worker, path.with_name(f"missing{self.plugin.suffixes[0]}"))
 
     def test_a_folder_is_refused(self, worker: WorkerProcess, path: Path) -> None:
-        """By an error for users."""
+        """A folder with a suffix gives an error for users."""
         folder = path.with_name(f"folder{self.plugin.suffixes[0]}")
         folder.mkdir()
         self.assert_refused(worker, folder)
@@ -140,13 +142,13 @@ class ImporterConformance(Suite):
     def test_a_truncated_file_is_refused(
         self, worker: WorkerProcess, path: Path, share: float
     ) -> None:
-        """By an error for users."""
+        """The beginning of a file gives an error for users."""
         content = path.read_bytes()
         path.write_bytes(content[: int(share * len(content))])
         self.assert_refused(worker, path)
 
     def test_noise_is_refused(self, worker: WorkerProcess, path: Path) -> None:
-        """By an error for users."""
+        """Bytes that are no model give an error for users."""
         path.write_bytes(json.dumps("not a model").encode() + bytes(range(256)))
         self.assert_refused(worker, path)
 

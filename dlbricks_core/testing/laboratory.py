@@ -1,4 +1,4 @@
-"""A backend in a worker process that is replaced when a network breaks it."""
+"""A backend in a worker process, which is replaced after a crash."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dlbricks_core.worker import WorkerError, WorkerProcess
 _TIMEOUT_S = 300.0
 
 POISON = {"MALLOC_PERTURB_": "128"}
-"""Environment in which glibc fills memory that it hands out: each float32 of it is 3.4e38."""
+"""Environment in which glibc fills the memory that it hands out; as float32 it is 3.4e38."""
 
 
 class Laboratory:
-    """Calls :class:`dlbricks_core.testing.host.ConformanceHost` in a worker.
+    """A worker that serves :class:`dlbricks_core.testing.host.ConformanceHost`.
 
     Args:
         target: ``"module:Class"`` of the backend.
-        backend: The same.
+        backend: The backend itself, for its environment.
         settings: Threads and options.
     """
 
@@ -32,7 +32,7 @@ class Laboratory:
         self._worker: WorkerProcess | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the service; a worker that dies is replaced at the next call."""
+        """Calls a method of the service; a worker that died is replaced at the next call."""
         worker = self._started()
         try:
             return worker.call(method, *arguments, timeout=_TIMEOUT_S)
@@ -41,17 +41,17 @@ class Laboratory:
             raise
 
     def infer(self, network: Network) -> dict[str, Array]:
-        """What a network computes."""
+        """Results of a network, by name."""
         results: dict[str, Array] = self.call("infer", network)
         return results
 
     def observe(self, network: Network, other: Network) -> Observation:
-        """What a network computes after itself and after another one."""
+        """Results of a network after itself and after another one."""
         found: Observation = self.call("observe", network, other)
         return found
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
-        """What the backend says that it cannot run."""
+        """Layers that the backend cannot run, by index, with the reason."""
         reasons: Mapping[int, str] = self.call("check", model)
         return reasons
 
@@ -73,7 +73,7 @@ class Laboratory:
         """Closes the timer and ends the worker.
 
         Returns:
-            How the worker ended, if that was not in peace.
+            How the worker ended, if it did not end by itself; else an empty text.
         """
         if self._worker is None:
             return ""

@@ -1,7 +1,7 @@
-"""The onnx package's own operator cases, as networks in canonical form.
+"""Operator cases of the onnx package, as networks in canonical form.
 
-For numeric tests of a backend that are broader than the conformance suite: the package
-ships some 1900 cases with inputs and expected results.
+The package has some 1900 cases with inputs and expected results. They serve for numeric tests of
+a backend that are broader than the conformance suite.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dlbricks_core.ir import TensorSpec, dtype_name, read_model
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.passes import normalize
 
-#: Upsample has become Resize, and is no operator of the canonical form.
+#: The canonical form has no Upsample: it becomes Resize.
 _PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 _OLDEST_OPSET = 7
 
 
 @dataclass(frozen=True)
 class OperatorCase:
-    """One case of the onnx package.
+    """A case of the onnx package.
 
     Attributes:
-        name: As the package calls it.
-        network: Ready to run; ``None`` if it reaches no backend.
-        expected: Results by output.
-        excluded: Why it reaches no backend: a subgraph, a result that is no tensor, a
-            shape that depends on data.
+        name: Name of the case in the package.
+        network: The case, ready to run; ``None`` if no backend can get it.
+        expected: Results by name of the output.
+        excluded: Reason why no backend can get it: a subgraph, a result that is not a tensor, a
+            shape that depends on data. Empty otherwise.
     """
 
     name: str
@@ -45,7 +45,7 @@ class OperatorCase:
 
 
 def operator_cases() -> Iterator[OperatorCase]:
-    """Every case of the installed onnx package, in its order."""
+    """All cases of the installed onnx package, in its order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the cases divide by zero while they are made
         from onnx.backend.test.case.node import collect_testcases
@@ -75,7 +75,7 @@ def _tensor(value: Any) -> Array:
     """A case's value as an array.
 
     Raises:
-        TypeError: If it is a sequence, an optional, or text.
+        TypeError: If the value is a sequence, an optional, or text.
     """
     if isinstance(value, TensorProto):
         value = numpy_helper.to_array(value)
@@ -88,7 +88,7 @@ def _tensor(value: Any) -> Array:
 
 
 def _with_parameters_inside(proto: ModelProto, values: Mapping[str, Array]) -> ModelProto:
-    """The model with parameters of the work as initializers; the cases feed them."""
+    """The model with its parameters, such as axes, as initializers; the cases feed them."""
     model = ModelProto()
     model.CopyFrom(proto)
     for opset in model.opset_import:  # some claim opset 1 for operators as they are today

@@ -1,4 +1,4 @@
-"""Whether a timer's profile can be believed: what its layers add up to."""
+"""Test of a timer's profile: whether its layers add up to a run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FACTOR = 2.0
 def layers_sum_up_to_a_run(
     timer: CpuTimer[Any], network: Network, plain: Network | None = None
 ) -> bool:
-    """Whether the profile's sum is near a run that was profiled, and one that was not.
+    """Whether the layers of a profile take as long as a run, within a factor of two.
 
-    By a factor of two at the most, once of five times: what else the machine does falls on
-    some of them.
+    Compares with a run that was profiled and with one that was not. One of five tries must agree,
+    because other work on the machine disturbs some of them.
 
     Args:
-        timer: Whose profile it is.
-        network: What to profile.
-        plain: What to run without a profile; ``None`` for the same network.
+        timer: The timer that profiles.
+        network: The network to profile.
+        plain: The network to run without the profiler; ``None`` for the same one.
     """
     return any(_agree(timer, network, plain or network) for _ in range(_TRIES))
 

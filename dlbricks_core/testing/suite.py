@@ -1,4 +1,4 @@
-"""What the suites have in common: a plugin to test, and no test that goes missing."""
+"""Base of the conformance suites: the plugin under test, and tests that cannot go missing."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dlbricks_core.plugins import GROUPS, load_object
 class Suite:
     """Base of the conformance suites.
 
-    A subclass answers the questions that a suite asks in class attributes; it may add
-    tests, and can neither replace nor skip those of the suite.
+    A subclass answers the suite's questions in class attributes. It may add tests. It can neither
+    replace nor skip those of the suite.
 
     Attributes:
         plugin: The class under test. Required.
-        framework_modules: Modules that prove, when they are in ``sys.modules``, that the
-            framework was imported. Required; ``()`` for a plugin that needs none.
+        framework_modules: Modules that show, when they are in ``sys.modules``, that the
+            framework was imported. Required; ``()`` for a plugin without a framework.
     """
 
     plugin: ClassVar[type[Any]]
     framework_modules: ClassVar[tuple[str, ...]]
 
-    #: A key of ``GROUPS``; set by each suite.
+    #: Kind of the plugin, a key of ``GROUPS``; set by each suite.
     kind: ClassVar[str]
     #: Attributes that a subclass must set; set by each suite.
     required: ClassVar[tuple[str, ...]] = ("plugin", "framework_modules")
@@ -50,18 +50,20 @@ class Suite:
 
     @classmethod
     def target(cls) -> str:
-        """The plugin as an entry point names it."""
+        """Name of the plugin's class as an entry point writes it, ``"module:Class"``."""
         return f"{cls.plugin.__module__}:{cls.plugin.__qualname__}"
 
     def test_no_test_of_the_suite_is_missing(self, request: pytest.FixtureRequest) -> None:
-        """Tests that were deleted, replaced, or marked to be skipped or to fail."""
+        """No test of the suite was deleted, replaced, or marked to be skipped or to fail."""
         assert not _changed_tests(type(self))
         ours = [item for item in _own_items(request) if _is_of_a_suite(item)]
         marks = {mark.name for item in ours for mark in item.iter_markers()}
-        assert not marks & {"skip", "skipif", "xfail"}, "the suite may not be skipped"
+        assert not marks & {"skip", "skipif", "xfail"}, (
+            "tests of the suite may not be skipped or expected to fail"
+        )
 
     def test_entry_point_names_the_plugin(self) -> None:
-        """The installed distribution announces this very class, under its own name."""
+        """An installed distribution announces this class under the plugin's name."""
         entries = metadata.entry_points(group=GROUPS[self.kind], name=self.plugin.name)
         targets = {entry.value.replace(" ", "") for entry in entries}
         assert targets, f"no entry point {self.plugin.name!r} in the group {GROUPS[self.kind]!r}"
@@ -70,7 +72,7 @@ class Suite:
 
 
 def _changed_tests(cls: type[Suite]) -> list[str]:
-    """Tests of the suites that the class does not have as they are written there."""
+    """Names of the suites' tests that the class has changed or removed."""
     return [
         f"{base.__name__}.{name}"
         for base in cls.__mro__
@@ -81,7 +83,7 @@ def _changed_tests(cls: type[Suite]) -> list[str]:
 
 
 def _own_items(request: pytest.FixtureRequest) -> list[pytest.Item]:
-    """The tests of this class that pytest is running."""
+    """Tests of the requesting class that pytest has collected."""
     return [item for item in request.session.items if getattr(item, "cls", None) is request.cls]
 
 
@@ -92,13 +94,13 @@ def _is_of_a_suite(item: pytest.Item) -> bool:
 
 @cache
 def fresh(script: str, *arguments: str) -> dict[str, Any]:
-    """Runs Python in a new process, which prints JSON, and gives what it printed.
+    """Output of a Python script that runs in a new process and prints JSON.
 
-    Tests that look at the same answer share the process.
+    Tests that ask the same question share one process.
 
     Args:
-        script: Source.
-        *arguments: For ``sys.argv``.
+        script: Source code.
+        *arguments: Arguments of the script, as text.
     """
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
