@@ -11,6 +11,9 @@ from dlbricks_openvino.compiling import compiled
 _TYPES = frozenset(("float32", "float16", "int64", "int32", "int8", "uint8", "bool"))
 """Element types that OpenVINO takes from Python and computes as such, or in a wider type."""
 
+_REFUSES = ("OpConversionFailure", "NotImplementedFailure", "Unsupported operation")
+"""Words of OpenVINO's errors: of what reads ONNX, and of the CPU plugin."""
+
 #: OpenVINO computes 64-bit integers in 32 bits. Only indices are sure to fit: these operators
 #: read or compute them, at these positions.
 _READ = {
@@ -35,8 +38,15 @@ def _refusal(layer: CanonicalModel) -> str:
     try:
         compiled(Network(layer, layer.constants, {}), BackendSettings())
     except RuntimeError as error:
-        return f"{layer.layers[0].qualified_op}: OpenVINO: {one_line(error)}"
+        if not is_refusal(error):
+            raise
+        return f"OpenVINO does not implement {layer.layers[0].qualified_op}"
     return ""
+
+
+def is_refusal(error: RuntimeError) -> bool:
+    """Whether OpenVINO says that it lacks something; it has one type of error for all reasons."""
+    return any(words in str(error) for words in _REFUSES)
 
 
 def _other_type(model: CanonicalModel, layer: Layer) -> str:
@@ -51,9 +61,3 @@ def _other_type(model: CanonicalModel, layer: Layer) -> str:
             if dtype == "int64" and not free:
                 return f"{layer.op}: OpenVINO computes int64 in 32 bits"
     return ""
-
-
-def one_line(error: RuntimeError) -> str:
-    """The last line of an error, which says the reason; those before it say where it arose."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

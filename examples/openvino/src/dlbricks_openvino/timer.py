@@ -9,10 +9,10 @@ import numpy as np
 import openvino
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
-from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
-from dlbricks_openvino.check import narrowed, one_line, unsupported
+from dlbricks_openvino.check import is_refusal, narrowed, unsupported
 from dlbricks_openvino.compiling import compiled
 
 
@@ -105,8 +105,9 @@ class OpenvinoTimer(CpuTimer[Loaded]):
         try:
             return compiled(network, self._settings)
         except RuntimeError as error:
-            _refuse(unsupported(network.model))
-            raise BackendError(f"OpenVINO: {one_line(error)}") from error
+            if is_refusal(error):
+                _refuse(unsupported(network.model))
+            raise
 
     def run(self, loaded: Loaded) -> None:
         """One inference, in this thread."""
