@@ -57,13 +57,13 @@ def _number(layer: Layer, name: str) -> Any:
 
 
 def _conv(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """A multiply-add for each weight of the filter that makes an output element, and the bias."""
+    """One multiply-add for each weight of the filter, and the bias, for each output element."""
     per_element = 2 * math.prod(_sizes(inputs, 1)[1:]) + (len(inputs) > 2)
     return _size(outputs) * per_element
 
 
 def _conv_transpose(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """A multiply-add for each weight that an input element meets, and the bias."""
+    """One multiply-add for each weight that an input element is multiplied by, and the bias."""
     products = 2 * _size(inputs) * math.prod(_sizes(inputs, 1)[1:])
     return products + (_size(outputs) if len(inputs) > 2 else 0)
 
@@ -73,7 +73,7 @@ def _matmul(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """The product, the scales that are not 1, and the addition."""
+    """Matrix product, multiplications by scales other than 1, and addition."""
     added = len(inputs) > 2 and _number(layer, "beta") != 0
     per_element = 2 * _sizes(inputs, 0)[0 if _number(layer, "transA") else 1]
     per_element += int(_number(layer, "alpha") != 1)
@@ -82,7 +82,7 @@ def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _window(operations: int) -> FlopsRule:
-    """So many for each element under a pooling window."""
+    """Rule with so many operations for each element under a pooling window."""
 
     def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
         window: int = math.prod(_number(layer, "kernel_shape"))
@@ -92,33 +92,33 @@ def _window(operations: int) -> FlopsRule:
 
 
 def _each_input(operations: int) -> FlopsRule:
-    """So many for each element of the first input."""
+    """Rule with so many operations for each element of the first input."""
     return lambda layer, inputs, outputs: operations * _size(inputs)
 
 
 def _each_output(operations: int) -> FlopsRule:
-    """So many for each element of the first output."""
+    """Rule with so many operations for each element of the first output."""
     return lambda layer, inputs, outputs: operations * _size(outputs)
 
 
 def _joined(last: int) -> FlopsRule:
-    """One for each input but the first, and ``last`` more, for each output element."""
+    """Rule with an operation for each input but the first, and ``last`` more, an output element."""
     return lambda layer, inputs, outputs: (len(inputs) - 1 + last) * _size(outputs)
 
 
 def _lrn(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """Squares, the window's sum, scale and bias, power, division."""
+    """Squares, sum over the window, scale and bias, power, division; for each output element."""
     size: int = _number(layer, "size")
     return (1 + (size - 1) + 2 + 1 + 1) * _size(outputs)
 
 
 def _normalization(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """Mean and difference to it, variance (2), division, scale and, where it is, bias."""
+    """Mean, difference to it, variance (2), division, scale, optional bias; an output element."""
     return (6 + (len(inputs) > 2)) * _size(outputs)
 
 
 def _resize(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """A multiply-add for each input element that makes an output element; none for nearest."""
+    """One multiply-add for each input element that an output element depends on; 0 for nearest."""
     mode = _number(layer, "mode")
     if mode == "nearest":
         return 0
@@ -129,11 +129,11 @@ def _resize(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 
 def _recurrent(gates: int, states: int) -> FlopsRule:
-    """Products with input and state, both biases, activations, and updates of the state.
+    """Rule of recurrent layers: matrix products, both biases, activations, updates of the state.
 
     Args:
-        gates: Vectors that are computed from input and state.
-        states: Further operations for each element of the state.
+        gates: Number of vectors that are computed from input and state.
+        states: Number of further operations for each element of the state.
     """
 
     def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
@@ -164,7 +164,7 @@ _MOVING = (
     "Transpose", "Trilu", "Unsqueeze", "Where",
 )  # fmt: skip
 
-#: Operator -> its rule. An element-wise function is one operation an element, whatever it is.
+#: Rule of each operator. Every element-wise function counts as one operation an element.
 FLOPS: Mapping[str, FlopsRule] = {
     **dict.fromkeys(ELEMENTWISE, _each_output(1)),
     **dict.fromkeys(_MOVING, lambda layer, inputs, outputs: 0),
@@ -188,7 +188,7 @@ FLOPS: Mapping[str, FlopsRule] = {
     "CumSum": _each_input(1),
     **{f"Reduce{kind}": _each_input(1) for kind in ("Max", "Mean", "Min", "Prod", "Sum")},
     **{f"Reduce{kind}": _each_input(2) for kind in ("L1", "L2", "LogSumExp", "SumSquare")},
-    # Scale and shift: what they are made of belongs to the weights.
+    # Scale and shift; both are computed from the weights in advance.
     "BatchNormalization": _each_output(2),
     "GroupNormalization": _normalization,
     "InstanceNormalization": _normalization,

@@ -1,4 +1,4 @@
-"""Deduplication: which bricks a set of models consists of."""
+"""Deduplication: the unique bricks that a set of models consists of."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Brick:
     """A unique layer sequence.
 
     Attributes:
-        signature: Its identity.
-        model: The sequence cut out, with static shapes and no weight values.
+        signature: Identity of the work that the sequence does.
+        model: The sequence as a model of its own, with static shapes and no values of weights.
     """
 
     signature: str
@@ -40,7 +40,12 @@ class Brick:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A place in a model where a brick stands."""
+    """A place in a model where a brick stands.
+
+    Attributes:
+        signature: Signature of the brick.
+        layers: Indices of the layers in the graph that was cut.
+    """
 
     signature: str
     layers: LayerSequence
@@ -51,10 +56,10 @@ class CutModel:
     """A model and the bricks that it consists of, in order.
 
     Attributes:
-        model: In canonical form.
-        occurrences: Of the bricks, in the order in which they run.
-        graph: What was cut: the model itself, or what a backend rewrites it into.
-        notes: What the user should know about how the model was cut.
+        model: The model in canonical form.
+        occurrences: Occurrences of bricks, in the order in which they run.
+        graph: The graph that was cut: the model itself, or what a backend rewrites it into.
+        notes: Sentences for the user on how the model was cut.
     """
 
     model: CanonicalModel
@@ -73,7 +78,7 @@ class CutModel:
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How often each brick occurs."""
+        """Number of occurrences of each brick, by signature."""
         return Counter(occurrence.signature for occurrence in self.occurrences)
 
     def operators(self, signature: str) -> tuple[str, ...]:
@@ -136,7 +141,7 @@ class BrickSet:
             strategy: Name of the split strategy.
             rewritten: Graphs that a backend rewrites models into, by the models' position. They
                 are cut in the models' place.
-            rereading: As the attribute.
+            rereading: As the attribute of that name.
 
         Example:
             >>> BrickSet.of([model], granularity=3).bricks
@@ -170,7 +175,7 @@ class BrickSet:
     def _reread(
         self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
     ) -> Sequence[bool]:
-        """Whether the model has just read its weights, for each layer sequence."""
+        """Whether the model has just read the weights of each layer sequence."""
         if not self.rereading:
             return [False] * len(sequences)
         if fits_in_core_cache(model):

@@ -1,4 +1,4 @@
-"""What a composer is: it joins bricks with measurements into an estimate."""
+"""What a composer is: it plans what is timed for bricks, and joins their figures to an estimate."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Estimate:
     """Latency that a composer expects of a model.
 
     Attributes:
-        value: In the quantity's unit. Covers only bricks with a figure; ``None`` if none has one.
-        interval: 90% interval of the value. It holds the scatter of the samples and the error of
-            composing.
+        value: Latency in milliseconds of the bricks that have a figure; ``None`` if none has one.
+        interval: 90% interval of the value. It holds the scatter of the samples, the errors of
+            recipes and the error of composing.
         missing: Signatures of bricks without a figure, each once. An estimate with missing bricks
             is partial: a lower bound, not an expectation.
-        scatter: 90% interval of the scatter of the samples alone.
+        scatter: 90% interval of the value as far as the samples alone scatter.
     """
 
     value: float | None
@@ -41,30 +41,30 @@ class Estimate:
 
     @property
     def partial(self) -> bool:
-        """Whether something is missing."""
+        """Whether bricks are missing."""
         return bool(self.missing)
 
 
 class Composer(ABC):
-    """Joins a model's bricks with their latencies.
+    """Plans what is timed for bricks, and computes a model's latency from theirs.
 
-    Found through the entry-point group ``dlbricks.composers``.
+    Found through the entry-point group ``dlbricks.composers``. A composer sees facts and figures;
+    it never measures.
     """
 
-    #: Name that ``--composer`` takes, equal to the entry point's name.
+    #: Name that users choose it by, equal to the entry point's.
     name: str
     #: Whether bricks are cut from the graph that the backend rewrites a model into, or from the
     #: model itself.
     cuts_rewritten: bool = False
     #: Whether an estimate is a bound of the latency rather than an expectation.
     is_bound: bool = False
-    #: Standard deviation of the relative error that composing itself makes, as found on the
-    #: development corpus (docs/explain/composing.md); 0 where intervals hold the scatter alone.
+    #: Standard deviation of the relative error of composing itself, as found on the development
+    #: corpus (docs/explain/composing.md). With 0, intervals hold the errors of bricks alone.
     composing_error: float = 0.0
-    #: Attributes that ``dlbricks calibrate`` fits to one system, and what each is, for people.
+    #: Attributes that a calibration fits to one system, and the meaning of each for people.
     fitted: Mapping[str, str] = MappingProxyType({})
-    #: Whether bricks on weights that the model has just read are timed apart from the same bricks
-    #: on others.
+    #: Whether a layer sequence whose weights the model has just read is a brick of its own.
     rereading: bool = False
     #: How models are cut unless the user says otherwise: strategy and granularity.
     strategy: str = "chain"
@@ -72,32 +72,33 @@ class Composer(ABC):
 
     @abstractmethod
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
-        """Latency of the model from the cost of each brick.
+        """Latency of a model in milliseconds, without the cost of starting a call.
 
         Args:
             cut: The model and its bricks.
-            costs: By signature, the cost in milliseconds without the timer's own share,
-                for a number of replicates: arrays of shape (n,), or (1,) for a brick
-                without a measurement.
+            costs: Latency of each brick in milliseconds, without the cost of starting a call, by
+                signature. Arrays of shape (n,) hold replicates; arrays of shape (1,) stand for
+                bricks without a figure.
 
         Returns:
-            Array of shape (n,), in milliseconds.
+            Array of shape (n,), or (1,) if all costs have that shape.
         """
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """What is timed for bricks, and how the figure of each follows: each is timed itself.
+        """What is timed for a set of bricks, and how the figure of each brick follows.
 
-        A composer with fitted numbers plans the same networks to be timed, whatever the numbers.
+        By default each brick is timed itself. The networks to be timed must not depend on fitted
+        numbers: a calibration does not change what a store has to hold.
 
         Args:
-            bricks: By signature.
-            setup: How they run.
-            system: Where they run.
+            bricks: Unique bricks of all models, by signature.
+            setup: How the bricks run.
+            system: System that the bricks run on.
         """
         return Plan.all_timed(bricks)
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
-        """Values of what can be fitted, by name."""
+        """Values of the fitted attributes on one system, by name."""
         if "composing_error" not in self.fitted:
             return {}
         return {
@@ -105,10 +106,10 @@ class Composer(ABC):
         }
 
     def deviations(self, observed: Observed) -> list[Deviation]:
-        """How far estimates of whole networks are off, beside what their intervals explain.
+        """Errors of estimates of whole networks, each with the scatter of the samples.
 
-        Bricks that this composer would not time count with the figure that follows from those
-        that it would. Where none follows, because timing one of those failed, the brick's own
+        A brick that this composer would not time counts with the figure that follows from the
+        bricks that it would time. Where none follows, because one of those failed, the brick's own
         figure counts.
         """
         plan = self.plan(observed.bricks, observed.setup, observed.system)
@@ -126,22 +127,22 @@ class Composer(ABC):
         return found
 
     def calibrated(self, values: Mapping[str, float]) -> Self:
-        """The same composer with fitted values; names that it has no use for are left out."""
+        """The same composer with fitted values; values that it does not have are ignored."""
         other = copy(self)
         for name in self.fitted.keys() & values.keys():
             setattr(other, name, values[name])
         return other
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
-        """Estimates a model from what was measured.
+        """Estimate of a model from the figures of its bricks.
 
-        The timer's own cost (starting a call and waiting for it) is part of every
-        brick's latency, but occurs only once when the model runs as a whole. It is
-        taken off every brick and put back once.
+        The latency of every brick holds the cost of starting a call and waiting for its end. When
+        the model runs as a whole, that cost occurs once. It is therefore taken off every brick and
+        added to the sum once.
 
         Args:
             cut: The model and its bricks.
-            latencies: By signature; bricks may be missing.
+            latencies: Figures of bricks by signature; some may be missing.
         """
         wanted = dict.fromkeys(occurrence.signature for occurrence in cut.occurrences)
         missing = tuple(signature for signature in wanted if signature not in latencies)

@@ -1,7 +1,7 @@
-"""How numbers of a composer are fitted to what was measured on one system.
+"""Fits the numbers of a composer to measurements on one system.
 
-Each of them has a value that was found on the development corpus. It counts as much as
-:data:`PRIOR_COUNT` observations do: a few networks move it, and hardly replace it.
+Each number has a value that was found on the development corpus. That value counts as much as
+:data:`PRIOR_COUNT` observations: a few networks move it and do not replace it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import Figure
 
 PRIOR_COUNT = 10.0
-"""Observations that the value from the development corpus counts for."""
+"""Number of observations that the value from the development corpus counts for."""
 
 _TYPICAL = 1.3
-"""Factor by which operations and bytes of one brick differ, relative to another's."""
+"""Typical ratio of operations divided by ratio of bytes, between two bricks of one form."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far something was off, relative to what it should have been.
+    """Error of one estimate.
 
     Attributes:
-        error: By how much.
-        scatter: Standard deviation of that which the samples' scatter explains.
+        error: Relative error; negative where the estimate is too low.
+        scatter: Standard deviation of the error that the scatter of the samples alone would cause.
     """
 
     error: float
@@ -41,8 +41,8 @@ class Whole:
     """A network that was timed as a whole.
 
     Attributes:
-        cut: Its bricks.
-        measured: Its latency.
+        cut: The network and its bricks.
+        measured: Figure of the whole network.
     """
 
     cut: CutModel
@@ -51,14 +51,14 @@ class Whole:
 
 @dataclass(frozen=True)
 class Observed:
-    """What there is to fit to: networks that were timed as a whole, and all of their bricks.
+    """Measurements to fit to: networks that were timed as a whole, and all of their bricks.
 
     Attributes:
         wholes: The networks.
-        bricks: By signature.
-        latencies: Of those bricks that could be timed.
+        bricks: Bricks of the networks, by signature.
+        latencies: Figures of the bricks that could be timed, by signature.
         setup: How networks and bricks ran.
-        system: Where they ran.
+        system: System that they ran on.
     """
 
     wholes: Sequence[Whole]
@@ -70,13 +70,13 @@ class Observed:
 
 @dataclass(frozen=True)
 class LogRatio:
-    """A brick beside a similar one; logarithms of how many times more it takes.
+    """Natural logarithms of ratios between two bricks of one form.
 
     Attributes:
-        flops: Of operations.
-        nbytes: Of memory.
-        cost: Of time, without the timer's own.
-        scatter: Standard deviation of ``cost`` which the samples' scatter explains.
+        flops: Logarithm of the ratio of operations.
+        nbytes: Logarithm of the ratio of bytes.
+        cost: Logarithm of the ratio of latencies, without the cost of starting a call.
+        scatter: Standard deviation of ``cost`` that the scatter of the samples alone would cause.
     """
 
     flops: float
@@ -86,12 +86,16 @@ class LogRatio:
 
 
 def fitted_deviation(prior: float, deviations: Sequence[Deviation]) -> float:
-    """Standard deviation of what is off beyond the samples' scatter.
+    """Standard deviation of errors beyond the scatter of the samples.
 
-    The scale of the scaled inverse chi-squared distribution that a prior of the same kind
-    with ``PRIOR_COUNT`` degrees of freedom becomes (Gelman et al., "Bayesian Data Analysis",
-    3rd edition, section 2.6). Squares of the errors are taken less the scatter's, and
-    together as nothing at the least.
+    It is the scale of a scaled inverse chi-squared posterior distribution. The prior is of the
+    same kind and has ``PRIOR_COUNT`` degrees of freedom. The squares of the scatter are taken off
+    the squares of the errors; if the sum becomes negative, it counts as 0. Source: Gelman et al.,
+    "Bayesian Data Analysis", 3rd edition, section 2.6.
+
+    Args:
+        prior: Standard deviation that was found on the development corpus.
+        deviations: Errors to fit to.
     """
     beyond = sum(each.error**2 - each.scatter**2 for each in deviations)
     total = PRIOR_COUNT * prior**2 + max(beyond, 0.0)
@@ -99,17 +103,17 @@ def fitted_deviation(prior: float, deviations: Sequence[Deviation]) -> float:
 
 
 def fitted_share(prior: float, noise: float, ratios: Sequence[LogRatio]) -> float:
-    """Share of operations in the logarithm of a latency's ratio; the rest is memory's.
+    """Share of operations in the logarithm of a ratio of latencies, from 0 to 1.
 
-    Least squares of ``cost = share * flops + (1 - share) * nbytes`` with a prior that counts
-    as ``PRIOR_COUNT`` ratios whose operations and bytes differ by a factor of
-    :data:`_TYPICAL` from each other; ratios weigh the less the more their samples scatter.
-    Between 0 and 1.
+    The rest is the share of bytes. The fit is by least squares of
+    ``cost = share * flops + (1 - share) * nbytes``. The prior counts as ``PRIOR_COUNT`` ratios
+    whose operations and bytes differ by the factor :data:`_TYPICAL`. The more the samples of a
+    ratio scatter, the less it weighs.
 
     Args:
-        prior: The share to begin with.
-        noise: Standard deviation of a ratio's logarithm from that rule.
-        ratios: To fit to.
+        prior: Share that was found on the development corpus.
+        noise: Standard deviation of ``cost`` around that rule.
+        ratios: Ratios to fit to.
     """
     apart = np.array([each.flops - each.nbytes for each in ratios])
     beyond = np.array([each.cost - each.nbytes for each in ratios])

@@ -14,9 +14,9 @@ from dlbricks_core.ir import layer_graph
 
 
 class Parallel(Composer):
-    """Parallel total latency: independent layers run at the same time.
+    """Latency of the most expensive path through the model's bricks.
 
-    The latency of the most expensive path through the model's bricks.
+    It bounds the latency of a framework that runs independent layers at the same time.
     Source: Li et al., ICPE 2020, section on latency construction.
     """
 
@@ -24,7 +24,7 @@ class Parallel(Composer):
     is_bound = True
 
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
-        """The largest sum over all paths, for each replicate."""
+        """Largest sum over all paths, in milliseconds, for each replicate."""
         graph = brick_graph(cut)
         finish: dict[int, FloatArray] = {}
         latest = np.zeros(1)
@@ -38,7 +38,7 @@ class Parallel(Composer):
 
 
 def brick_graph(cut: CutModel) -> nx.DiGraph:
-    """The model's DAG with one vertex an occurrence, by its position."""
+    """Directed graph with the positions of occurrences as vertices; edges are data dependencies."""
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(cut.occurrences)))

@@ -1,4 +1,4 @@
-"""The sum over segments of what the backend really executes."""
+"""The sum over segments of the graph that the backend really runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dlbricks_core.compose.sequential import Sequential
 
 
 class Segmented(Sequential):
-    """Sequential total latency over segments, cut from the graph that the backend executes.
+    """Sum of the latencies of segments, which are cut from the graph that the backend runs.
 
-    A segment holds what a framework fuses, and the layouts and buffers that its layers
-    share: what crosses between two of them is one tensor, in the form in which the backend
-    hands it on.
+    A segment keeps together the layers that a framework fuses, and the layouts and buffers that
+    layers share. Between two segments the backend hands on a single tensor, in the layout that it
+    has chosen.
     """
 
     name = "segmented"
@@ -23,5 +23,5 @@ class Segmented(Sequential):
     rereading = True
     composing_error = 0.03
     fitted: Mapping[str, str] = MappingProxyType(
-        {"composing_error": "standard deviation of what an estimate is off by"}
+        {"composing_error": "standard deviation of the relative error of an estimate"}
     )

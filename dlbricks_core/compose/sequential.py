@@ -12,7 +12,7 @@ from dlbricks_core.figures.statistics import FloatArray
 
 
 class Sequential(Composer):
-    """Sequential total latency: CPU frameworks run one layer after another.
+    """Sum of the latencies of all bricks: CPU frameworks run one layer after another.
 
     Source: Li et al., ICPE 2020, section on latency construction.
     """
@@ -20,7 +20,7 @@ class Sequential(Composer):
     name = "sequential"
 
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
-        """The sum over all occurrences."""
+        """Sum over all occurrences of bricks, in milliseconds, for each replicate."""
         total = np.zeros(1)
         for signature, count in cut.counts.items():
             total = total + count * costs[signature]

@@ -1,4 +1,4 @@
-"""The fastest way: of several similar segments, one is timed."""
+"""The sum over segments of which only one of several similar ones is timed."""
 
 from __future__ import annotations
 
@@ -24,35 +24,37 @@ from dlbricks_core.facts import Setup, System
 
 
 class Similar(Segmented):
-    """Sequential total latency over segments of which similar ones tell each other's.
+    """Sum of the latencies of short segments, of which similar ones follow from each other.
 
-    A brick is timed only if none of the same form is that is smaller by a factor of three
-    at the most, in operations and in bytes. The latency of the others follows from the
-    nearest one's, in proportion to what computing and moving so much more should take.
+    Of the bricks of one form the smallest is timed, and each brick that has more than
+    :attr:`farthest` times the operations or bytes of every smaller one that is timed. The latency
+    of another brick follows from the nearest one: it grows with a power of the ratio of operations
+    and a power of the ratio of bytes.
     """
 
     name = "similar"
-    #: More of them are alike, and what telling one from another is off by outweighs the cuts.
+    #: More short segments are alike. The additional cuts cost less accuracy than the scaling does.
     strategy = "short-segments"
-    #: How many times larger a brick may be than one that tells its latency.
+    #: Maximum ratio of sizes between a brick and the timed brick that its latency follows from.
     farthest = 3.0
-    #: Share of operations in the logarithm of a latency, the rest being memory's; and standard
-    #: deviation of the relative error of an inferred latency. Both as found on the development
-    #: corpus (docs/explain/composing.md).
+    #: Share of operations in the logarithm of a latency; the rest is the share of bytes. And the
+    #: standard deviation of the relative error of a latency that follows from another. Both were
+    #: found on the development corpus (docs/explain/composing.md).
     computing_share = 0.7
     inference_error = 0.17
     fitted: Mapping[str, str] = MappingProxyType(
         {
             **Segmented.fitted,
             "computing_share": "share of operations in the logarithm of a latency",
-            "inference_error": "standard deviation of what an inferred latency is off by",
+            "inference_error": "standard deviation of the relative error of an inferred latency",
         }
     )
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """The smallest brick of each form, and each that is too far from all smaller ones.
+        """Times the smallest brick of each form, and each that is too far from all smaller ones.
 
-        Every other brick of the form tells about a brick, the nearest first: timing may fail.
+        A brick has a recipe from every other brick of its form, the nearest first. If timing the
+        nearest fails, the next one stands in.
         """
         volumes = {s: Volume.of(brick.model) for s, brick in bricks.items() if not brick.opaque}
         forms: dict[Hashable, list[str]] = {}
@@ -70,7 +72,7 @@ class Similar(Segmented):
         return Plan(timed, recipes)
 
     def _not_timed(self, volumes: Mapping[str, Volume]) -> Iterator[str]:
-        """Bricks of one form that a smaller one tells about."""
+        """Signatures of bricks of one form whose latencies follow from a smaller one."""
         chosen: list[Volume] = []
         # A calibration must not change what has to be timed: the class's own share decides.
         share = type(self).computing_share
@@ -92,7 +94,7 @@ class Similar(Segmented):
                 yield Scaled(signature, other, ratio, self.inference_error)
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
-        """Besides, how well bricks that would not be timed follow from those that would be."""
+        """The same, with the two numbers by which one brick follows from another."""
         ratios = self._ratios(observed)
         share = fitted_share(self.computing_share, self.inference_error, ratios)
         off = [Deviation(r.cost - share * r.flops - (1 - share) * r.nbytes, r.scatter)
@@ -104,7 +106,10 @@ class Similar(Segmented):
         return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
     def _ratios(self, observed: Observed) -> list[LogRatio]:
-        """Of each brick that would not be timed and takes any time, beside the one it follows."""
+        """Ratios between each brick that would not be timed and the one that it would follow from.
+
+        Bricks whose latency is lost in the cost of starting a call are left out.
+        """
         bricks, latencies = observed.bricks, observed.latencies
         costs = {s: each.value - each.overhead for s, each in latencies.items()}
         costs = {signature: cost for signature, cost in costs.items() if cost > 0}

@@ -13,10 +13,10 @@ from dlbricks_core.facts import Setup, System
 
 
 class Tiled(Sequential):
-    """Sequential total latency in which two tiles stand for each large convolution.
+    """Sum of the latencies of all bricks, with two tiles in the place of each large convolution.
 
-    A few layers on large images take most of the time of all bricks, and nothing of it is needed:
-    see :mod:`dlbricks_core.analysis.tiles`.
+    A few layers on large images take most of the time of timing all bricks. Two small parts of
+    each are enough; see :mod:`dlbricks_core.analysis.tiles`.
     """
 
     name = "tiled"
@@ -25,7 +25,7 @@ class Tiled(Sequential):
     tiling_error = 0.04
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """Tiles of each brick that has some, and the other bricks themselves."""
+        """Times two tiles of each brick that has some, and every other brick itself."""
         parts = {signature: tiles(brick) for signature, brick in bricks.items()}
         timed = {signature: brick for signature, brick in bricks.items() if not parts[signature]}
         recipes: dict[str, tuple[Recipe, ...]] = {s: (Own(s),) for s in bricks}
