@@ -310,6 +310,10 @@ class Backend(ABC):
         the framework's own is made with :func:`dlbricks_core.bricks.native`. The bricks cut from
         it carry that annotation, and the timer runs them just as they stand.
 
+        A tensor of the graph that holds one of the model's has its name, or
+        :func:`dlbricks_core.bricks.in_layout` of it in another layout. ``compare`` sees by these
+        names where frameworks cut a model at the same place.
+
         Args:
             model: Model in canonical form, without opaque layers.
             settings: Threads and options.

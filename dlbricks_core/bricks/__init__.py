@@ -2,6 +2,7 @@
 
 from dlbricks_core.bricks.annotations import native, native_to, weights_are_reread
 from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
+from dlbricks_core.bricks.common import CommonPart, common_parts, in_layout, unknown_places
 from dlbricks_core.bricks.extract import extract
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
@@ -10,14 +11,18 @@ __all__ = [
     "STRATEGIES",
     "Brick",
     "BrickSet",
+    "CommonPart",
     "CutModel",
     "LayerSequence",
     "Occurrence",
     "SplitStrategy",
+    "common_parts",
     "extract",
+    "in_layout",
     "native",
     "native_to",
     "signature",
     "split",
+    "unknown_places",
     "weights_are_reread",
 ]

@@ -7,13 +7,25 @@ two processes see two orders of one graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import networkx as nx
 
-from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.bricks import in_layout
+from dlbricks_core.ir import CanonicalModel, Layer, RawModel
 
-_BLOCKED = "_nchwc"
+_BLOCKED = ("_bn_nchwc", "_nchwc")
+"""What follows a tensor's name in the names of layers in blocked layout; the first is for those
+that were batch normalizations."""
+
+_LAYOUT = "nchwc"
+_INTO_BLOCKS = "ReorderInput"
+
+_ADDED = 3
+"""Position of the input that a convolution in blocked layout adds to its result."""
+
+_SUMS = {"Add", "Sum"}
 
 
 def named(model: CanonicalModel) -> CanonicalModel:
@@ -38,8 +50,77 @@ def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
     Args:
         model: CanonicalModel as :func:`named` returns it.
     """
-    blocked = {f"{name}{_BLOCKED}": (name,) for name in model.producers}
+    blocked = {f"{name}{end}": (name,) for end in _BLOCKED for name in model.producers}
     return blocked | {layer.name: layer.outputs for layer in model.layers}
+
+
+def restored(made: RawModel, model: CanonicalModel) -> RawModel:
+    """The same graph, whose tensors in blocked layout are named as :func:`restored_names` says."""
+    names = restored_names(made.layers, model)
+    layers = (
+        replace(
+            layer,
+            inputs=tuple(names.get(name, name) for name in layer.inputs),
+            outputs=tuple(names.get(name, name) for name in layer.outputs),
+        )
+        for layer in made.layers
+    )
+    tensors = {names.get(name, name): spec for name, spec in made.tensors.items()}
+    return replace(made, layers=tuple(layers), tensors=tensors)
+
+
+def restored_names(layers: Iterable[Layer], model: CanonicalModel) -> dict[str, str]:
+    """Names after the model's tensors for the tensors in blocked layout, which have numbers.
+
+    A tensor whose origin is unknown keeps its number.
+
+    Args:
+        layers: Those of the graph that ONNX Runtime made of the model, in topological order.
+        model: CanonicalModel as :func:`named` returns it.
+    """
+    firsts = origins(model)
+    origin: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for layer in layers:
+        made = layer.outputs[0]
+        if made in model.tensors:
+            continue
+        if layer.op == _INTO_BLOCKS:
+            name = origin.get(layer.inputs[0], layer.inputs[0])
+        else:
+            name = _last_fused(model, firsts.get(layer.name, ("",))[0], layer, origin)
+        blocked = in_layout(name, _LAYOUT)
+        if name in model.tensors and blocked not in names.values():
+            origin[made], names[made] = name, blocked
+    return names
+
+
+def _last_fused(model: CanonicalModel, name: str, layer: Layer, origin: Mapping[str, str]) -> str:
+    """Tensor of the model that a layer in blocked layout computes; empty if that is unknown.
+
+    The layer is named after its convolution. What ONNX Runtime adds to that later does not show
+    in the name: a sum, and an activation function.
+
+    Args:
+        model: As for :func:`restored_names`.
+        name: Tensor of the model that the layer is named after.
+        layer: The layer.
+        origin: Tensors of the model that blocked tensors hold.
+    """
+    if layer.op == "Conv" and len(layer.inputs) > _ADDED and layer.inputs[_ADDED]:
+        added = origin.get(layer.inputs[_ADDED], layer.inputs[_ADDED])
+        name = _only_reader(model, name, lambda each: each.op in _SUMS and added in each.inputs)
+    activation = layer.attributes.get("activation")
+    if name and activation and model.layers[model.producers[name]].op != activation:
+        name = _only_reader(model, name, lambda each: each.op == activation)
+    return name
+
+
+def _only_reader(model: CanonicalModel, name: str, wanted: Callable[[Layer], bool]) -> str:
+    """What the only layer that reads a tensor computes; empty if that is not the wanted one."""
+    readers = model.consumers.get(name, ()) if name else ()
+    layer = model.layers[readers[0]] if len(readers) == 1 else None
+    return layer.outputs[0] if layer and wanted(layer) else ""
 
 
 def in_order(made: RawModel) -> RawModel:

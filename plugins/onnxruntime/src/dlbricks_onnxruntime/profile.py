@@ -15,9 +15,9 @@ from onnx import NodeProto
 
 from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
 from dlbricks_core.figures.statistics import trimmed_mean
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_onnxruntime.loading import allocate, bind
-from dlbricks_onnxruntime.origins import named, origins
+from dlbricks_onnxruntime.origins import named, origins, restored_names
 from dlbricks_onnxruntime.sessions import create_session, session_options
 
 _SUFFIX = "_kernel_time"
@@ -66,6 +66,7 @@ def _layers(
     layer than their median.
     """
     originals = origins(model)
+    names = restored_names(map(_layer, nodes), model)
     namesakes = Counter(node.name for node in nodes)
     turn: Counter[str] = Counter()
     layers = []
@@ -75,6 +76,13 @@ def _layers(
         if samples:
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             ms = float(trimmed_mean(samples, 0.25))
-            outputs = tuple(dict.fromkeys((*node.output, *originals.get(node.name, ()))))
+            made = (names.get(name, name) for name in node.output)
+            outputs = tuple(dict.fromkeys((*made, *originals.get(node.name, ()))))
             layers.append(ProfiledLayer(node.name, operator, outputs, ms))
     return layers
+
+
+def _layer(node: NodeProto) -> Layer:
+    """The node as a layer, with the attributes that are text."""
+    texts = {each.name: each.s.decode() for each in node.attribute if each.type == each.STRING}
+    return Layer(node.op_type, tuple(node.input), tuple(node.output), texts, node.domain, node.name)

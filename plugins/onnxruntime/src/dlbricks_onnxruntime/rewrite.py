@@ -17,7 +17,7 @@ from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read
 from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
-from dlbricks_onnxruntime.origins import in_order, named
+from dlbricks_onnxruntime.origins import in_order, named, restored
 from dlbricks_onnxruntime.sessions import (
     INLINE_BYTES,
     graph_parameters,
@@ -55,7 +55,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
         made = read_model(
             proto, name=model.name, source=model.source, base_dir=path.parent, zeros=True
         )
-        made = in_order(made)
+        made = restored(in_order(made), model)
     computed = {name: value for name, value in values.items() if _may_be_size(_spec_of(value))}
     known = {**computed, **made.constants, **_parameters(proto, large)}
     return native(made, "onnxruntime", known)
