@@ -214,19 +214,20 @@ def compare(
     models: Sources,
     *,
     backends: Sequence[str],
-    granularity: int = 1,
-    split: str = "chain",
+    granularity: int | None = None,
+    split: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, Mapping[str, str]] | None = None,
     **measuring: Unpack[Measuring],
 ) -> ComparisonResult:
-    """Times the same bricks and models on several backends, side by side.
+    """Times models and their parts on several backends, side by side.
 
     Args:
         models: One or several, as :func:`load` takes them.
         backends: Names of the frameworks' plugins, two or more.
-        granularity: The most layers that a brick may hold.
-        split: Name of the split strategy.
+        granularity: The most layers that a brick may hold; ``None`` for segments of what each
+            backend makes of a model. A number cuts the paper's layer sequences.
+        split: Name of the split strategy; ``None`` as for ``granularity``.
         store: As for :func:`time`.
         backend_options: Options of backends, by the backend's name.
         **measuring: As for :func:`time`.
@@ -245,7 +246,7 @@ def compare(
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
     requests = [_request(name, own.get(name), measuring) for name in names]
-    cutting = CutOptions(given.get("granularity", 1), given.get("split", "chain"))
+    cutting = CutOptions.chosen(given.get("granularity"), given.get("split"), None)
     every = _models(models)
     with _opened(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))

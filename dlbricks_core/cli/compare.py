@@ -1,4 +1,4 @@
-"""``dlbricks compare``: the same bricks on several frameworks."""
+"""``dlbricks compare``: models and their parts on several frameworks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import compare, load_models
+from dlbricks_core.workflows import CutOptions, compare, load_models
 
 
 @click.command("compare")
@@ -22,7 +22,11 @@ from dlbricks_core.workflows import compare, load_models
 @options.timing_options
 @options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Time the same bricks on several frameworks: who is fastest, and by how much.
+    """Time models on several frameworks: which is fastest, by how much, and in which parts.
+
+    Each framework is timed on whole models and on segments of what it makes of them. Parts
+    between places where all of them cut a model are compared. With -G or --split the model's
+    own layers are cut instead; these pay for conversions that whole models do not need.
 
     Each framework runs in a process of its own. They take turns in every round, so that
     drift of the machine meets all of them alike. What the store already holds is not
@@ -32,10 +36,11 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = options.load_options_of(values)
-    measure = options.requests_of(values)
+    requests = options.requests_of(values)
+    cut_options = CutOptions.chosen(values["granularity"], values["strategy"], None)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, options.import_settings_of(values))
-        result = compare(loaded.models, options.cut_options_of(values), measure, opened, progress)
+        result = compare(loaded.models, cut_options, requests, opened, progress)
     result = replace(result, unread=loaded.failures)
     print_comparison(output.console, result)
     output.write_json(comparison_data(result, load))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.figures.figure import PERCENTILES, Figure, interval
+from dlbricks_core.figures.figure import PERCENTILES, RESAMPLES, Figure, interval
 from dlbricks_core.figures.statistics import FloatArray
 
 
@@ -30,6 +30,15 @@ class Cost:
     def whole(cls, latency: Figure) -> Cost:
         """Cost of a whole model: its measured latency."""
         return cls(latency.value, latency.replicates)
+
+    @classmethod
+    def total(cls, costs: Iterable[tuple[int, Cost]]) -> Cost:
+        """Sum of costs, each times a number of occurrences."""
+        ms, replicates = 0.0, np.zeros(RESAMPLES)
+        for number, each in costs:
+            ms += number * each.ms
+            replicates = replicates + number * each.replicates
+        return cls(ms, replicates)
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -66,10 +75,9 @@ class Ratio:
         value = _divided(np.array([slower.ms]), np.array([faster.ms]))[0]
         return cls(_finite(value), _finite(low), _finite(high))
 
-    @property
-    def clear(self) -> bool:
-        """Whether the whole interval is above 1, and the faster latency is known."""
-        return self.value is not None and self.low is not None and self.low > 1
+    def exceeds(self, factor: float) -> bool:
+        """Whether the whole interval is above a factor, and the faster one's cost is known."""
+        return self.value is not None and self.low is not None and self.low > factor
 
 
 def _divided(above: FloatArray, below: FloatArray) -> FloatArray:
@@ -89,18 +97,21 @@ class Ranking:
     Attributes:
         costs: Cost of each backend, ascending.
         ratios: Ratio of each backend's cost to the fastest one's, from the second backend on.
+        slowdown: Factor by which a disturbance may have slowed one of the backends alone; 1 where
+            nothing disturbed them.
     """
 
     costs: Mapping[str, Cost]
     ratios: Mapping[str, Ratio]
+    slowdown: float = 1.0
 
     @classmethod
-    def of(cls, costs: Mapping[str, Cost]) -> Ranking:
-        """Ranks backends by their costs."""
+    def of(cls, costs: Mapping[str, Cost], slowdown: float = 1.0) -> Ranking:
+        """Ranks backends by their costs; the slowdown as in the attributes."""
         ordered = dict(sorted(costs.items(), key=lambda item: item[1].ms))
         fastest = next(iter(ordered.values()), None)
         ratios = {n: Ratio.of(c, fastest) for n, c in list(ordered.items())[1:] if fastest}
-        return cls(ordered, ratios)
+        return cls(ordered, ratios, slowdown)
 
     @property
     def fastest(self) -> str | None:
@@ -109,9 +120,18 @@ class Ranking:
 
     @property
     def winner(self) -> str | None:
-        """The fastest backend, if there are others and each of them is clearly slower."""
-        clear = self.ratios and all(ratio.clear for ratio in self.ratios.values())
+        """The fastest, if every other backend is slower beyond doubt and there is one.
+
+        Beyond doubt is a ratio whose whole interval lies above what a disturbance may account for.
+        """
+        clear = self.ratios and all(ratio.exceeds(self.slowdown) for ratio in self.ratios.values())
         return self.fastest if clear else None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether there is no winner, and would be one had nothing disturbed the machine."""
+        clear = self.ratios and all(ratio.exceeds(1.0) for ratio in self.ratios.values())
+        return bool(clear) and self.winner is None
 
     @property
     def margin(self) -> Ratio | None:

@@ -3,12 +3,13 @@
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
-from dlbricks_core.workflows.compare import (
+from dlbricks_core.workflows.compare import compare
+from dlbricks_core.workflows.comparison import (
     BrickComparison,
     Comparison,
     ModelComparison,
     OperatorTotal,
-    compare,
+    PartComparison,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
 from dlbricks_core.workflows.estimate import estimate
@@ -55,6 +56,7 @@ __all__ = [
     "ModelResult",
     "Observer",
     "OperatorTotal",
+    "PartComparison",
     "Request",
     "RunResult",
     "Speedups",

@@ -1,143 +1,40 @@
-"""The same bricks on several frameworks, side by side: who is fastest, and by how much."""
+"""Compares what models take on several frameworks: whole, and part by part."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import groupby
 
-import numpy as np
-
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.compose import Estimate, Sequential
+from dlbricks_core.bricks import Brick, common_parts, extract, signature, unknown_places
+from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Failure
-from dlbricks_core.figures.figure import interval
+from dlbricks_core.facts import Kind, Measurement
+from dlbricks_core.figures.figure import Figure, interval, undisturbed
 from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.comparison import (
+    BrickComparison,
+    Comparison,
+    ModelComparison,
+    OperatorTotal,
+    PartComparison,
+)
 from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.cutting import Cutting
-from dlbricks_core.workflows.measuring import measure_side_by_side
+from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.measuring import Share, measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import BrickResult, ModelResult, RunResult
-from dlbricks_core.workflows.timing_order import sweeps_of
+from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.timing_order import sweeps_side_by_side
 
-
-@dataclass(frozen=True)
-class BrickComparison:
-    """One brick on every backend.
-
-    Attributes:
-        brick: The brick.
-        occurrences: How often it stands in the models.
-        results: By backend.
-    """
-
-    brick: Brick
-    occurrences: int
-    results: Mapping[str, BrickResult]
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """By what the brick adds to a model."""
-        return Ranking.of(
-            {n: Cost.brick(r.latency) for n, r in self.results.items() if r.latency is not None}
-        )
-
-
-@dataclass(frozen=True)
-class ModelComparison:
-    """One model on every backend.
-
-    Attributes:
-        cut: The model and its bricks.
-        results: By backend.
-        ideal: Estimate that takes each brick on the backend where it is fastest: the sum
-            of the bricks' minima. A bound: it leaves out what handing a tensor from one
-            framework to the other costs.
-        picks: For how many of the model's bricks the ideal takes each backend.
-    """
-
-    cut: CutModel
-    results: Mapping[str, ModelResult]
-    ideal: Estimate
-    picks: Mapping[str, int]
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """By end-to-end latency."""
-        return Ranking.of(
-            {n: Cost.whole(r.measured) for n, r in self.results.items() if r.measured is not None}
-        )
-
-    @property
-    def notes(self) -> dict[str, Sequence[str]]:
-        """What to keep in mind, by backend."""
-        return {name: result.notes for name, result in self.results.items() if result.notes}
-
-
-@dataclass(frozen=True)
-class OperatorTotal:
-    """What bricks of one kind add up to, over all models.
-
-    Attributes:
-        operators: Operator types of the bricks.
-        occurrences: How many bricks of the models these are.
-        totals_ms: By backend: without the timer's own cost, over the bricks that were
-            measured there; ``None`` if that is none of them.
-        missing: By backend: how many of the occurrences have no measurement.
-    """
-
-    operators: tuple[str, ...]
-    occurrences: int
-    totals_ms: Mapping[str, float | None]
-    missing: Mapping[str, int]
-
-    @property
-    def fastest(self) -> str | None:
-        """The backend with the lowest total, among those that lack nothing."""
-        whole = {
-            n: ms for n, ms in self.totals_ms.items() if ms is not None and not self.missing[n]
-        }
-        return min(whole, key=lambda name: whole[name]) if len(whole) > 1 else None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Everything that a comparison found out.
-
-    Attributes:
-        runs: By backend, what a run of its own would have found out.
-        brickset: The models, cut once for all backends.
-        models: In the order in which they were given.
-        bricks: In order of first occurrence.
-        operators: The longest total first.
-        notes: What to keep in mind when reading the ratios.
-        unread: Models that were named and could not be loaded.
-    """
-
-    runs: Mapping[str, RunResult]
-    brickset: BrickSet
-    models: Sequence[ModelComparison]
-    bricks: Sequence[BrickComparison]
-    operators: Sequence[OperatorTotal]
-    notes: Sequence[str] = ()
-    unread: Sequence[Failure] = ()
-
-    @property
-    def any_run(self) -> RunResult:
-        """For what all backends have in common: system, protocol, threads, options."""
-        return next(iter(self.runs.values()))
-
-    @property
-    def failures(self) -> list[Failure]:
-        """Everything that is missing and why."""
-        return [*self.unread, *(each for run in self.runs.values() for each in run.failures)]
+_FAR_SLOWDOWN = 2.0
+"""Factor by which networks slow down, at most, while virtual CPUs are far from each other."""
 
 
 def compare(
@@ -147,13 +44,15 @@ def compare(
     store: ResultStore,
     observer: Observer,
 ) -> Comparison:
-    """Times the same bricks, and the whole models, on several backends in turn.
+    """Times whole models and their bricks on several backends in turn.
 
-    What the store holds is not measured again.
+    Each backend's bricks are cut from the graphs that it rewrites the models into, where the
+    composer works on these. What is compared are the parts of a model between places where all
+    backends cut it. What the store holds is not measured again.
 
     Args:
         models: In canonical form.
-        cut_options: How to cut; estimates are sums.
+        cut_options: How to cut and compose.
         requests: How to measure: for each backend, the same but for the backend and its options.
         store: Where measurements are kept.
         observer: Told of progress.
@@ -167,103 +66,261 @@ def compare(
             f"cannot compare {', '.join(names) or 'nothing'}",
             hint="Name two or more backends, each once.",
         )
-    cut_options = replace(cut_options, composer=Sequential.name)
-    observer.stage("Cutting models into bricks")
-    brickset = BrickSet.of(models, cut_options.granularity, cut_options.strategy)
-    cutting = Cutting.all_timed(cut_options, brickset)
-    sweeps = sweeps_of(cutting, end_to_end=True)
-    outcomes = measure_side_by_side(sweeps, requests, store, observer, cutting)
+    cuttings = [
+        cut_models(
+            models,
+            cut_options,
+            request,
+            observer,
+            store.calibration(cut_options.calibration_key(request)),
+        )
+        for request in requests
+    ]
+    sweeps = sweeps_side_by_side(cuttings)
+    shares = [Share(*each) for each in zip(requests, sweeps, cuttings, strict=True)]
+    outcomes = measure_side_by_side(shares, store, observer)
     runs = {
-        request.backend.name: assemble(request, cutting, outcome)
-        for request, outcome in zip(requests, outcomes, strict=True)
+        name: assemble(request, cutting, outcome)
+        for name, request, cutting, outcome in zip(names, requests, cuttings, outcomes, strict=True)
     }
-    return _compared(runs, cutting)
+    loads = {session.id: session.load or 0.0 for session in store.sessions()}
+    return _Comparing(runs, loads).comparison()
 
 
-def _compared(runs: Mapping[str, RunResult], cutting: Cutting) -> Comparison:
-    bricks = [
-        BrickComparison(same[0].brick, same[0].occurrences, dict(zip(runs, same, strict=True)))
-        for same in zip(*(run.bricks for run in runs.values()), strict=True)
-    ]
-    by_signature = {each.brick.signature: each for each in bricks}
-    models = [
-        _model_comparison(dict(zip(runs, same, strict=True)), by_signature)
-        for same in zip(*(run.models for run in runs.values()), strict=True)
-    ]
-    return Comparison(
-        runs, cutting.brickset, models, bricks, _operators(bricks), _notes(runs, cutting)
+Counts = Mapping[str, Counter[str]]
+"""By backend, how often each brick runs, by signature."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One part of one model, and the bricks that each backend runs for it."""
+
+    brick: Brick
+    bricks: Counts
+
+
+class _Comparing:
+    """Ranks backends by what their runs measured.
+
+    Args:
+        runs: By backend.
+        loads: Share of the processors' time that others used, by session.
+    """
+
+    def __init__(self, runs: Mapping[str, RunResult], loads: Mapping[str, float]) -> None:
+        self._runs = runs
+        self._loads = loads
+        self._latencies: dict[str, dict[str, Figure]] = {
+            name: {b.brick.signature: b.latency for b in run.bricks if b.latency}
+            for name, run in runs.items()
+        }
+
+    def comparison(self) -> Comparison:
+        """Everything together."""
+        pieces = [self._pieces(position) for position in range(len(self._any_run.models))]
+        models = [self._model(position, each) for position, each in enumerate(pieces)]
+        parts = self._parts([piece for each in pieces for piece in each])
+        notes = (*self._session_notes(), *(note for m in models for note in _notes(m)))
+        return Comparison(self._runs, models, parts, self._bricks(), _operators(parts), notes)
+
+    @property
+    def _any_run(self) -> RunResult:
+        return next(iter(self._runs.values()))
+
+    def _pieces(self, position: int) -> list[_Piece]:
+        """The common parts of the model at a position, in the order in which they run."""
+        cuts = [run.models[position].cut for run in self._runs.values()]
+        return [
+            _Piece(
+                _cut_out(cuts[0].model, part.layers),
+                {
+                    name: Counter(each.signature for each in occurrences)
+                    for name, occurrences in zip(self._runs, part.occurrences, strict=True)
+                },
+            )
+            for part in common_parts(cuts)
+        ]
+
+    def _model(self, position: int, pieces: Sequence[_Piece]) -> ModelComparison:
+        results = {name: run.models[position] for name, run in self._runs.items()}
+        wholes = {n: Cost.whole(r.measured) for n, r in results.items() if r.measured is not None}
+        whole = next(iter(results.values())).cut.whole.signature
+        parts = self._parts(pieces)
+        counts = {name: result.cut.counts for name, result in results.items()}
+        picks = dict.fromkeys(results, 0)
+        for part in parts:
+            if part.ranking.fastest:
+                picks[part.ranking.fastest] += part.occurrences
+        return ModelComparison(
+            results=results,
+            parts=parts,
+            ranking=Ranking.of(wholes, self._slowdown({name: [whole] for name in wholes}, "model")),
+            sums=self._costs(counts),
+            ideal=_ideal(parts, self._call_ms(counts)),
+            picks=picks,
+        )
+
+    def _parts(self, pieces: Iterable[_Piece]) -> list[PartComparison]:
+        """Parts of equal structure together; those that differ most first."""
+        alike: dict[str, list[_Piece]] = {}
+        for piece in pieces:
+            alike.setdefault(piece.brick.signature, []).append(piece)
+        found = []
+        for same in alike.values():
+            bricks = {
+                name: sum((piece.bricks[name] for piece in same), Counter()) for name in self._runs
+            }
+            found.append(PartComparison(same[0].brick, len(same), bricks, self._ranking(bricks)))
+        return sorted(found, key=_rank)
+
+    def _bricks(self) -> list[BrickComparison]:
+        results = {
+            name: {each.brick.signature: each for each in run.bricks}
+            for name, run in self._runs.items()
+        }
+        bricks = {s: each.brick for found in results.values() for s, each in found.items()}
+        compared = []
+        for identity, brick in bricks.items():
+            here = {name: each[identity] for name, each in results.items() if identity in each}
+            ranking = self._ranking({name: Counter([identity]) for name in here})
+            compared.append(BrickComparison(brick, here, ranking))
+        return compared
+
+    def _ranking(self, bricks: Counts) -> Ranking:
+        """Of the backends that measured all of their bricks."""
+        return Ranking.of(self._costs(bricks), self._slowdown(bricks, "brick"))
+
+    def _costs(self, bricks: Mapping[str, Mapping[str, int]]) -> dict[str, Cost]:
+        """Total of bricks on each backend that measured them all."""
+        found = {}
+        for name, counts in bricks.items():
+            latencies = self._latencies[name]
+            if counts.keys() <= latencies.keys():
+                found[name] = Cost.total((n, Cost.brick(latencies[s])) for s, n in counts.items())
+        return found
+
+    def _call_ms(self, bricks: Mapping[str, Mapping[str, int]]) -> float:
+        """What one call of the timer costs on the backend where that is least."""
+        calls = [
+            [self._latencies[name][s].overhead for s in counts if s in self._latencies[name]]
+            for name, counts in bricks.items()
+        ]
+        return min((max(each) for each in calls if each), default=0.0)
+
+    def _slowdown(self, networks: Mapping[str, Iterable[str]], kind: Kind) -> float:
+        """Factor by which a disturbance may have slowed networks on one backend alone.
+
+        Args:
+            networks: Signatures by backend.
+            kind: Which of the two they are.
+        """
+        used = 0.0
+        far = False
+        for name, signatures in networks.items():
+            for measurement in self._measurements(name, signatures, kind):
+                far = far or bool(measurement.flags)
+                sessions = (taken.session for taken in measurement.observations)
+                used = max(used, *(self._loads.get(each, 0.0) for each in sessions))
+        return max(_FAR_SLOWDOWN if far else 1.0, 1 / (1 - used) if used < 1 else math.inf)
+
+    def _measurements(
+        self, name: str, signatures: Iterable[str], kind: Kind
+    ) -> Iterable[Measurement]:
+        """What the figures of networks on a backend rest on."""
+        run = self._runs[name]
+        for each in signatures:
+            for timed in run.timed.get(each, ()) if kind == "brick" else (each,):
+                measurement = run.outcome.measurements.get(run.request.key(timed, kind))
+                if measurement:
+                    yield undisturbed(measurement)
+
+    def _session_notes(self) -> tuple[str, ...]:
+        """Says so where backends were not timed side by side."""
+        apart = 0
+        for position in range(len(self._any_run.models)):
+            sessions = []
+            for name, run in self._runs.items():
+                cut = run.models[position].cut
+                found = [
+                    *self._measurements(name, [cut.whole.signature], "model"),
+                    *self._measurements(name, cut.counts, "brick"),
+                ]
+                sessions += [{taken.session for taken in each.observations} for each in found]
+            apart += bool(sessions) and not set.intersection(*sessions)
+        if not apart:
+            return ()
+        return (
+            f"{apart} of {len(self._any_run.models)} models were timed in different sessions on "
+            "different backends, or their parts were: drift of the machine is part of their ratios "
+            f"({argument('force')} times all anew)",
+        )
+
+
+def _cut_out(model: CanonicalModel, layers: tuple[int, ...]) -> Brick:
+    identity = signature(model, layers)
+    return Brick(identity, extract(model, layers, identity))
+
+
+def _rank(part: PartComparison) -> tuple[bool, float]:
+    if part.difference_ms is not None:
+        return False, -part.difference_ms
+    return True, -max((cost.ms for cost in part.ranking.costs.values()), default=0.0)
+
+
+def _ideal(parts: Sequence[PartComparison], call_ms: float) -> Estimate:
+    """The sum of the parts' minima, and one call of the timer as in every estimate."""
+    minima = [next(iter(part.ranking.costs.values()), None) for part in parts]
+    missing = tuple(
+        part.brick.signature for part, least in zip(parts, minima, strict=True) if least is None
     )
-
-
-def _model_comparison(
-    results: Mapping[str, ModelResult], bricks: Mapping[str, BrickComparison]
-) -> ModelComparison:
-    cut = next(iter(results.values())).cut
-    rankings = {signature: bricks[signature].ranking for signature in cut.counts}
-    picks = dict.fromkeys(results, 0)
-    for signature, ranking in rankings.items():
-        if ranking.fastest:
-            picks[ranking.fastest] += cut.counts[signature]
-    call_ms = _call_ms(results, [bricks[signature] for signature in cut.counts])
-    return ModelComparison(cut, results, _ideal(cut, rankings, call_ms), picks)
-
-
-def _ideal(cut: CutModel, rankings: Mapping[str, Ranking], call_ms: float) -> Estimate:
-    """The sum of the bricks' minima, and one call of the timer as in every estimate."""
-    minima = {s: next(iter(ranking.costs.values()), None) for s, ranking in rankings.items()}
-    known = [(cut.counts[s], cost) for s, cost in minima.items() if cost is not None]
-    missing = tuple(signature for signature, cost in minima.items() if cost is None)
-    if not known:
+    total = Cost.total((1, least) for least in minima if least is not None)
+    if len(missing) == len(parts):
         return Estimate(None, None, missing)
-    replicates = sum((count * cost.replicates for count, cost in known), np.zeros(1))
-    total = call_ms + sum(count * cost.ms for count, cost in known)
-    return Estimate(total, interval(call_ms + replicates), missing)
+    return Estimate(call_ms + total.ms, interval(call_ms + total.replicates), missing)
 
 
-def _call_ms(backends: Iterable[str], bricks: Sequence[BrickComparison]) -> float:
-    """What one call of the timer costs on the backend where that is least."""
-    measured = {name: [b.results[name].latency for b in bricks] for name in backends}
-    calls = [[found.overhead for found in each if found] for each in measured.values()]
-    return min((max(each) for each in calls if each), default=0.0)
+def _notes(compared: ModelComparison) -> Iterable[str]:
+    """What the table of parts is not, for one model."""
+    name = compared.model.name
+    numbers = {n: len(result.cut.occurrences) for n, result in compared.results.items()}
+    parts = sum(part.occurrences for part in compared.parts)
+    unknown = {n: unknown_places(result.cut) for n, result in compared.results.items()}
+    for backend, number in unknown.items():
+        if number:
+            yield (
+                f"{name}: which tensors {backend} hands on at {number} of the places where it is "
+                "cut is not known; parts reach across these places"
+            )
+    if parts == 1 and min(numbers.values()) > 1:
+        yield f"{name}: no place where all backends cut it is known; only the whole is compared"
+    if compared.is_contradicted:
+        yield (
+            f"{name}: {compared.ranking.winner} is faster end to end, but its parts sum up to "
+            "more; the table of parts does not explain the difference"
+        )
 
 
-def _operators(bricks: Sequence[BrickComparison]) -> list[OperatorTotal]:
-    ordered = sorted(bricks, key=lambda each: each.brick.operators)
+def _operators(parts: Sequence[PartComparison]) -> list[OperatorTotal]:
+    ordered = sorted(parts, key=_operators_of)
     totals = [
         _operator_total(operators, list(alike))
-        for operators, alike in groupby(ordered, key=lambda each: each.brick.operators)
+        for operators, alike in groupby(ordered, key=_operators_of)
     ]
     return sorted(totals, key=lambda t: -max((ms or 0.0) for ms in t.totals_ms.values()))
 
 
-def _operator_total(operators: tuple[str, ...], bricks: Sequence[BrickComparison]) -> OperatorTotal:
-    totals: dict[str, float | None] = dict.fromkeys(bricks[0].results)
+def _operators_of(part: PartComparison) -> tuple[str, ...]:
+    return part.brick.operators
+
+
+def _operator_total(operators: tuple[str, ...], parts: Sequence[PartComparison]) -> OperatorTotal:
+    totals: dict[str, float | None] = dict.fromkeys(parts[0].bricks)
     missing = dict.fromkeys(totals, 0)
-    for each in bricks:
+    for part in parts:
         for name in totals:
-            cost = each.ranking.costs.get(name)
+            cost = part.ranking.costs.get(name)
             if cost is None:
-                missing[name] += each.occurrences
+                missing[name] += part.occurrences
             else:
-                totals[name] = (totals[name] or 0.0) + each.occurrences * cost.ms
-    return OperatorTotal(operators, sum(b.occurrences for b in bricks), totals, missing)
-
-
-def _notes(runs: Mapping[str, RunResult], cutting: Cutting) -> tuple[str, ...]:
-    """Says so where backends were not timed side by side."""
-    targets = [target for sweep in sweeps_of(cutting, end_to_end=True) for target in sweep]
-    apart = 0
-    for target in targets:
-        found = [
-            run.outcome.measurements.get(run.request.key(target.brick.signature, target.kind))
-            for run in runs.values()
-        ]
-        sessions = [{taken.session for taken in each.observations} for each in found if each]
-        apart += len(sessions) > 1 and not set.intersection(*sessions)
-    if not apart:
-        return ()
-    return (
-        f"{apart} of {len(targets)} networks were timed in different sessions on different "
-        "backends: drift of the machine is part of their ratios "
-        f"({argument('force')} times all anew)",
-    )
+                totals[name] = (totals[name] or 0.0) + cost.ms
+    return OperatorTotal(operators, sum(part.occurrences for part in parts), totals, missing)

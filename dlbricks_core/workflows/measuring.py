@@ -89,40 +89,49 @@ def measure(
     A target whose measurement failed before is reported, not tried again, unless
     ``request.force`` or ``request.retry_failed`` says so.
     """
-    sweeps = [list(targets)]
-    return measure_side_by_side(sweeps, [request], store, observer, cutting)[0]
+    share = Share(request, [list(targets)], cutting)
+    return measure_side_by_side([share], store, observer)[0]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one backend times of what is timed side by side.
+
+    Attributes:
+        request: How the backend is to measure.
+        sweeps: Targets that run right after each other, before it is the next backend's turn.
+        cutting: Of the models whose figures are to be precise, as for :func:`measure`.
+    """
+
+    request: Request
+    sweeps: Sequence[Sequence[Target]]
+    cutting: Cutting | None = None
 
 
 def measure_side_by_side(
-    sweeps: Sequence[Sequence[Target]],
-    requests: Sequence[Request],
-    store: ResultStore,
-    observer: Observer,
-    cutting: Cutting | None = None,
+    shares: Sequence[Share], store: ResultStore, observer: Observer
 ) -> list[Outcome]:
-    """Times the same targets on several backends, in rounds that go through all of them.
+    """Times targets on several backends, in rounds that go through all of them.
 
     Args:
-        sweeps: Targets that run right after each other on one backend, as they do where
-            there is only that one, before it is the next backend's turn.
-        requests: One for each backend, alike in all but the backend and its options.
+        shares: One for each backend. Requests are alike in all but the backend and its options,
+            cuttings are of the same models, and there are equally many sweeps.
         store: Where samples go.
         observer: Told of progress.
-        cutting: Whose figures are to be precise, as for :func:`measure`.
 
     Returns:
-        An outcome for each request. They share the session's effort.
+        An outcome for each share. They have the session's effort in common.
     """
-    plans = [_plan(sweeps, request, store, cutting) for request in requests]
+    plans = [_plan(share, store) for share in shares]
     reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
-        late = _measure(sweeps, plans, store, observer, cutting)
+        late = _measure(plans, store, observer)
         if late:
             reason = f"the budget of {plans[0].request.budget_s:g} s ended first"
     for plan in plans:
         found = store.get(plan.able())
         plan.outcome.measurements = found
-        plan.outcome.notes = shortfalls(plan.request, cutting, found.values(), reason)
+        plan.outcome.notes = shortfalls(plan.request, plan.share.cutting, found.values(), reason)
     return [plan.outcome for plan in plans]
 
 
@@ -131,7 +140,7 @@ class _Plan:
     """What is to be done on one backend.
 
     Attributes:
-        request: How the backend is to measure.
+        share: What the backend is asked to time.
         wanted: Everything that is asked for.
         known: What the store has of it and counts.
         anew: What the store has of it and the first new samples are to replace.
@@ -139,12 +148,17 @@ class _Plan:
         outcome: What came of it so far.
     """
 
-    request: Request
+    share: Share
     wanted: Mapping[Question, Target]
     known: Mapping[Question, Measurement]
     anew: AbstractSet[Question]
     lacking: dict[Question, Target] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def request(self) -> Request:
+        """How the backend is to measure."""
+        return self.share.request
 
     def jobs(self, targets: Iterable[Target]) -> list[Job]:
         """What is to be timed of the targets."""
@@ -158,16 +172,14 @@ class _Plan:
         """What can be measured as far as is known."""
         return [key for key in self.wanted if key not in self.outcome.failures]
 
-    def families(self, cutting: Cutting | None) -> list[ComparedTogether]:
+    def families(self) -> list[ComparedTogether]:
         """Figures that are to be precise, those of a model together."""
-        return families(self.request, cutting, self.able())
+        return families(self.request, self.share.cutting, self.able())
 
-    def too_few(self, cutting: Cutting | None) -> set[Question]:
+    def too_few(self) -> set[Question]:
         """What the store has too few samples of."""
         if self.request.precision is not None:
-            schedule = UntilPrecise(
-                self.families(cutting), self.request.precision, self.known.values()
-            )
+            schedule = UntilPrecise(self.families(), self.request.precision, self.known.values())
             return schedule.lacking(self.able())
         return {key for key in self.able() if self._missing(key) > 0}
 
@@ -177,19 +189,15 @@ class _Plan:
         return 0 if long_enough(taken, self.request.enough_s) else self.request.runs - len(taken)
 
 
-def _plan(
-    sweeps: Sequence[Sequence[Target]],
-    request: Request,
-    store: ResultStore,
-    cutting: Cutting | None,
-) -> _Plan:
-    wanted = {request.key(t.brick.signature, t.kind): t for targets in sweeps for t in targets}
+def _plan(share: Share, store: ResultStore) -> _Plan:
+    request = share.request
+    wanted = {request.key(t.brick.signature, t.kind): t for each in share.sweeps for t in each}
     found = store.get(wanted)
     failed = (key for key, measurement in found.items() if measurement.failure)
     anew = set(found if request.force else failed if request.retry_failed else ())
     store.remember_system(request.system.fingerprint, request.system.to_dict())
     known = {key: measurement for key, measurement in found.items() if key not in anew}
-    plan = _Plan(request, wanted, known, anew)
+    plan = _Plan(share, wanted, known, anew)
     for key, target in wanted.items():
         before = known.get(key)
         if target.brick.opaque:
@@ -197,19 +205,13 @@ def _plan(
         elif before is not None and before.failure:
             again = f"(earlier; {argument('retry_failed')} tries again)"
             plan.outcome.failures[key] = f"{before.failure} {again}"
-    too_few = plan.too_few(cutting)
+    too_few = plan.too_few()
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
     return plan
 
 
-def _measure(
-    sweeps: Sequence[Sequence[Target]],
-    plans: Sequence[_Plan],
-    store: ResultStore,
-    observer: Observer,
-    cutting: Cutting | None,
-) -> bool:
+def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> bool:
     """Measures what is lacking; tells whether the budget ended first."""
     with ExitStack() as opened:
         benches = {
@@ -220,14 +222,15 @@ def _measure(
         for plan in plans:
             if plan.lacking:
                 _check(plan, benches[plan.request.backend.name], observer)
-        jobs = [job for targets in sweeps for plan in plans for job in plan.jobs(targets)]
+        turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
+        jobs = [job for turn in turns for plan, targets in turn for job in plan.jobs(targets)]
         cores = Cores.of(plans[0].request.settings.threads)
         session = Session(
             benches,
             store,
             plans[0].request.protocol,
             observer.advance,
-            _schedule(plans, cutting, jobs),
+            _schedule(plans, jobs),
             plans[0].request.budget_s,
             frozenset(chain.from_iterable(plan.anew for plan in plans)),
             cores,
@@ -253,16 +256,17 @@ def _measure(
         return session.late
 
 
-def _schedule(plans: Sequence[_Plan], cutting: Cutting | None, jobs: Sequence[Job]) -> Schedule:
+def _schedule(plans: Sequence[_Plan], jobs: Sequence[Job]) -> Schedule:
     """Until the figures are precise, if that is asked for."""
     precision = plans[0].request.precision
     if precision is None:
         return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
-    each = [plan.families(cutting) for plan in plans]
+    each = [plan.families() for plan in plans]
+    of_models = all(plan.share.cutting for plan in plans)
     # What is compared is timed in the same rounds: a model's figures on all backends.
-    together = [list(chain(*same)) for same in zip(*each, strict=True)] if cutting else chain(*each)
+    together = map(chain.from_iterable, zip(*each, strict=True)) if of_models else chain(*each)
     known = [measurement for plan in plans for measurement in plan.known.values()]
-    return UntilPrecise(list(together), precision, known)
+    return UntilPrecise(list(map(list, together)), precision, known)
 
 
 def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:

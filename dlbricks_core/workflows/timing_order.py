@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from dlbricks_core.backends import Backend
@@ -41,10 +41,31 @@ def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
         cuttings: Of the same models, cut in one way or several.
         end_to_end: Whether whole models are wanted as well.
     """
+    models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
+    return _sweeps(cuttings, list(_kin_together(models)), end_to_end)
+
+
+def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]:
+    """Sweeps of each cutting by itself, whole models included; all have the models in one order.
+
+    Args:
+        cuttings: Of the same models, one for each backend.
+    """
+    models = zip(*(cutting.brickset.models for cutting in cuttings), strict=True)
+    order = list(_kin_together(list(models)))
+    return [
+        _sweeps([cutting], [(cuts[i],) for cuts in order], end_to_end=True)
+        for i, cutting in enumerate(cuttings)
+    ]
+
+
+def _sweeps(
+    cuttings: Sequence[Cutting], models: Iterable[tuple[CutModel, ...]], end_to_end: bool
+) -> list[list[Target]]:
+    """Sweeps of models in this order; each model is cut in as many ways as there are cuttings."""
     seen: set[tuple[str, Kind]] = set()
     sweeps = []
-    models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
-    for cuts in _kin_together(models):
+    for cuts in models:
         bricks = {
             source: cutting.plan.timed[source]
             for cutting, cut in zip(cuttings, cuts, strict=True)

@@ -33,7 +33,8 @@ def net(brick, backend):
 def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
     a = save("a", "Relu", "Relu", "Sigmoid", size=128)
     b = save("b_with_quite_a_long_name", "Relu", "Tanh", size=128)
-    done = dlbricks("compare", "--backends", ",".join(ALL), *QUICK, a, b, "--html", "out.html")
+    command = "compare", "--backends", ",".join(ALL), *QUICK
+    done = dlbricks(*command, a, b, "-G", "1", "--html", "out.html")
     assert done.status == 0
     assert done.err == ""
     assert max(map(len, done.out.splitlines())) <= 80
@@ -63,10 +64,18 @@ def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
             low, high = brick["margin"]["interval"]
             # The second may be slower beyond doubt where a third, that scatters more, is not.
             assert low > 1 or not brick["clear"]
+    # Where each layer is a brick, a part is a brick.
+    assert {(x["signature"], x["occurrences"]) for x in data["parts"]} == {
+        (x["signature"], x["occurrences"]) for x in data["bricks"]
+    }
     for model in data["models"]:
         measured = {n: model["backends"][n]["measured_ms"] for n in ALL}
         assert model["fastest"] == min(measured, key=measured.get)
         assert sum(model["ideal_picks"].values()) == model["bricks"]
+        for entry in model["backends"].values():
+            assert (entry["bricks"], entry["unique_bricks"]) == (
+                model["bricks"], model["unique_bricks"],
+            )  # fmt: skip
         assert not model["ideal_partial"]
         estimates = [model["backends"][n]["estimate_ms"] for n in ALL]
         assert model["ideal_ms"] <= min(estimates) * (1 + 1e-9)
@@ -81,9 +90,59 @@ def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
     assert data["failures"] == []
 
 
+def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbricks, read):
+    command = "compare", "--backends", ",".join(ALL), *QUICK
+    done = dlbricks(*command, "onnx:light_squeezenet", "--html", "out.html")
+    assert done.status == 0
+    assert "sum of 6 parts" in done.out
+    data = read("out.json")
+    assert data["settings"]["composer"] == "segmented"
+    (model,) = data["models"]
+    assert {model["backends"][name]["bricks"] for name in ALL} == {6}
+    assert len(model["parts"]) == 6
+    assert model["parts"] == data["parts"]
+    layers = [layer for part in model["parts"] for layer in part["layers"]]
+    assert len(layers) == model["layers"]
+    # The layers are the model's, whatever a backend makes of them.
+    assert set(layers) == {"Conv", "Relu", "MaxPool", "Concat", "GlobalAveragePool", "Softmax"}
+    assert not any("reach across" in note for note in data["notes"])
+    bricks = {brick["signature"]: brick["backends"] for brick in data["bricks"]}
+    differences = [part["difference_ms"] for part in model["parts"]]
+    assert differences == sorted(differences, reverse=True)
+    for part in model["parts"]:
+        for name, entry in part["backends"].items():
+            (signature,) = entry["bricks"]
+            assert entry["net_ms"] == pytest.approx(bricks[signature][name]["net_ms"])
+    for name, entry in model["backends"].items():
+        sums = sum(part["backends"][name]["net_ms"] for part in model["parts"])
+        assert entry["parts_ms"] == pytest.approx(sums)
+        assert sums <= entry["estimate_ms"] <= sums + 0.2
+        low, high = entry["parts_interval_ms"]
+        assert low <= sums <= high
+        over = data["models"][0]["backends"][model["fastest"]]["parts_ms"]
+        if name != model["fastest"]:
+            assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
+
+
+def test_what_others_take_of_the_machine_forbids_a_winner(dlbricks, save, read, monkeypatch):
+    a = save("a", *["Relu", "Sigmoid"] * 4, size=256)
+    alike = "--backend-option", "onnxruntime.optimizations=off"
+    monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 1.0)
+    done = dlbricks(*TWO, a, *alike)
+    (model,) = read("out.json")["models"]
+    assert (model["winner"], model["slowdown"]) == (None, None)
+    assert "no difference shown" in " ".join(done.out.split())
+    monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 0.5)
+    dlbricks(*TWO, a, *alike, "--force")
+    data = read("out.json")
+    assert {each["slowdown"] for each in (*data["models"], *data["parts"])} == {2.0}
+    for each in (*data["models"], *data["parts"]):
+        assert each["clear"] == (each["margin"]["interval"][0] > 2)
+
+
 def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Abs", size=24)
-    assert dlbricks(*TWO, a, b).status == 0
+    assert dlbricks(*TWO, a, b, "-G", "1").status == 0
     with ResultStore.open("results.sqlite") as store:
         taken = [
             (
@@ -111,7 +170,8 @@ def test_what_the_store_holds_is_reused_and_noted(dlbricks, save, read):
     a = save("a", "Relu", "Sigmoid")
     dlbricks("run", "--backend", "onnxruntime", "--composer", "sequential", *QUICK, a)
     before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
-    done = dlbricks(*TWO, a)
+    again = *TWO, a, "-G", "1"
+    done = dlbricks(*again)
     assert done.status == 0
     assert "4 of onnxruntime" in done.out
     assert "different sessions" in " ".join(done.out.split())
@@ -120,10 +180,10 @@ def test_what_the_store_holds_is_reused_and_noted(dlbricks, save, read):
     assert len(data["notes"]) == 1
     for brick in data["bricks"]:
         assert brick["backends"]["onnxruntime"]["samples_ms"] == before[brick["signature"]]
-    dlbricks(*TWO, a)
+    dlbricks(*again)
     assert [each["measured_networks"] for each in read("out.json")["backends"]] == [0, 0]
     assert read("out.json")["bricks"] == data["bricks"]
-    forced = dlbricks(*TWO, a, "--force")
+    forced = dlbricks(*again, "--force")
     assert "different sessions" not in forced.out
     assert read("out.json")["notes"] == []
 
@@ -138,7 +198,7 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     graph = helper.make_graph(nodes, "g", values[:1], values[2:], value_info=values[1:2])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
-    done = dlbricks(*TWO, "m.onnx", "--html", "out.html")
+    done = dlbricks(*TWO, "m.onnx", "-G", "1", "--html", "out.html")
     assert done.status == 3
     assert "m on pytorch" in done.out
     data = read("out.json")
@@ -184,3 +244,14 @@ def test_backends_that_cannot_be_compared_are_refused(dlbricks, save, backends, 
     done = dlbricks("compare", "--backends", backends, *QUICK, save("a", "Relu"))
     assert done.status == 2
     assert word in done.err
+
+
+def test_places_that_are_not_known_are_named(dlbricks, read, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.bricks.common.original", lambda model, name: None)
+    done = dlbricks(*TWO, "onnx:light_squeezenet")
+    assert done.status == 0
+    data = read("out.json")
+    (part,) = data["parts"]
+    assert len(part["layers"]) == data["models"][0]["layers"]
+    assert "only the whole is compared" in " ".join(done.out.split())
+    assert sum("reach across" in note for note in data["notes"]) == 2

@@ -23,11 +23,11 @@ def test_drift_that_both_saw_leaves_the_ratio_alone():
     noise = np.random.default_rng(1).normal(1, 0.01, speed.size)
     ratio = Ratio.of(cost(speed * 1.1 * noise), cost(speed))
     assert ratio.value == pytest.approx(1.1, rel=0.05)
-    assert ratio.clear
+    assert ratio.exceeds(1)
     assert ratio.low > 1.05
     assert ratio.high < 1.15
     shuffled = np.random.default_rng(2).permutation(speed * 1.1)
-    assert not Ratio.of(cost(shuffled), cost(speed)).clear
+    assert not Ratio.of(cost(shuffled), cost(speed)).exceeds(1)
 
 
 def test_noise_alone_has_no_winner():
@@ -43,7 +43,7 @@ def test_the_winner_must_beat_every_other():
     near = speed * rng.normal(1.0005, 0.02, speed.size)
     ranking = Ranking.of({"slow": cost(3 * speed), "near": cost(near), "fast": cost(speed)})
     assert list(ranking.costs)[-1] == "slow"
-    assert ranking.ratios["slow"].clear
+    assert ranking.ratios["slow"].exceeds(1)
     assert ranking.winner is None
     assert Ranking.of({"slow": cost(3 * speed), "fast": cost(speed)}).winner == "fast"
 
@@ -67,3 +67,19 @@ def test_one_backend_alone_wins_nothing():
     alone = Ranking.of({"a": cost([1.0] * 3)})
     assert (alone.fastest, alone.winner, alone.margin) == ("a", None, None)
     assert Ranking.of({}).fastest is None
+
+
+@pytest.mark.parametrize(("slowdown", "winner"), [(1.0, "a"), (1.9, "a"), (2.1, None)])
+def test_a_disturbance_may_account_for_a_difference(slowdown, winner):
+    ranking = Ranking.of({"a": cost([1.0] * 5), "b": cost([2.0] * 5)}, slowdown)
+    assert ranking.winner == winner
+    assert ranking.is_disturbed == (winner is None)
+    assert not Ranking.of({"a": cost([1.0] * 5), "b": cost([1.0] * 5)}, slowdown).is_disturbed
+
+
+def test_a_total_varies_with_what_it_is_the_sum_of():
+    one, other = cost([1.0, 1.1, 1.2] * 4), cost([3.0, 3.2, 3.1] * 4)
+    total = Cost.total([(2, one), (1, other)])
+    assert total.ms == pytest.approx(2 * one.ms + other.ms)
+    assert total.replicates == pytest.approx(2 * one.replicates + other.replicates)
+    assert Cost.total([]).interval_ms == (0.0, 0.0)

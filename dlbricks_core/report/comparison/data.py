@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,13 @@ from dlbricks_core.report.data import (
     system_data,
     totals,
 )
-from dlbricks_core.workflows import BrickComparison, Comparison, LoadOptions, ModelComparison
+from dlbricks_core.workflows import (
+    BrickComparison,
+    Comparison,
+    LoadOptions,
+    ModelComparison,
+    PartComparison,
+)
 
 
 def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict[str, Any]:
@@ -42,8 +49,9 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
             for each in result.runs.values()
         ],
         "settings": settings_data(run, load),
-        "totals": totals(result.brickset, len(result.brickset.bricks)),
+        "totals": _totals(result),
         "models": [_model_data(model) for model in result.models],
+        "parts": [_part_data(part) for part in result.parts],
         "bricks": [_brick_data(brick) for brick in result.bricks],
         "operators": [
             {
@@ -64,7 +72,24 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
     }
 
 
+def _totals(result: Comparison) -> dict[str, int]:
+    """Counts over all models and backends."""
+    cuttings = [run.cutting for run in result.runs.values()]
+    return {
+        **totals(cuttings[0].brickset, len({s for each in cuttings for s in each.plan.timed})),
+        "unique_bricks": len({s for each in cuttings for s in each.brickset.bricks}),
+    }
+
+
 def _model_data(model: ModelComparison) -> dict[str, Any]:
+    backends = {name: model_result(each) for name, each in model.results.items()}
+    for name, entry in backends.items():
+        cut, total = model.results[name].cut, model.sums.get(name)
+        entry["bricks"] = len(cut.occurrences)
+        entry["unique_bricks"] = len(cut.counts)
+        entry["parts_ms"] = total.ms if total else None
+        entry["parts_interval_ms"] = total.interval_ms if total else None
+        entry["parts_ratio"] = _ratio(model.sum_ratios.get(name))
     return {
         **model_head(model.cut),
         **_ranking(model.ranking),
@@ -72,11 +97,23 @@ def _model_data(model: ModelComparison) -> dict[str, Any]:
         "ideal_interval_ms": model.ideal.interval,
         "ideal_partial": model.ideal.partial,
         "ideal_picks": dict(model.picks),
-        "backends": _by_backend(
-            {name: model_result(each) for name, each in model.results.items()},
-            model.ranking,
-            "measured_interval_ms",
-        ),
+        "contradicted": model.is_contradicted,
+        "parts": [_part_data(part) for part in model.parts],
+        "backends": _by_backend(backends, model.ranking, "measured_interval_ms"),
+    }
+
+
+def _part_data(part: PartComparison) -> dict[str, Any]:
+    costs = part.ranking.costs
+    backends: dict[str, dict[str, Any]] = {
+        name: {"net_ms": costs[name].ms if name in costs else None, "bricks": dict(bricks)}
+        for name, bricks in part.bricks.items()
+    }
+    return {
+        **brick_head(part.brick, part.occurrences),
+        **_ranking(part.ranking),
+        "difference_ms": part.difference_ms,
+        "backends": _by_backend(backends, part.ranking, "net_interval_ms"),
     }
 
 
@@ -85,6 +122,7 @@ def _brick_data(each: BrickComparison) -> dict[str, Any]:
     costs = each.ranking.costs
     for name, entry in backends.items():
         entry["net_ms"] = costs[name].ms if name in costs else None
+        entry["occurrences"] = each.results[name].occurrences
     return {
         **brick_head(each.brick, each.occurrences),
         **_ranking(each.ranking),
@@ -109,6 +147,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         "winner": ranking.winner,
         "clear": ranking.winner is not None,
         "margin": _ratio(ranking.margin),
+        "slowdown": ranking.slowdown if math.isfinite(ranking.slowdown) else None,
     }
 
 

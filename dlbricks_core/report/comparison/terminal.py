@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 from rich.text import Text
 
-from dlbricks_core.bricks.naming import names, sequence_names
-from dlbricks_core.figures.ranking import Ranking, Ratio
+from dlbricks_core.bricks.naming import names
+from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 from dlbricks_core.report.comparison.words import (
     NO_WINNER,
     ONLY_ONE,
@@ -15,51 +17,42 @@ from dlbricks_core.report.comparison.words import (
     margin,
     remarks,
     verdict,
-    weight,
     with_backends,
 )
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.heading import options, print_setting
-from dlbricks_core.report.remarks import (
-    are_doubtful,
-    print_failures,
-    print_notes,
-    print_warnings,
-)
+from dlbricks_core.report.heading import count, options, print_setting
+from dlbricks_core.report.remarks import print_failures, print_notes, print_warnings
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.workflows import Comparison, OperatorTotal
+from dlbricks_core.workflows import Comparison, ModelComparison
 
-_BRICKS_SHOWN = 15
+_PARTS_SHOWN = 12
 
-_BRICK = 30
-"""Characters of a brick's name that leave room for its figures."""
+_FEW = 2
+"""Backends beside whose figures there is room for an interval."""
 
-_SHORT = {NO_WINNER: "not clear", ONLY_ONE: "only one", TOO_SHORT: "too short"}
+_WIDTH, _FIGURE, _REST = 79, 7, 28
+"""Columns of a terminal, the least that a figure takes of them, and what number and fastest do."""
+
+_SHORT = {NO_WINNER: "no difference", ONLY_ONE: "only one", TOO_SHORT: "too short"}
 
 
 def print_comparison(console: Console, result: Comparison) -> None:
-    """Prints who is fastest, what makes that doubtful, and tables of models and bricks."""
+    """Prints who is fastest, what makes that doubtful, and where models differ."""
     found = remarks(result)
-    doubtful = are_doubtful(found)
-    console.print(styled((answer(result, doubtful=doubtful), "bold")))
+    console.print(styled((answer(result), "bold")))
     print_warnings(console, found, len(result.failures))
-    console.print(_models(result, doubtful))
-    console.print("End to end in ms. By: how many times as long the second takes.")
-    console.print(_estimates(result))
+    console.print(_models(result))
     console.print(
-        "In ms. Estimate: sum of bricks; >: bricks are missing. Ratio: over the fastest, with "
-        "its 90% interval."
+        "In ms. By: how many times as long the second takes, with the 90% interval. Sum: each "
+        "part timed by itself; the table below explains as much of a difference as that does."
     )
-    console.print(_ideals(result))
-    console.print(
-        "Ideal: sum of bricks, each where it is fastest; a bound that leaves out what "
-        "handing tensors from one framework to another costs. Picks: bricks of each."
-    )
-    console.print(_operators(result, doubtful))
-    console.print(_bricks(result, doubtful))
-    left = len(result.bricks) - _BRICKS_SHOWN
+    console.print(_parts(result))
+    left = len(result.parts) - _PARTS_SHOWN
     if left > 0:
-        console.print(f"{left} more bricks are in the JSON and the HTML report.")
+        console.print(f"{count(left, 'more part')} in the JSON and the HTML report.")
+    for model in result.models:
+        if model.ideal.value is not None:
+            console.print(_ideal(model))
     print_notes(console, found)
     print_failures(console, with_backends(result.failures))
     _print_setting(console, result)
@@ -77,99 +70,71 @@ def _print_setting(console: Console, result: Comparison) -> None:
     print_setting(console, result.any_run, several=True)
 
 
-def _models(result: Comparison, doubtful: bool) -> Table:
+def _models(result: Comparison) -> Table:
     shown = table("Model", *result.runs, "Fastest", "By")
+    by = margin if len(result.runs) <= _FEW else _times
     for model in result.models:
-        costs, winner = model.ranking.costs, None if doubtful else model.ranking.winner
+        costs, ranking = model.ranking.costs, model.ranking
         shown.add_row(
-            model.cut.model.name,
-            *(
-                styled((ms(costs[name].ms), "bold" if name == winner else ""))
-                if name in costs
-                else "-"
-                for name in result.runs
-            ),
-            verdict(model.ranking, doubtful=doubtful),
-            _times(model.ranking.margin),
+            model.model.name,
+            *_figures(result, costs, ranking.winner),
+            _SHORT.get(verdict(ranking), verdict(ranking)),
+            by(ranking.margin),
+        )
+        second = next(iter(ranking.ratios), "")
+        parts = count(sum(part.occurrences for part in model.parts), "part")
+        shown.add_row(
+            f"  sum of {parts}",
+            *_figures(result, model.sums),
+            "",
+            by(model.sum_ratios.get(second)),
         )
     return shown
 
 
-def _estimates(result: Comparison) -> Table:
-    shown = table("Model", "Backend", "Estimate", "Measured", "90% interval", "Ratio", left=2)
-    for model in result.models:
-        name = model.cut.model.name
-        for backend, each in model.results.items():
-            cost = model.ranking.costs.get(backend)
-            ratio = model.ranking.ratios.get(backend)
-            partial = ">" if each.estimate.partial else ""
-            shown.add_row(
-                name,
-                backend,
-                "-" if each.estimate.value is None else f"{partial}{ms(each.estimate.value)}",
-                "-" if cost is None else ms(cost.ms),
-                "-" if cost is None else "-".join(ms(end) for end in cost.interval_ms),
-                "1" if backend == model.ranking.fastest else margin(ratio),
-            )
-            name = ""
-        shown.add_section()
-    return shown
+def _figures(
+    result: Comparison, costs: Mapping[str, Cost], winner: str | None = None
+) -> list[str | Text]:
+    """A figure for each backend; the winner's is bold."""
+    return [
+        styled((ms(costs[name].ms), "bold" if name == winner else "")) if name in costs else "-"
+        for name in result.runs
+    ]
 
 
-def _ideals(result: Comparison) -> Table:
-    shown = table("Model", "Ideal ms", "Picks")
-    for model in result.models:
-        partial = ">" if model.ideal.partial else ""
-        shown.add_row(
-            model.cut.model.name,
-            "-" if model.ideal.value is None else f"{partial}{ms(model.ideal.value)}",
-            ", ".join(f"{name} {number}" for name, number in model.picks.items()),
-        )
-    return shown
-
-
-def _operators(result: Comparison, doubtful: bool) -> Table:
-    shown = table("Bricks of", "Number", *result.runs)
-    named = sequence_names((each.operators for each in result.operators), _BRICK)
-    for each in result.operators:
-        shown.add_row(
-            named[each.operators],
-            str(each.occurrences),
-            *(_total(each, backend, doubtful) for backend in result.runs),
-        )
-    shown.caption = "Total in ms over all models, without the timer's own cost."
-    shown.caption_justify = "left"
-    return shown
-
-
-def _total(each: OperatorTotal, backend: str, doubtful: bool) -> str | Text:
-    total = each.totals_ms[backend]
-    if total is None:
-        return "-"
-    text = f"{'>' if each.missing[backend] else ''}{ms(total)}"
-    return styled((text, "bold")) if backend == each.fastest and not doubtful else text
-
-
-def _bricks(result: Comparison, doubtful: bool) -> Table:
-    shown = table("Brick", *result.runs, "Fastest")
-    named = names({each.brick.signature: each.brick.model for each in result.bricks}, _BRICK)
-    for each in sorted(result.bricks, key=weight, reverse=True)[:_BRICKS_SHOWN]:
-        costs = each.ranking.costs
+def _parts(result: Comparison) -> Table:
+    shown = table("Part", "Number", *result.runs, "Faster")
+    room = _WIDTH - _REST - sum(max(len(name) + 1, _FIGURE) for name in result.runs)
+    named = names({each.brick.signature: each.brick.model for each in result.parts}, room)
+    for each in result.parts[:_PARTS_SHOWN]:
         shown.add_row(
             named[each.brick.signature],
-            *(ms(costs[name].ms) if name in costs else "-" for name in result.runs),
-            _brick_verdict(each.ranking, doubtful),
+            str(each.occurrences),
+            *_figures(result, each.ranking.costs, each.ranking.winner),
+            _faster(each.ranking),
         )
-    shown.caption = "In ms, without the timer's own cost; what takes most of the models first."
+    shown.caption = (
+        "Parts between places where all backends cut a model; parts of equal structure together. "
+        "Totals in ms, without the timer's own cost; those that differ most first."
+    )
     shown.caption_justify = "left"
     return shown
 
 
-def _brick_verdict(ranking: Ranking, doubtful: bool) -> str:
+def _faster(ranking: Ranking) -> str:
     if ranking.winner is None or ranking.margin is None or ranking.margin.value is None:
         return _SHORT.get(verdict(ranking), "-")
-    return f"{verdict(ranking, doubtful=doubtful)} {_times(ranking.margin)}"
+    return f"{ranking.winner} {_times(ranking.margin)}"
 
 
 def _times(ratio: Ratio | None) -> str:
     return "-" if ratio is None or ratio.value is None else f"{ms(ratio.value)}x"
+
+
+def _ideal(model: ModelComparison) -> str:
+    picks = ", ".join(f"{number} on {name}" for name, number in model.picks.items())
+    above = "above " if model.ideal.partial else ""
+    return (
+        f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} ms, with each part "
+        f"where it is fastest ({picks}). A bound: handing tensors over costs more."
+    )

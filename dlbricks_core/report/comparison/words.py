@@ -11,9 +11,9 @@ from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import Remark, comparison_remarks
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import BrickComparison, Comparison
+from dlbricks_core.workflows import Comparison
 
-NO_WINNER = "no clear winner"
+NO_WINNER = "no difference shown"
 ONLY_ONE = "only one measured"
 TOO_SHORT = "too short to tell"
 
@@ -27,50 +27,41 @@ def subject(result: Comparison) -> str:
     return f"{what} on {backends}, {count(result.any_run.request.settings.threads, 'thread')}"
 
 
-def answer(result: Comparison, *, doubtful: bool) -> str:
-    """Which backend is fastest end to end, in a sentence.
-
-    Args:
-        result: The comparison.
-        doubtful: Whether its figures are worth little.
-    """
+def answer(result: Comparison) -> str:
+    """Which backend is fastest end to end, in a sentence."""
     if len(result.models) == 1:
-        return f"{subject(result)}: {_of_model(result.models[0].ranking, doubtful)}."
-    verdicts = Counter(verdict(model.ranking, doubtful=doubtful) for model in result.models)
+        return f"{subject(result)}: {_of_model(result.models[0].ranking)}."
+    verdicts = Counter(verdict(model.ranking) for model in result.models)
     listed = "; ".join(f"{name} on {number}" for name, number in verdicts.most_common())
     return f"{subject(result)}: fastest end to end: {listed}."
 
 
-def _of_model(ranking: Ranking, doubtful: bool) -> str:
+def _of_model(ranking: Ranking) -> str:
     if ranking.fastest is None:
         return "nothing was measured end to end"
     (fastest, cost), *_ = ranking.costs.items()
     if not ranking.ratios:
         return f"only {fastest} was measured, {ms(cost.ms)} ms"
     others = ", ".join(f"{name} {margin(each)}" for name, each in ranking.ratios.items())
-    if ranking.winner is None:
-        head = f"no clear winner; {fastest} takes {ms(cost.ms)} ms"
-    else:
-        head = f"{fastest} {'seems' if doubtful else 'is'} fastest, {ms(cost.ms)} ms"
-    return f"{head}, {others} as long"
+    if ranking.winner:
+        return f"{fastest} is fastest, {ms(cost.ms)} ms, {others} as long"
+    why = (
+        f"; what disturbed the machine may account for {ranking.slowdown:.2f}x"
+        if ranking.is_disturbed
+        else ""
+    )
+    return f"{NO_WINNER}; {fastest} takes {ms(cost.ms)} ms, {others} as long{why}"
 
 
-def verdict(ranking: Ranking, *, doubtful: bool = False) -> str:
-    """The fastest backend, in a few words.
-
-    Args:
-        ranking: Backends from the fastest to the slowest.
-        doubtful: Whether the figures are worth little.
-    """
+def verdict(ranking: Ranking) -> str:
+    """Who is fastest, in a few words."""
     if ranking.fastest is None:
         return "-"
     if ranking.margin is None:
         return ONLY_ONE
     if ranking.margin.value is None:
         return TOO_SHORT
-    if ranking.winner is None:
-        return NO_WINNER
-    return f"perhaps {ranking.winner}" if doubtful else ranking.winner
+    return ranking.winner or NO_WINNER
 
 
 def margin(ratio: Ratio | None) -> str:
@@ -79,11 +70,6 @@ def margin(ratio: Ratio | None) -> str:
         return "-"
     low, high = ("inf" if end is None else ms(end) for end in (ratio.low, ratio.high))
     return f"{ms(ratio.value)}x ({low}-{high})"
-
-
-def weight(each: BrickComparison) -> float:
-    """Milliseconds that a brick adds to the models on the backend where it adds most."""
-    return each.occurrences * max((c.ms for c in each.ranking.costs.values()), default=0.0)
 
 
 def remarks(result: Comparison) -> list[Remark]:
