@@ -119,3 +119,9 @@ class Border:
             raise ModelError(f"{where}: the memory is not enough", hint=hint) from error
         if not isinstance(error, DLBricksError):
             raise ModelError(f"{where}: {reason(error)}", hint=INVALID_MODEL) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Type of an exception and the first line of its message: ``ValueError: too long``."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-from dlbricks_core.errors import BackendError, PluginError, UnsupportedError
+from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 
 LoadedT = TypeVar("LoadedT")
@@ -323,6 +323,18 @@ class Backend(ABC):
             UnsupportedError: If the framework cannot run the model.
         """
         return model
+
+    def reason(self, error: Exception) -> str:
+        """What an exception that a worker raised says, in one line for people.
+
+        The default is its type and the first line of its message. A framework whose messages
+        begin with something else, such as a stack of its own, overrides it.
+
+        Args:
+            error: Whatever the timer, :meth:`check` or :meth:`rewrite` raised, except errors of
+                DLBricks, which are told as they are.
+        """
+        return first_line(error)
 
     @abstractmethod
     def check(self, model: CanonicalModel) -> Mapping[int, str]:

@@ -20,7 +20,7 @@ from dlbricks_core.backends.base import (
     Profile,
 )
 from dlbricks_core.bricks import weights_are_reread
-from dlbricks_core.errors import BackendError
+from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
@@ -54,6 +54,7 @@ class TimerHost:
     """
 
     def __init__(self) -> None:
+        self._backend: Backend | None = None
         self._timer: CpuTimer[Any] | None = None
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, Any] = {}
@@ -72,6 +73,16 @@ class TimerHost:
         if self._timer is None:
             raise BackendError("the worker was not started")
         return self._timer
+
+    def reason(self, error: Exception) -> str:
+        """What an exception says, as the backend tells it."""
+        return first_line(error) if self._backend is None else self._backend.reason(error)
+
+    def _described_by(self, backend: str) -> Backend:
+        """The backend ``"module:Class"``, which also tells what exceptions mean from now on."""
+        found: Backend = load_object(backend)()
+        self._backend = found
+        return found
 
     def start(
         self,
@@ -94,7 +105,7 @@ class TimerHost:
         Returns:
             Memory that is left to the networks, in bytes; ``None`` without a limit.
         """
-        instance: Backend = load_object(backend)()
+        instance = self._described_by(backend)
         self._timer = instance.timer(settings)
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
@@ -104,8 +115,8 @@ class TimerHost:
         gc.disable()
         gc.freeze()
         for key, layers in CALLS.items():
-            self.load(key, _next_to_nothing(layers), 0, "brick")
-        self.load(_WAKE, _next_to_nothing(1, _WAKE_SHAPE), 0)
+            self.load(key, next_to_nothing(layers), 0, "brick")
+        self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
         self._wake = self._loaded[_WAKE]
         # Memory that the framework holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
@@ -257,12 +268,32 @@ class TimerHost:
         del loaded, twin  # a timer may leave it to the last reference to free the memory
         gc.collect()
 
+    def observe(self, probe: str, model: CanonicalModel, seed: int) -> tuple[float, ...]:
+        """What a probe observes of a network: the value of its quantity, and of each part.
+
+        Args:
+            probe: ``"module:Class"`` of the probe.
+            model: In canonical form.
+            seed: Of weights and inputs.
+
+        Raises:
+            BackendError: If the probe tells too few or too many values.
+        """
+        gc.collect()
+        instance = load_object(probe)()
+        values = tuple(map(float, instance.observe(self.timer, model, seed)))
+        if len(values) != 1 + len(instance.parts):
+            raise BackendError(
+                f"the probe {probe} tells {len(values)} values of a quantity with "
+                f"{len(instance.parts)} parts"
+            )
+        return values
+
     def rewrite(
         self, backend: str, model: CanonicalModel, settings: BackendSettings, seed: int
     ) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model."""
-        instance: Backend = load_object(backend)()
-        return instance.rewrite(model, settings, seed)
+        return self._described_by(backend).rewrite(model, settings, seed)
 
     def profile(self, model: CanonicalModel, seed: int, runs: int) -> Profile:
         """Time of each layer of a whole model, as the framework's profiler measures it."""
@@ -270,7 +301,7 @@ class TimerHost:
 
     def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
         """Reason for each model that the backend cannot run, by the model's key."""
-        instance = load_object(backend)()
+        instance = self._described_by(backend)
         reasons = {}
         for key, model in models.items():
             missing = instance.check(model)
@@ -294,7 +325,7 @@ def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:
     return cache_bytes is None or model.weight_bytes < _KEPT * cache_bytes
 
 
-def _next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> CanonicalModel:
+def next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> CanonicalModel:
     """A chain of layers, on one number. No framework is known to fuse or drop Sigmoid."""
     spec = TensorSpec("float32", shape)
     names = ["x0", *(f"t{i}" for i in range(layers))]

@@ -7,11 +7,12 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.channel import Channel
 from dlbricks_core.worker.guard import stand_guard
@@ -19,7 +20,14 @@ from dlbricks_core.worker.memory import lacks_memory, limit_memory
 
 
 def serve(channel: Channel, service: object) -> None:
-    """Answers calls until the parent closes its end."""
+    """Answers calls until the parent closes its end.
+
+    Args:
+        channel: Connection to the parent.
+        service: Object whose methods are called. If it has a method ``reason``, that says what an
+            exception means; otherwise its type and the first line of its message do.
+    """
+    reason: Callable[[Exception], str] = getattr(service, "reason", first_line)
     while True:
         try:
             method, arguments = channel.receive()
@@ -30,7 +38,7 @@ def serve(channel: Channel, service: object) -> None:
         except DLBricksError as error:
             answer = ("refused", (error, traceback.format_exc()))
         except Exception as error:  # noqa: BLE001 - whatever a framework raises goes to the parent
-            answer = ("failed", (_summary(error), traceback.format_exc()))
+            answer = ("failed", (_summary(error, reason), traceback.format_exc()))
         try:
             _send(channel, answer)
         except ConnectionError:
@@ -43,21 +51,20 @@ def _send(channel: Channel, answer: tuple[str, Any]) -> None:
     except ConnectionError:
         raise
     except Exception as error:  # noqa: BLE001 - what pickling raises is part of the call
-        channel.send(("failed", (_summary(error), traceback.format_exc())))
+        channel.send(("failed", (_summary(error, first_line), traceback.format_exc())))
 
 
 _LONGEST, _HEAD, _TAIL = 300, 140, 150
 """Maximum characters of a reason; of a longer one, the characters kept of its start and its end."""
 
 
-def _summary(error: Exception) -> str:
+def _summary(error: Exception, reason: Callable[[Exception], str]) -> str:
     if lacks_memory(error):
         return "ran out of memory"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # MXNet puts its C++ stack first and the reason last; others begin with the reason.
-    reason = next((line for line in lines if "Error" in line or "Check failed" in line), None)
-    text = f"{type(error).__name__}: {reason or (lines[0] if lines else '')}"
-    # ONNX Runtime names the layer first and the reason last, with a C++ signature in between.
+    try:
+        text = reason(error)
+    except Exception as other:  # noqa: BLE001 - the service goes on, and the user hears of both
+        text = f"{first_line(error)} (telling the reason failed: {first_line(other)})"
     return text if len(text) <= _LONGEST else f"{text[:_HEAD]} ... {text[-_TAIL:]}"
 
 

@@ -100,6 +100,28 @@ def test_a_long_reason_keeps_its_start_and_its_end(worker):
     assert len(str(raised.value)) < 400
 
 
+TELLING = """
+class Telling:
+    def wrong(self):
+        raise ValueError("a stack\\nthe reason")
+    def doubly_wrong(self):
+        raise KeyError("first")
+    def reason(self, error):
+        return {ValueError: str(error).splitlines()[-1]}[type(error)]
+"""
+
+
+def test_a_service_may_say_what_an_exception_means(tmp_path):
+    (tmp_path / "telling_for_test.py").write_text(TELLING)
+    with WorkerProcess("telling_for_test:Telling", {"PYTHONPATH": str(tmp_path)}) as process:
+        with pytest.raises(RemoteError, match=r"^the reason$"):
+            process.call("wrong")
+        with pytest.raises(RemoteError, match=r"KeyError: 'first' \(telling the reason failed"):
+            process.call("doubly_wrong")
+        with pytest.raises(RemoteError, match="the reason"):
+            process.call("wrong")
+
+
 def test_an_error_for_users_arrives_as_it_was_raised(worker):
     with pytest.raises(ModelError, match="not this one") as caught:
         worker.call("refuse")

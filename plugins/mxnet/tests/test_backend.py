@@ -390,3 +390,18 @@ def test_what_many_networks_need_of_onednn_is_kept():
     assert first.count("create:cache_miss") > 1024
     assert second.count("create:cache_hit") > 1024
     assert "create:cache_miss" not in second
+
+
+def test_a_reason_is_what_mxnet_puts_below_its_stack():
+    with pytest.raises(mx.MXNetError) as caught:
+        mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((2, 3))).wait_to_read()
+    assert str(caught.value).startswith("Traceback")
+    assert MxnetBackend().reason(caught.value) == (
+        "MXNetError: Check failed: L[!Ta].Size() == R[Tb].Size() (3 vs. 2) : "
+        "dot shape error: [2,3] X [2,3]"
+    )
+
+
+def test_reasons_of_other_errors_are_their_first_line():
+    error = ValueError("the first\nCheck failed: of something else")
+    assert MxnetBackend().reason(error) == "ValueError: the first"

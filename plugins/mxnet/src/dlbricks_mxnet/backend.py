@@ -123,6 +123,14 @@ class MxnetBackend(Backend):
 
         return rewrite(model, settings)
 
+    def reason(self, error: Exception) -> str:
+        """Kind of an error and its reason, which MXNet puts below a stack of its own."""
+        from dlbricks_mxnet.framework import one_line
+
+        if any(kind.__name__ == "MXNetError" for kind in type(error).__mro__):
+            return f"{type(error).__name__}: {one_line(error)}"
+        return super().reason(error)
+
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that MXNet cannot express exactly, with the reason."""
         from dlbricks_mxnet.check import unsupported

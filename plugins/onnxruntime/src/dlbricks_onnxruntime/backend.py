@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.bricks import native_to
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_onnxruntime.messages import one_line
 
 if TYPE_CHECKING:
     from dlbricks_onnxruntime.timer import OnnxruntimeTimer
@@ -64,6 +65,10 @@ class OnnxruntimeBackend(Backend):
         from dlbricks_onnxruntime.rewrite import rewrite
 
         return rewrite(model, settings, seed)
+
+    def reason(self, error: Exception) -> str:
+        """Kind of an error, the layer, and what is wrong with it."""
+        return f"{type(error).__name__}: {one_line(error)}"
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
         """Layers that ONNX Runtime has no CPU kernel for."""

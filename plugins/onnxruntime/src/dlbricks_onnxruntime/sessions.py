@@ -15,6 +15,7 @@ from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype, to_onnx
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
+from dlbricks_onnxruntime.messages import one_line
 
 QUIET = 4
 """ONNX Runtime's severity "fatal": errors arrive as exceptions."""
@@ -103,7 +104,7 @@ def open_session(model: bytes | str, options: ort.SessionOptions) -> Session:
     try:
         return Session(model, options, ["CPUExecutionProvider"])
     except _UNSUPPORTED as error:
-        raise UnsupportedError(f"ONNX Runtime: {_reason(error)}") from error
+        raise UnsupportedError(f"ONNX Runtime: {one_line(error)}") from error
 
 
 def is_large(spec: TensorSpec) -> bool:
@@ -175,8 +176,3 @@ _STATES = ort.capi.onnxruntime_pybind11_state
 _UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail)
 """Answers to a model that is well-formed, but has a layer without a kernel. ``Fail`` is that of
 kernels that refuse attributes, and of operators in unknown domains."""
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text.partition(" : ")[2].partition(" : ")[2] or text
