@@ -279,3 +279,53 @@ def test_the_guide_shows_every_optional_hook(shown: str, real: type) -> None:
         code = next(block for name, block in blocks() if not name and "Traits(" in block)
         for trait in fields(Traits):
             assert f"{trait.name}=" in code
+
+
+QUANTITY = ROOT / "docs" / "guide" / "quantity.md"
+
+
+@pytest.fixture(scope="module")
+def probe(environment: Path) -> None:
+    """The guide's probe, installed as a distribution of its own."""
+    folder = environment.parents[1] / "probe"
+    folder.mkdir()
+    for language, name in (("toml", "pyproject.toml"), ("python", "first_run_probe.py")):
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```", QUANTITY.read_text(), re.DOTALL | re.M)
+        (folder / name).write_text(code)
+    call(
+        sys.executable, "-m", "pip", "--python", environment / "python", "install", "-q",
+        "--no-compile", "--no-deps", folder,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("probe")
+def test_a_probe_of_others_is_listed(environment: Path, private: dict[str, str]) -> None:
+    found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
+    probes = {p["name"]: p for p in found["plugins"] if p["kind"] == "probe"}
+    assert probes.keys() == {"load-time", "peak-memory", "first-run"}
+    assert probes["first-run"]["distribution"] == "first-run-probe"
+    assert probes["first-run"]["status"] == "ok"
+
+
+@pytest.mark.usefixtures("probe")
+def test_a_probe_of_others_answers_from_measuring_to_json(
+    environment: Path, private: dict[str, str]
+) -> None:
+    network, report = (Path(private["HOME"]) / name for name in ("block.onnx", "report.json"))
+    given = cases.network("residual_block")
+    save_onnx(to_onnx(given.model, given.weights), network)
+    asked = "--backend", "reference", "--quantity", "first-run", "--runs", "2", "--json", report
+    # Granularity 1 makes several bricks of the block.
+    shown = call(environment / "dlbricks", "run", network, "-G", "1", *asked, **private)
+    assert "First run of block on reference" in shown
+    (model,) = json.loads(report.read_text())["models"]
+    assert model["quantity"] == {"name": "first-run", "unit": "ms"}
+    assert model["bricks"] > 1
+    assert model["estimate"] > 0
+    assert model["measured"] > 0
+    assert model["estimate_ms"] is model["measured_ms"] is None
+    assert model["missing"] == []
+
+    call(environment / "dlbricks", "estimate", network, "-G", "1", *asked, **private)
+    (again,) = json.loads(report.read_text())["models"]
+    assert (again["estimate"], again["measured"]) == (model["estimate"], model["measured"])

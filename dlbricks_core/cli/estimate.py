@@ -16,6 +16,7 @@ from dlbricks_core.workflows import estimate, load_models
 
 @click.command("estimate")
 @options.models_argument
+@options.quantity_option
 @options.estimate_options
 @click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
 @options.predictor_option

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
@@ -119,6 +120,14 @@ cut_options = _group(
         type=click.Choice(list(STRATEGIES)),
         help="How models are cut.",
     ),
+)
+
+quantity_option = click.option(
+    "--quantity",
+    default=LATENCY.name,
+    metavar="NAME",
+    show_default=True,
+    help="What to estimate ('dlbricks plugins' lists probes for others).",
 )
 
 composer_option = click.option(
@@ -379,7 +388,8 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     Commands without an option for the composer cut the paper's layer sequences.
     """
     composer = values.get("composer") if "composer" in values else "sequential"
-    return CutOptions.chosen(values["granularity"], values["strategy"], composer)
+    quantity = values.get("quantity", LATENCY.name)
+    return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
 
 
 def request_of(values: dict[str, Any]) -> Request:
@@ -412,6 +422,7 @@ def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
 def _request(backend: str, backend_options: dict[str, str], values: dict[str, Any]) -> Request:
     return Request.of(
         backend,
+        quantity=values.get("quantity", LATENCY.name),
         threads=values["threads"],
         protocol=values.get("protocol", next(iter(PROTOCOLS))),
         runs=values.get("runs"),

@@ -16,6 +16,7 @@ from dlbricks_core.workflows import load_models, run
 
 @click.command("run")
 @options.models_argument
+@options.quantity_option
 @options.estimate_options
 @options.timing_options
 @click.option(

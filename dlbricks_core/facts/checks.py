@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 KindT = TypeVar("KindT")
 
-SMALLEST, LARGEST = 1e-9, 1e15
+SMALLEST, LARGEST = 0.0, 1e15
 """Limits of a value in its quantity's unit; a stored value outside of them is damaged."""
 
 

@@ -419,6 +419,10 @@ class Session:
             self.effort.seconds[job.key.subject.kind] += self._spent_s
 
     def _fail(self, job: Job, error: DLBricksError, failures: dict[Question, str]) -> None:
-        reason = f"{error.message} ({error.hint})" if error.hint else error.message
-        failures[job.key] = reason
+        failures[job.key] = reason = reason_of(error)
         self._store.record_failure(job.key, reason, job.operators)
+
+
+def reason_of(error: DLBricksError) -> str:
+    """Why a network has no samples, with what the user can do about it."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message

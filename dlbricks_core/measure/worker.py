@@ -51,12 +51,15 @@ class WorkerSettings:
         seed: Of weights and inputs.
         timeout_s: Longest time that a network may take to load or to run once.
         memory_bytes: What the worker may allocate; ``None`` for 90% of what is free.
+        keeps_memory: Whether the worker's allocator keeps what is freed, as timing needs it;
+            otherwise it does what a user's process does.
     """
 
     backend: BackendSettings
     seed: int = 0
     timeout_s: float = 120.0
     memory_bytes: int | None = None
+    keeps_memory: bool = True
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ class BackendWorker:
             except DLBricksError as error:
                 done = int.from_bytes(position.read(POSITION_BYTES), "little")
                 raise NetworkError(names[done], error) from error
-        self.call_ms = _start_of_a_line([latency_ms for latency_ms, _ in taken[len(keys) :]])
+        self.call_ms = start_of_a_line([latency_ms for latency_ms, _ in taken[len(keys) :]])
         return taken[: len(keys)]
 
     def _reload(self, keys: Iterable[str]) -> None:
@@ -202,7 +205,7 @@ class BackendWorker:
 
     def measure_call(self, runs: int, *, touch: bool) -> None:
         """Measures anew what a call of the timer costs by itself: the median of so many."""
-        self.call_ms = _start_of_a_line(
+        self.call_ms = start_of_a_line(
             [float(np.median(self._call("sample", key, runs, touch))) for key in CALLS]
         )
 
@@ -226,6 +229,20 @@ class BackendWorker:
         if key in self._in_worker:
             self._in_worker.remove(key)
             self._call("unload", key)
+
+    def observe(self, probe: str, model: CanonicalModel) -> tuple[float, ...]:
+        """One observation of a network: its values, as the probe tells them.
+
+        Args:
+            probe: The probe as ``"module:Class"``.
+            model: In canonical form.
+        """
+        settings = self._settings
+        # One limit for loading and running the network, and one for doing so once more.
+        values: tuple[float, ...] = self._call(
+            "observe", probe, model, settings.seed, extra_s=settings.timeout_s
+        )
+        return values
 
     def rewrite(self, model: CanonicalModel) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model.
@@ -324,7 +341,7 @@ class BackendWorker:
             memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
                 "dlbricks_core.backends.host:TimerHost",
-                {**KEEPS_MEMORY, **environment},
+                {**(KEEPS_MEMORY if self._settings.keeps_memory else {}), **environment},
                 memory=memory * _RESERVED_TIMES if asked else memory,
                 resident=memory if asked else 0,
             )
@@ -380,7 +397,7 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
     return BackendError(f"{backend} does not start: {error.message}", hint=error.hint)
 
 
-def _start_of_a_line(latencies_ms: Sequence[float]) -> float:
+def start_of_a_line(latencies_ms: Sequence[float]) -> float:
     """What a call costs besides its layers, from the latencies of ``CALLS``.
 
     Latency grows with the number of layers, from a start that is the call's own cost: what

@@ -24,6 +24,7 @@ GROUPS: dict[str, str] = {
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
     "predictor": "dlbricks.predictors",
+    "probe": "dlbricks.probes",
 }
 
 

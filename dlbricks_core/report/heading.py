@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlbricks_core.facts import Calibration
+from dlbricks_core.facts import Calibration, Quantity
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.workflows import Request, RunResult
 
@@ -13,8 +13,18 @@ def count(number: int, noun: str) -> str:
 
 
 def subject(result: RunResult) -> str:
-    """Models and backend of a run: ``resnet50 on onnxruntime 1.23.0, 2 threads``."""
-    return f"{models(result)} on {backend(result.request)}"
+    """Models and backend of a run: ``resnet50 on onnxruntime 1.23.0, 2 threads``.
+
+    A quantity other than latency comes first: ``Load time of resnet50 on ...``.
+    """
+    found = f"{models(result)} on {backend(result.request)}"
+    name = quantity_name(result.request.quantity)
+    return found if result.request.probe is None else f"{name.capitalize()} of {found}"
+
+
+def quantity_name(quantity: Quantity) -> str:
+    """A quantity's name in a sentence: ``load time``."""
+    return quantity.name.replace("-", " ")
 
 
 def models(result: RunResult) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import LATENCY, Failure
 from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.weights import share
@@ -98,19 +98,15 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> I
     for name, run in runs.items():
         on = f" on {name}" if name else ""
         of = _Bricks.of(run)
+        values = "latencies" if run.request.probe is None else "values"
+        uncertain = (
+            f"{values} of {of.text(of.uncertain)}{on} are uncertain by more than ±{_UNCERTAIN:.0%}"
+        )
         scatter = f"samples of {of.text(of.scattered)}{on} scatter widely"
         if of.are_most(of.uncertain):
-            yield Remark(
-                Effect.DOUBTFUL,
-                f"latencies of {of.text(of.uncertain)}{on} are uncertain by more than "
-                f"±{_UNCERTAIN:.0%}",
-            )
+            yield Remark(Effect.DOUBTFUL, uncertain)
         elif of.uncertain:
-            yield Remark(
-                Effect.WARNING,
-                f"latencies of {of.text(of.uncertain)}{on} are uncertain by more than "
-                f"±{_UNCERTAIN:.0%}",
-            )
+            yield Remark(Effect.WARNING, uncertain)
         elif disturbed and of.are_most(of.scattered):
             yield Remark(Effect.DOUBTFUL, scatter)
         elif of.scattered:
@@ -149,7 +145,7 @@ class _Bricks:
             every=[each for each in run.bricks if each.latency],
             uncertain=[each for each in run.bricks if _is_uncertain(each)],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
-            short=those({s for s, values in samples.items() if is_short(values)}),
+            short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
             flags=Counter(
                 flag
                 for each in run.bricks
@@ -174,13 +170,20 @@ def doubts(each: BrickResult) -> list[str]:
     if each.latency is None or not _is_timed(each):
         return []
     samples = each.latency.samples
-    usual = {"samples scatter": scatters(samples), "below 1 ms": is_short(samples)}
+    usual = {"samples scatter": scatters(samples), "below 1 ms": _is_short(each)}
     flags = set(each.warnings) - set(warnings_for(samples))
     return [*(text for text, holds in usual.items() if holds), *sorted(flags)]
 
 
 def _is_timed(each: BrickResult) -> bool:
     return each.latency is not None and bool(each.latency.samples) and not each.derived_from
+
+
+def _is_short(each: BrickResult) -> bool:
+    """Whether a latency is too short for a clock to resolve it well."""
+    if each.latency is None or not _is_timed(each) or each.quantity != LATENCY:
+        return False
+    return is_short(each.latency.samples)
 
 
 def _is_uncertain(each: BrickResult) -> bool:

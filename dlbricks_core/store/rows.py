@@ -16,6 +16,7 @@ from sqlalchemy import JSON, ColumnElement, Connection, Row, Select, String, Tab
 from sqlalchemy import type_coerce as coerced
 
 from dlbricks_core.facts import (
+    LATENCY,
     Calibration,
     CalibrationKey,
     Measurement,
@@ -68,7 +69,8 @@ class Reader:
         """Measurements for which the condition holds, oldest first."""
         known = self.quantities()
         taken: dict[int, list[Observation]] = defaultdict(list)
-        query = _raw(observations).join(measurements).where(condition).order_by(observations.c.id)
+        query = _raw(observations).add_columns(measurements.c.quantity).join(measurements)
+        query = query.where(condition).order_by(observations.c.id)
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {observations.name}"):
                 taken[row.measurement_id].append(_observation(row))
@@ -171,7 +173,10 @@ def _raw(table: Table) -> Select[Any]:
 
 def _observation(row: Row[Any]) -> Observation:
     lists = {name: json.loads(row._mapping[name]) for name in ("values", "flags")}
-    return Observation.from_dict({**row._mapping, **lists})
+    found = Observation.from_dict({**row._mapping, **lists})
+    if row.quantity == LATENCY.name and not all(found.values):
+        raise ValueError(f"a {LATENCY.name} is 0")
+    return found
 
 
 def _measurement(

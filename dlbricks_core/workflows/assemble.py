@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.compose import Composer, Parallel, Plan
+from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.facts import Measurement, Question
 from dlbricks_core.figures.figure import Figure, Measured, Origin, undisturbed
 from dlbricks_core.figures.statistics import warnings_for
+from dlbricks_core.measure.probe import Probe
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import find_composer
 from dlbricks_core.workflows.cutting import Cutting
@@ -41,20 +44,15 @@ def assemble(
         outcome: What came of measuring.
     """
     brickset, plan, calibration = cutting.brickset, cutting.plan, cutting.calibration
-    composer = find_composer(cutting.options.composer)
-    calibrated = composer.calibrated(calibration.values) if calibration else composer
     seen = calibration.signatures if calibration else frozenset()
     counts: dict[str, int] = {}
     for cut in brickset.models:
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
     networks = {**brickset.bricks, **plan.besides}
-    known = {
-        signature: Measured.of(outcome.measurements[key], request.protocol)
-        for signature in networks
-        if (key := request.key(signature, "brick")) in outcome.measurements
-    }
+    known, *parts = _figures(networks, request, outcome)
     latencies = plan.figures(known)
+    composer, calibrated = _estimators(request, cutting, parts)
     # Of a folder of bricks nobody knows how often they occur; what is timed besides does not.
     often = {**dict.fromkeys(plan.besides, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
@@ -73,9 +71,59 @@ def assemble(
         cutting=cutting,
         models=models,
         bricks=bricks,
-        benchmarking=_benchmarking(models, plan, latencies),
+        benchmarking=None if request.probe else _benchmarking(models, plan, latencies),
         outcome=outcome,
     )
+
+
+class _Estimator(Protocol):
+    """A composer, or what composes a probe's quantity."""
+
+    def compose(self, cut: CutModel, latencies: Mapping[str, Figure], /) -> Estimate:
+        """Estimate of a model from figures of its bricks, by signature."""
+
+
+@dataclass(frozen=True)
+class _ByProbe:
+    """Composes a quantity as its probe says.
+
+    Attributes:
+        probe: The probe.
+        parts: For each part of the quantity, figures of bricks by signature.
+    """
+
+    probe: Probe
+    parts: Sequence[Mapping[str, Figure]]
+
+    def compose(self, cut: CutModel, figures: Mapping[str, Figure], /) -> Estimate:
+        return self.probe.estimate(cut, [figures, *self.parts])
+
+
+def _estimators(
+    request: Request, cutting: Cutting, parts: Sequence[Mapping[str, Figure]]
+) -> tuple[_Estimator, _Estimator]:
+    """What composes estimates: with the numbers that it came with, and with those fitted here."""
+    if request.probe:
+        by_probe = _ByProbe(request.probe, parts)
+        return by_probe, by_probe
+    composer = find_composer(cutting.options.composer)
+    fitted = cutting.calibration
+    return composer, composer.calibrated(fitted.values) if fitted else composer
+
+
+def _figures(
+    networks: Iterable[str], request: Request, outcome: Outcome
+) -> list[dict[str, Figure]]:
+    """Figures of bricks by signature: of the quantity, then of each of its parts."""
+    parts = request.probe.parts if request.probe else ()
+    found: list[dict[str, Figure]] = [{} for _ in (request.quantity, *parts)]
+    for signature in networks:
+        key = request.key(signature, "brick")
+        taken = [outcome.measurements.get(each) for each in (key, *request.parts(key))]
+        if None not in taken:
+            for figures, each in zip(found, filter(None, taken), strict=True):
+                figures[signature] = Measured.of(each, request.protocol)
+    return found
 
 
 def _brick_result(
@@ -83,14 +131,18 @@ def _brick_result(
 ) -> BrickResult:
     key = request.key(brick.signature, "brick")
     measurement = outcome.measurements.get(key)
+    quantity = request.quantity
     if latency is None:
         reason = outcome.failures.get(key, "not measured")
-        return BrickResult(brick, occurrences, None, failure=reason)
+        return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
     origin = _origin(latency, key, outcome)
     if measurement is None:
-        return BrickResult(brick, occurrences, latency, origin=origin)
-    warnings = (*warnings_for(latency.samples), *undisturbed(measurement).flags)
-    return BrickResult(brick, occurrences, latency, warnings=warnings, origin=origin)
+        return BrickResult(brick, occurrences, latency, origin=origin, quantity=quantity)
+    doubts = () if request.probe else warnings_for(latency.samples)
+    warnings = (*doubts, *undisturbed(measurement).flags)
+    return BrickResult(
+        brick, occurrences, latency, warnings=warnings, origin=origin, quantity=quantity
+    )
 
 
 def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
@@ -123,7 +175,7 @@ def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
 
 def _model_result(
     cut: CutModel,
-    composer: Composer,
+    composer: _Estimator,
     plan: Plan,
     latencies: Mapping[str, Figure],
     request: Request,
@@ -152,7 +204,7 @@ def _model_result(
     return ModelResult(
         cut=cut,
         estimate=composer.compose(cut, latencies),
-        parallel=Parallel().compose(cut, latencies),
+        parallel=Estimate(None, None) if request.probe else Parallel().compose(cut, latencies),
         measured=measured,
         missing=reasons,
         unsupported=unsupported,

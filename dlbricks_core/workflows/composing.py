@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlbricks_core.compose import Composer
-from dlbricks_core.facts import CalibrationKey
+from dlbricks_core.facts import LATENCY, CalibrationKey
 from dlbricks_core.plugins import find, use
 from dlbricks_core.workflows.request import Request
 
@@ -32,16 +32,26 @@ class CutOptions:
 
     @classmethod
     def chosen(
-        cls, granularity: int | None, strategy: str | None, composer: str | None
+        cls,
+        granularity: int | None,
+        strategy: str | None,
+        composer: str | None,
+        *,
+        quantity: str = LATENCY.name,
     ) -> CutOptions:
         """What is meant where the user left something open.
 
         Whoever asks for a granularity or a strategy and for no composer gets the paper's
-        sum; whoever asks for nothing gets the composer that estimates best.
+        sum; whoever asks for nothing gets the composer that estimates best. For quantities other
+        than latency the model itself is cut, into the segments of that composer: what a backend
+        rewrites a model into is a result of loading.
 
         Raises:
             PluginError: If there is no such composer, or it is broken.
         """
+        if quantity != LATENCY.name and composer is None:
+            best = find_composer(DEFAULT_COMPOSER)
+            return cls(granularity or best.granularity, strategy or best.strategy, PAPER_COMPOSER)
         if composer is None:
             asked = granularity is not None or strategy is not None
             composer = PAPER_COMPOSER if asked else DEFAULT_COMPOSER

@@ -18,6 +18,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.plugins import find, use
+from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
@@ -87,6 +88,12 @@ def cut_models(
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
     calibrated = composer.calibrated(calibration.values) if calibration else composer
     plan = use(plugin, partial(calibrated.plan, brickset.bricks, request.setup, request.target))
+    if request.probe and plan.timed.keys() != brickset.bricks.keys():
+        raise DLBricksError(
+            f"the composer {composer.name!r} is not for {request.quantity.name}: it takes the "
+            "latency of bricks from that of others",
+            hint=f"Leave {argument('composer')} out.",
+        )
     return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import cut_models
@@ -47,6 +49,13 @@ def estimate(
     """
     if system is not None:
         request = request.on(_system(store, system))
+    if predictor is not None and request.probe:
+        raise DLBricksError(
+            f"predictors give latencies, not {request.quantity.name}",
+            hint=f"Leave {argument('predictor')} out.",
+        )
+    if cut_options is None and request.probe:
+        cut_options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
     if cut_options is None:
         result = _best(models, request, store)
     else:
@@ -81,7 +90,7 @@ def _stored(
     cutting = cut_models(models, cut_options, request, Observer(), calibration)
     keys = [
         request.key(target.brick.signature, target.kind)
-        for target in run_targets(cutting, end_to_end=True, backend=request.backend)
+        for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
     ]
     outcome = Outcome()
     for key, found in store.get(keys).items():
@@ -92,6 +101,8 @@ def _stored(
         else:
             outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
     outcome.reused = len(outcome.measurements)
+    parts = chain.from_iterable(map(request.parts, outcome.measurements))
+    outcome.measurements |= store.get(parts)
     outcome.notes = shortfalls(
         request, cutting, outcome.measurements.values(), "as far as the store goes"
     )

@@ -15,6 +15,7 @@ from dlbricks_core.figures.precision import MOST
 from dlbricks_core.machine.cores import Cores
 from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.machine.system import current_host
+from dlbricks_core.measure.probing import ProbingSession
 from dlbricks_core.measure.schedule import (
     ComparedTogether,
     FixedRuns,
@@ -129,7 +130,8 @@ def measure_side_by_side(
         if late:
             reason = f"the budget of {plans[0].request.budget_s:g} s ended first"
     for plan in plans:
-        found = store.get(plan.able())
+        able = plan.able()
+        found = store.get([*able, *chain.from_iterable(map(plan.request.parts, able))])
         plan.outcome.measurements = found
         plan.outcome.notes = shortfalls(plan.request, plan.share.cutting, found.values(), reason)
     return [plan.outcome for plan in plans]
@@ -225,19 +227,28 @@ def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> 
         turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
         jobs = [job for turn in turns for plan, targets in turn for job in plan.jobs(targets)]
         cores = Cores.of(plans[0].request.settings.threads)
-        session = Session(
-            benches,
-            store,
-            plans[0].request.protocol,
-            observer.advance,
-            _schedule(plans, jobs),
-            plans[0].request.budget_s,
-            frozenset(chain.from_iterable(plan.anew for plan in plans)),
-            cores,
-        )
+        anew = frozenset(chain.from_iterable(plan.anew for plan in plans))
+        probe = plans[0].request.probe
+        session: Session | ProbingSession
+        if probe is None:
+            session = Session(
+                benches,
+                store,
+                plans[0].request.protocol,
+                observer.advance,
+                _schedule(plans, jobs),
+                plans[0].request.budget_s,
+                anew,
+                cores,
+            )
+        else:
+            (bench,) = benches.values()
+            session = ProbingSession(bench, store, probe, observer.advance, anew)
         reused = sum(plan.outcome.reused for plan in plans)
         observer.stage(
-            f"Timing {len(jobs)} networks ({reused} more are in the store)", session.steps(jobs)
+            f"{'Timing' if probe is None else 'Observing'} {len(jobs)} networks "
+            f"({reused} more are in the store)",
+            session.steps(jobs),
         )
         system = plans[0].request.system.fingerprint
         record = SessionRecord(session.identifier, current_host(), system, __version__)
@@ -272,7 +283,10 @@ def _schedule(plans: Sequence[_Plan], jobs: Sequence[Job]) -> Schedule:
 def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
     # Workers that hold their networks at the same time share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
-    settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
+    keeps_memory = request.probe is None or not request.probe.isolated
+    settings = WorkerSettings(
+        request.settings, request.seed, request.timeout_s, share, keeps_memory
+    )
     return BackendWorker(request.plugin.target, request.backend, settings)
 
 

@@ -13,6 +13,7 @@ from dlbricks_core.facts import (
     LATENCY,
     CalibrationKey,
     Kind,
+    Quantity,
     Question,
     Setup,
     Subject,
@@ -22,6 +23,7 @@ from dlbricks_core.facts import (
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
+from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.status import declared_options
@@ -50,6 +52,7 @@ class Request:
         timeout_s: Longest time in seconds that a network may take to load or to run once.
         force: Whether to measure again what the store holds.
         retry_failed: Whether to try again what failed before.
+        probe: How the quantity is observed that is asked for; ``None`` for latency.
     """
 
     plugin: Plugin
@@ -67,12 +70,14 @@ class Request:
     timeout_s: float = 120.0
     force: bool = False
     retry_failed: bool = False
+    probe: Probe | None = None
 
     @classmethod
     def of(
         cls,
         backend: str,
         *,
+        quantity: str = LATENCY.name,
         threads: int | None = None,
         protocol: str = next(iter(PROTOCOLS)),
         runs: int | None = None,
@@ -88,6 +93,7 @@ class Request:
 
         Args:
             backend: Name of the backend.
+            quantity: Name of the quantity that is asked for.
             threads: Threads that compute one operator; ``None`` for all physical cores that the
                 process may use.
             protocol: Name of the protocol.
@@ -108,7 +114,8 @@ class Request:
                 that the backend does not have.
             PluginError: If the backend is unknown, broken, or lacks its framework.
         """
-        how = protocol_named(protocol)
+        probe = None if quantity == LATENCY.name else find_probe(quantity)
+        how = _protocol(protocol, probe)
         _check(how, threads, runs, precision, budget_s)
         plugin = find("backend", backend, Backend)
         found: Backend = use(plugin, plugin.loaded)
@@ -140,7 +147,18 @@ class Request:
             timeout_s=timeout_s,
             force=force,
             retry_failed=retry_failed,
+            probe=probe,
         )
+
+    @property
+    def runs_natives(self) -> Backend | None:
+        """The backend, if models of its own framework are timed in their original form too."""
+        return self.backend if self.probe is None else None
+
+    @property
+    def quantity(self) -> Quantity:
+        """What is asked for."""
+        return LATENCY if self.probe is None else self.probe.quantity
 
     @property
     def extent(self) -> str:
@@ -171,7 +189,12 @@ class Request:
             signature: Of the brick or the whole model.
             kind: Which of the two it is.
         """
-        return Question(Subject(signature, kind), LATENCY, self.setup, self.fingerprint)
+        return Question(Subject(signature, kind), self.quantity, self.setup, self.fingerprint)
+
+    def parts(self, key: Question) -> tuple[Question, ...]:
+        """Questions that each observation under the key answers besides."""
+        parts = self.probe.parts if self.probe else ()
+        return tuple(replace(key, quantity=part) for part in parts)
 
     def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
         """Where numbers are kept that were fitted to such measurements.
@@ -182,8 +205,25 @@ class Request:
             granularity: The most layers that a brick may hold.
         """
         return CalibrationKey(
-            composer, strategy, granularity, LATENCY, self.setup, self.fingerprint
+            composer, strategy, granularity, self.quantity, self.setup, self.fingerprint
         )
+
+
+def _protocol(name: str, probe: Probe | None) -> Protocol:
+    """The protocol of that name, or the probe's own.
+
+    Raises:
+        DLBricksError: If there is none, or it is not for the probe's quantity.
+    """
+    how = protocol_named(name)
+    if probe is None:
+        return how
+    if name != next(iter(PROTOCOLS)):
+        raise DLBricksError(
+            f"the protocol {name!r} is not for {probe.name}",
+            hint=f"Protocols are for {LATENCY.name}. Leave {argument('protocol')} out.",
+        )
+    return probe.protocol
 
 
 def _check(

@@ -9,7 +9,7 @@ from functools import cached_property
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.compose import Estimate
-from dlbricks_core.facts import Calibration, Failure
+from dlbricks_core.facts import LATENCY, Calibration, Failure, Quantity
 from dlbricks_core.facts.failure import Stage
 from dlbricks_core.figures.figure import Figure, Origin, interval
 from dlbricks_core.figures.statistics import median
@@ -51,10 +51,10 @@ class ModelResult:
 
     @property
     def normalized(self) -> float | None:
-        """Estimate over measurement; ``None`` if one is missing or partial."""
+        """Estimate over measurement; ``None`` if one is missing or partial, or 0 was measured."""
         if self.measured is None or self.estimate.value is None or self.estimate.partial:
             return None
-        return self.estimate.value / self.measured.value
+        return self.estimate.value / self.measured.value if self.measured.value else None
 
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
@@ -76,6 +76,7 @@ class BrickResult:
         failure: Why there is none, otherwise.
         warnings: What makes its samples doubtful.
         origin: Where the latency comes from; ``None`` if there is none.
+        quantity: What the figure is of.
     """
 
     brick: Brick
@@ -84,6 +85,7 @@ class BrickResult:
     failure: str = ""
     warnings: Sequence[str] = ()
     origin: Origin | None = None
+    quantity: Quantity = LATENCY
 
     @property
     def derived_from(self) -> tuple[str, ...]:
@@ -173,7 +175,9 @@ class RunResult:
 
     @property
     def call_ms(self) -> float | None:
-        """The timer's own cost a call: the median over what was measured."""
+        """The timer's own cost a call: the median over what was measured; of latencies only."""
+        if self.request.probe:
+            return None
         stored = [brick.latency.overhead for brick in self.bricks if brick.latency]
         return float(median(stored)) if stored else None
 

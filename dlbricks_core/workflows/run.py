@@ -57,7 +57,7 @@ def run_bricks(
         observer: Told of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
-    targets = run_targets(cutting, end_to_end=end_to_end, backend=request.backend)
+    targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
     outcome = measure(targets, request, store, observer, cutting)
     outcome.effort.add_loading("brick", cutting.seconds)
     return assemble(request, cutting, outcome)

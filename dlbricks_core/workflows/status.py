@@ -10,6 +10,7 @@ from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import Importer, ModelCollection
+from dlbricks_core.measure.probe import Probe
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 
@@ -19,6 +20,7 @@ _BASES: dict[str, type] = {
     "models": ModelCollection,
     "composer": Composer,
     "predictor": Predictor,
+    "probe": Probe,
 }
 
 
@@ -115,10 +117,16 @@ def _made(plugin: Plugin) -> PluginStatus:
     return PluginStatus(plugin)
 
 
+def _probe(plugin: Plugin) -> PluginStatus:
+    quantity = plugin.loaded().quantity
+    return PluginStatus(plugin, capabilities={"meaning": quantity.meaning, "unit": quantity.unit})
+
+
 _LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
     "backend": _backend,
     "importer": _importer,
     "models": _collection,
     "composer": _made,
     "predictor": _made,
+    "probe": _probe,
 }

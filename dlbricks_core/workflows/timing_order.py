@@ -12,16 +12,17 @@ from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Target
 
 
-def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend) -> list[Target]:
+def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) -> list[Target]:
     """Each model right before those of its bricks that come first with it.
 
-    A model of the backend's own framework is timed in its original form as well.
+    A model of the backend's own framework is timed in its original form as well, if a backend is
+    given.
     """
     targets = [t for sweep in sweeps_of(cutting, end_to_end=end_to_end) for t in sweep]
     natives = {
         cut.whole.signature: Target(Brick(cut.whole.signature, cut.model), "native")
         for cut in cutting.brickset.models
-        if backend.native(cut.model.source)
+        if backend is not None and backend.native(cut.model.source)
     }
     return [
         each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
     backend_data,
@@ -40,7 +41,7 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         "backend": backend_data(request),
         "settings": settings_data(result, load),
         "totals": totals(result.brickset, len(result.cutting.plan.timed)),
-        "models": [_model(model) for model in result.models],
+        "models": [_model(model, request.quantity) for model in result.models],
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
@@ -51,13 +52,42 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
     }
 
 
-def _model(model: ModelResult) -> dict[str, Any]:
-    return {**model_head(model.cut), **model_result(model), "origin": dict(model.origin)}
+def _model(model: ModelResult, quantity: Quantity) -> dict[str, Any]:
+    return {
+        **model_head(model.cut),
+        **_latencies(model_result(model), quantity),
+        "origin": dict(model.origin),
+        "quantity": _quantity(quantity),
+        "estimate": model.estimate.value,
+        "interval": model.estimate.interval,
+        "measured": model.measured.value if model.measured else None,
+    }
 
 
 def _brick(result: BrickResult) -> dict[str, Any]:
-    head = brick_head(result.brick, result.occurrences)
-    return {**head, **brick_result(result), "origin": result.origin}
+    return {
+        **brick_head(result.brick, result.occurrences),
+        **_latencies(brick_result(result), result.quantity),
+        "origin": result.origin,
+        "quantity": _quantity(result.quantity),
+        "value": result.latency.value if result.latency else None,
+        "interval": result.interval_ms,
+    }
+
+
+def _quantity(quantity: Quantity) -> dict[str, str]:
+    return {"name": quantity.name, "unit": quantity.unit}
+
+
+def _latencies(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
+    """The fields of a result, where those in ``_ms`` are empty unless it is a latency."""
+    if quantity == LATENCY:
+        return found
+    latencies = {name: value for name, value in found.items() if name.endswith("_ms")}
+    empty: dict[str, Any] = {
+        name: [] if isinstance(value, list) else None for name, value in latencies.items()
+    }
+    return {**found, **empty}
 
 
 def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[str, Any]:

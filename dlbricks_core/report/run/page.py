@@ -30,6 +30,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     """
     bricks = sorted(result.bricks, key=weight, reverse=True)
     shares = _shares(bricks)
+    noun = heading.quantity_name(result.request.quantity)
     first, *more = answer(result)
     return page(
         "run/page.html",
@@ -40,8 +41,10 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         failures=alike(result.failures),
         about=" ".join(text for text in (layers(result), origins(result)) if text),
         speedups=speedups(result),
-        normalized_plot=normalized_plot(result.models),
-        models=_models(result.models),
+        normalized_plot=normalized_plot(result.models, noun=noun),
+        noun=noun,
+        is_latency=result.request.probe is None,
+        models=_models(result),
         share_plot=_share_plot(shares),
         incomplete=any(each.latency is None for each in bricks),
         shares=table(
@@ -50,7 +53,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
             names_wrap=True,
         ),
         number=len(bricks),
-        bricks=_bricks(bricks),
+        bricks=_bricks(bricks, f"{noun.capitalize()} in {result.request.quantity.unit}"),
     )
 
 
@@ -60,9 +63,12 @@ def without_subject(sentence: str, subject: str) -> str:
     return f"{rest[:1].upper()}{rest[1:]}"
 
 
-def _models(models: Sequence[ModelResult]) -> Table:
+def _models(result: RunResult) -> Table:
+    quantity = result.request.quantity
+    parallel = ["Parallel"] if result.request.probe is None else []
+    unit = f"{heading.quantity_name(quantity).capitalize()} in {quantity.unit}. "
     return table(
-        ["Model", "Estimate", "90% interval", "Measured", "Estimate / measured", "Parallel",
+        ["Model", "Estimate", "90% interval", "Measured", "Estimate / measured", *parallel,
          "Layers", "Unique", "Bricks"],
         [
             [
@@ -71,22 +77,22 @@ def _models(models: Sequence[ModelResult]) -> Table:
                 between(model.estimate.interval),
                 or_dash(model.measured.value if model.measured else None),
                 "–" if model.normalized is None else f"{model.normalized:.3f}",
-                partial(model.parallel),
+                *([partial(model.parallel)] if parallel else []),
                 str(len(model.cut.model.layers)),
                 str(len(set(model.cut.layer_signatures))),
                 str(len(model.cut.occurrences)),
             ]
-            for model in models
+            for model in result.models
         ],
-        "Latencies in ms. Parallel: the critical path. >: bricks are missing.",
+        f"{unit}{'Parallel: the critical path. ' if parallel else ''}>: bricks are missing.",
     )  # fmt: skip
 
 
-def _bricks(bricks: Sequence[BrickResult]) -> Table:
+def _bricks(bricks: Sequence[BrickResult], what: str) -> Table:
     named = names({each.brick.signature: each.brick.model for each in bricks})
     whole = sum(map(weight, bricks))
     return table(
-        ["Brick", Column("Signature", is_text=True), "Occurs", "Latency", "90% interval", "Share",
+        ["Brick", Column("Signature", is_text=True), "Occurs", "Value", "90% interval", "Share",
          Column("From", is_text=True), Column("Remarks", is_text=True)],
         [
             [
@@ -101,8 +107,8 @@ def _bricks(bricks: Sequence[BrickResult]) -> Table:
             ]
             for each in bricks
         ],
-        "Latencies in ms, as timed. Share: of the sum over all bricks that have one, in %. From: "
-        "where the latency comes from.",
+        f"{what}, as measured. Share: of the sum over all bricks that have one, in %. From: "
+        "where the value comes from.",
         names_wrap=True,
     )  # fmt: skip
 
@@ -120,7 +126,7 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
 
 
 def partial(estimate: Estimate) -> str:
-    """An estimate in milliseconds, marked where bricks are missing."""
+    """An estimate in the quantity's unit, marked where bricks are missing."""
     if estimate.value is None:
         return "–"
     return f"{'>' if estimate.partial else ''}{or_dash(estimate.value)}"
@@ -141,8 +147,16 @@ def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
     return {named[operators]: total / whole for operators, total in ordered}
 
 
-def normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ()) -> Markup | None:
-    """Estimates over measured latencies; ``None`` where nothing was measured."""
+def normalized_plot(
+    models: Iterable[ModelResult], bands: Sequence[float] = (), noun: str = "latency"
+) -> Markup | None:
+    """Estimates over what was measured; ``None`` where nothing was.
+
+    Args:
+        models: The models.
+        bands: Relative errors to mark.
+        noun: Name of the quantity in a sentence.
+    """
     shown = [(m, value) for m in models if (value := m.normalized) is not None]
     if not shown:
         return None
@@ -152,7 +166,7 @@ def normalized_plot(models: Iterable[ModelResult], bands: Sequence[float] = ()) 
         [model.cut.model.name for model, _ in shown],
         [Point(value, model.normalized_interval) for model, value in shown],
         "estimate / measured (1: they agree)",
-        f"Normalized latency of every model, with its 90% interval{shaded}",
+        f"Normalized {noun} of every model, with its 90% interval{shaded}",
         bands,
     )
 

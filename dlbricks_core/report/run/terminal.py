@@ -31,9 +31,12 @@ def print_run(console: Console, result: RunResult) -> None:
     for line in answer(result):
         console.print(styled((line, "bold")))
     print_warnings(console, remarks, len(result.failures))
-    console.print(_models(result.models))
+    is_latency = result.request.probe is None
+    console.print(_models(result.models, parallel=is_latency))
+    parallel = "Parallel: critical path. " if is_latency else ""
     console.print(
-        "In ms. Norm.: estimate/measured. Parallel: critical path. >: bricks are missing."
+        f"In {result.request.quantity.unit}. Norm.: estimate/measured. {parallel}"
+        ">: bricks are missing."
     )
     for line in (layers(result), origins(result), *speedups(result), reused(result)):
         if line:
@@ -69,8 +72,9 @@ def print_bench(console: Console, result: RunResult) -> None:
     print_setting(console, result)
 
 
-def _models(models: Sequence[ModelResult]) -> Table:
-    shown = table("Model", "Estimate", "90% interval", "Measured", "Norm.", "Parallel", "Bricks")
+def _models(models: Sequence[ModelResult], *, parallel: bool) -> Table:
+    column = ["Parallel"] if parallel else []
+    shown = table("Model", "Estimate", "90% interval", "Measured", "Norm.", *column, "Bricks")
     for model in models:
         normalized = model.normalized
         shown.add_row(
@@ -79,7 +83,7 @@ def _models(models: Sequence[ModelResult]) -> Table:
             between(model.estimate),
             "-" if model.measured is None else ms(model.measured.value),
             "-" if normalized is None else f"{normalized:.3f}",
-            _estimate(model.parallel),
+            *([_estimate(model.parallel)] if parallel else []),
             str(len(model.cut.occurrences)),
         )
     return shown

@@ -12,7 +12,7 @@ from dlbricks_core.workflows import ModelResult, RunResult
 def answer(result: RunResult) -> list[str]:
     """The estimates and how far they are off, in a sentence; then what they rest on."""
     if len(result.models) == 1:
-        return [f"{subject(result)}: {_of_model(result.models[0])}."]
+        return [f"{subject(result)}: {_of_model(result.models[0], result.request.quantity.unit)}."]
     errors = {
         model.cut.model.name: model.normalized - 1
         for model in result.models
@@ -29,18 +29,18 @@ def answer(result: RunResult) -> list[str]:
     ]
 
 
-def _of_model(model: ModelResult) -> str:
+def _of_model(model: ModelResult, unit: str) -> str:
     estimate = model.estimate
     if estimate.value is None:
         found = "no estimate"
     elif estimate.partial:
-        found = f"estimated more than {ms(estimate.value)} ms, for bricks are missing"
+        found = f"estimated more than {ms(estimate.value)} {unit}, for bricks are missing"
     else:
         ends = f" ({between(estimate)})" if estimate.interval else ""
-        found = f"estimated {ms(estimate.value)} ms{ends}"
+        found = f"estimated {ms(estimate.value)} {unit}{ends}"
     if model.measured is None:
         return found
-    found += f", measured {ms(model.measured.value)} ms"
+    found += f", measured {ms(model.measured.value)} {unit}"
     if model.normalized is None:
         return found
     error = model.normalized - 1
@@ -53,7 +53,7 @@ def side(error: float) -> str:
 
 
 def between(estimate: Estimate) -> str:
-    """Interval of an estimate in milliseconds: ``49.3-57.0``."""
+    """Interval of an estimate in the quantity's unit: ``49.3-57.0``."""
     if estimate.interval is None:
         return "-"
     low, high = estimate.interval

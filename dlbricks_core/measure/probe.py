@@ -1,0 +1,176 @@
+"""Probes: how a quantity other than latency is observed and composed; one probe a quantity."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.backends import CpuTimer
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose import Estimate
+from dlbricks_core.errors import UnknownPluginError
+from dlbricks_core.facts import LATENCY, Composition, Quantity
+from dlbricks_core.figures.figure import RESAMPLES, Figure, interval
+from dlbricks_core.figures.protocols import Protocol
+from dlbricks_core.figures.statistics import FloatArray, faster_half
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.plugins import find, use
+
+Values = Mapping[str, FloatArray]
+"""Values of a model's bricks without the overhead, by signature: arrays of shape (n,), one element
+a replicate. A brick without observations is not there."""
+
+
+class Probe(ABC):
+    """How one quantity is observed in a worker, and how a model's value follows from its bricks'.
+
+    Found through the entry-point group ``dlbricks.probes``. The class must be importable without a
+    framework: only :meth:`observe` runs in a worker, where the backend's framework is.
+
+    Example:
+        >>> class Runs(Probe):
+        ...     quantity = Quantity("first-run", "ms", Composition.SUM, "time of the first run")
+        ...     def observe(self, timer, model, seed): ...
+    """
+
+    #: What is observed. Its name is the entry point's name.
+    quantity: Quantity
+    #: Quantities that each observation tells besides, because :meth:`total` needs them.
+    parts: Sequence[Quantity] = ()
+    #: Raised whenever the same network would give other values: those from before are not mixed in.
+    version: int = 1
+    #: Observations of each network, unless the user says otherwise.
+    runs: int = 5
+    #: Whether each observation gets a worker process of its own, with the memory allocator as a
+    #: user's process has it.
+    isolated: bool = False
+
+    #: What :func:`dlbricks_core.plugins.find` compares with the entry point's name.
+    name: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if quantity := getattr(cls, "quantity", None):
+            cls.name = quantity.name
+
+    @abstractmethod
+    def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
+        """One observation of a brick or a whole model; runs in a worker.
+
+        The framework is imported and has run small networks before. The garbage collector is off.
+        Whatever is loaded has to be unloaded again.
+
+        Args:
+            timer: The backend's timer.
+            model: The network, in canonical form.
+            seed: Seed of weights and inputs, for :func:`dlbricks_core.values.materialize`.
+
+        Returns:
+            Value of the quantity, then that of each part; 0 or more.
+        """
+
+    def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
+        """Value of a model, as the quantity's composition says.
+
+        A sum counts each brick as often as it occurs. A peak is the sum of what bricks keep, the
+        first part, and the largest of what a brick needs beyond that.
+
+        Args:
+            cut: The model and its bricks.
+            values: For the quantity, then for each part: values of the bricks.
+
+        Returns:
+            Array of shape (n,), or (1,).
+        """
+        return _TOTALS[self.quantity.composition](cut, values)
+
+    def estimate(self, cut: CutModel, figures: Sequence[Mapping[str, Figure]]) -> Estimate:
+        """Estimate of a model, with a 90% interval that holds the scatter of the observations.
+
+        What an observation has of its own, for any network, is taken off each brick and added once.
+
+        Args:
+            cut: The model and its bricks.
+            figures: For the quantity, then for each part: figures of bricks, by signature.
+        """
+        missing = tuple(s for s in cut.counts if not all(s in each for each in figures))
+        known = [s for s in cut.counts if s not in missing]
+        if not known:
+            return Estimate(None, None, missing)
+        overhead = max(figures[0][signature].overhead for signature in known)
+
+        def composed(values: Callable[[Figure], FloatArray]) -> FloatArray:
+            own = [
+                {s: np.maximum(values(each[s]) - each[s].overhead, 0.0) for s in known}
+                for each in figures
+            ]
+            return overhead + np.broadcast_to(self.total(cut, own), RESAMPLES)
+
+        ends = interval(composed(lambda figure: figure.replicates))
+        value = composed(lambda figure: np.array([figure.value]))
+        return Estimate(float(value[0]), ends, missing, ends)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How its observations are taken: once a round, a fixed number of times."""
+        return Protocol(
+            name=self.name,
+            identity=f"{self.name}/{self.version}",
+            runs=self.runs,
+            interleaved=True,
+            touch=False,
+            statistic=faster_half,
+            statistic_name="mean of the lower half",
+        )
+
+    @property
+    def target(self) -> str:
+        """The class as ``"module:Class"``, by which a worker finds it."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
+
+
+def added_up(cut: CutModel, values: Values) -> FloatArray:
+    """Sum over all bricks of a model, each as often as it occurs."""
+    return sum((cut.counts[s] * each for s, each in values.items()), np.zeros(1))
+
+
+def largest(values: Values) -> FloatArray:
+    """The largest of several bricks' values, for each replicate."""
+    most = np.zeros(1)
+    for each in values.values():
+        most = np.maximum(most, each)
+    return most
+
+
+def _sum(cut: CutModel, values: Sequence[Values]) -> FloatArray:
+    return added_up(cut, values[0])
+
+
+def _peak(cut: CutModel, values: Sequence[Values]) -> FloatArray:
+    peaks, kept = values[0], values[1]
+    return added_up(cut, kept) + largest({s: peaks[s] - kept[s] for s in peaks})
+
+
+_TOTALS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = {
+    Composition.SUM: _sum,
+    Composition.PEAK: _peak,
+}
+
+
+def find_probe(name: str) -> Probe:
+    """The probe for the quantity of that name.
+
+    Raises:
+        UnknownPluginError: If there is none.
+        PluginError: If it is broken.
+    """
+    try:
+        plugin = find("probe", name, Probe)
+    except UnknownPluginError as error:
+        hint = f"{LATENCY.name} needs no probe. {error.hint}"
+        raise UnknownPluginError(f"unknown quantity {name!r}", hint=hint) from error
+    probe: Probe = use(plugin, plugin.loaded)
+    return probe

@@ -1,0 +1,1 @@
+"""The probes that come with DLBricks, one a file."""

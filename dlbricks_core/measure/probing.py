@@ -1,0 +1,118 @@
+"""A session that observes a quantity with its probe, and commits every observation at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.backends.host import CALLS, next_to_nothing
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Observation, Question
+from dlbricks_core.measure.probe import Probe
+from dlbricks_core.measure.session import Advance, Effort, Job, reason_of
+from dlbricks_core.measure.worker import BackendWorker, start_of_a_line
+from dlbricks_core.store import ResultStore
+
+
+class ProbingSession:
+    """Observes jobs in rounds, each network once a round until it has what it lacks.
+
+    Every other round runs backwards. Each round also observes networks of next to no work: what
+    they have in common is the overhead of the round's observations.
+
+    Args:
+        worker: The worker to observe in.
+        store: Where observations go, committed one by one.
+        probe: The probe of the quantity that the jobs' questions ask for.
+        advance: Told of every observation.
+        anew: Questions whose first new observation replaces all that the store holds of them.
+
+    Attributes:
+        effort: What was spent so far.
+        late: Always False: the number of observations is fixed.
+    """
+
+    late = False
+
+    def __init__(
+        self,
+        worker: BackendWorker,
+        store: ResultStore,
+        probe: Probe,
+        advance: Advance = lambda done: None,
+        anew: AbstractSet[Question] = frozenset(),
+    ) -> None:
+        self.identifier = uuid.uuid4().hex
+        self.effort = Effort()
+        self._worker = worker
+        self._store = store
+        self._probe = probe
+        self._advance = advance
+        self._anew = set(anew)
+
+    def steps(self, jobs: Sequence[Job]) -> int:
+        """How often ``advance`` will be called if nothing fails."""
+        return sum(job.missing for job in jobs)
+
+    def run(self, jobs: Sequence[Job]) -> dict[Question, str]:
+        """Observes the jobs.
+
+        Returns:
+            The jobs that failed and why; also committed to the store.
+
+        Raises:
+            DLBricksError: If networks of next to no work cannot be observed.
+        """
+        failures: dict[Question, str] = {}
+        for job in jobs:
+            self.effort.networks[job.key.subject.kind] += 1
+        for number in range(max((job.missing for job in jobs), default=0)):
+            due = [job for job in jobs if job.missing > number and job.key not in failures]
+            overheads = self._overheads()
+            for job in reversed(due) if number % 2 else due:
+                try:
+                    self._observe(job, number, overheads)
+                except DLBricksError as error:
+                    failures[job.key] = reason = reason_of(error)
+                    self._store.record_failure(job.key, reason, job.operators)
+                self._advance(job.key.subject.kind)
+        return failures
+
+    def _overheads(self) -> list[float]:
+        """What observations of any network have in common, for the quantity and each part."""
+        taken = [
+            self._worker_for_one().observe(self._probe.target, next_to_nothing(layers))
+            for layers in CALLS.values()
+        ]
+        return [start_of_a_line(values) for values in zip(*taken, strict=True)]
+
+    def _observe(self, job: Job, number: int, overheads: Sequence[float]) -> None:
+        begin = perf_counter()
+        kind = job.key.subject.kind
+        try:
+            values = self._worker_for_one().observe(self._probe.target, job.model)
+        finally:
+            spent_s = perf_counter() - begin
+            self.effort.seconds[kind] += spent_s
+        wanted = (self._probe.quantity, *self._probe.parts)
+        keys = [replace(job.key, quantity=quantity) for quantity in wanted]
+        taken = [
+            (
+                key,
+                Observation(self.identifier, number, (value,), overhead=overhead, spent_s=spent_s),
+                job.operators,
+            )
+            for key, value, overhead in zip(keys, values, overheads, strict=True)
+        ]
+        self._store.add_all(taken, instead_of=keys if job.key in self._anew else ())
+        self._anew.discard(job.key)
+        self.effort.runs[kind] += 1
+
+    def _worker_for_one(self) -> BackendWorker:
+        """The worker, as a process of its own where each observation needs one."""
+        if self._probe.isolated:
+            self._worker.restart()
+        return self._worker

@@ -1,0 +1,93 @@
+"""Quantities other than latency, from the command line to JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+jsonschema = pytest.importorskip("jsonschema")
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs/reference/dlbricks.schema.json").read_text("utf-8")
+)
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "results.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit"), [("load-time", "ms"), ("peak-memory", "MiB")], ids=str
+)
+def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, read, quantity, unit):
+    asked = save("chain", "Relu", "Tanh", size=600), *QUICK, "-G", "2", "--quantity", quantity
+    done = dlbricks("run", *asked, "--json", "run.json", "--html", "run.html")
+    assert done.status == 0, done.err
+    assert f"{quantity.replace('-', ' ').capitalize()} of chain on onnxruntime" in done.out
+    assert f"In {unit}. " in done.out
+    assert "Parallel" not in done.out
+
+    found = read("run.json")
+    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/run"})
+    (model,) = found["models"]
+    assert model["quantity"] == {"name": quantity, "unit": unit}
+    assert model["estimate"] > 0
+    assert model["measured"] > 0
+    assert model["normalized"] == pytest.approx(model["estimate"] / model["measured"])
+    assert model["interval"][0] <= model["interval"][1]
+    for part in (model, *found["bricks"]):
+        assert not any(value for name, value in part.items() if name.endswith("_ms"))
+    assert all(brick["value"] > 0 for brick in found["bricks"])
+    assert found["timer"]["call_ms"] is None
+
+    page = Path("run.html").read_text()
+    assert f"{quantity.replace('-', ' ').capitalize()} in {unit}" in page
+    assert "atencies in ms" not in page
+
+    again = dlbricks("run", *asked, "--json", "again.json")
+    assert "nothing left to measure" in again.out
+    assert dlbricks("estimate", *asked, "--json", "estimate.json").status == 0
+    for name in ("again.json", "estimate.json"):
+        (other,) = read(name)["models"]
+        assert other["estimate"] == model["estimate"]
+        assert other["measured"] == model["measured"]
+
+
+def test_latency_is_the_default_and_has_both_names(dlbricks, save, read):
+    asked = save("chain", "Relu"), *QUICK
+    assert dlbricks("run", *asked, "--quantity", "latency", "--json", "named.json").status == 0
+    assert "nothing left to measure" in dlbricks("run", *asked, "--json", "default.json").out
+    (model,) = read("default.json")["models"]
+    assert model["quantity"] == {"name": "latency", "unit": "ms"}
+    assert model["estimate"] == model["estimate_ms"] > 0
+    assert model["measured"] == model["measured_ms"] > 0
+    assert all(b["value"] == b["latency_ms"] for b in read("default.json")["bricks"])
+
+
+def test_an_estimate_of_what_the_store_lacks_is_partial(dlbricks, save):
+    done = dlbricks("estimate", save("chain", "Relu"), *QUICK, "--quantity", "load-time")
+    assert done.status == 3
+    assert "not measured" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--quantity", "lode-time"), ("unknown quantity 'lode-time'", "Did you mean load-time?")),
+        (("--quantity", "load-time", "--protocol", "paper"), ("'paper' is not for load-time",)),
+        (("--quantity", "load-time", "--composer", "similar"), ("'similar' is not for load-time",)),
+    ],
+    ids=["name", "protocol", "composer"],
+)
+def test_what_does_not_fit_a_quantity_is_refused_with_a_hint(dlbricks, arguments, told):
+    # Large enough for a composer that infers figures to infer some.
+    done = dlbricks("run", "onnx:squeezenet", *QUICK, *arguments)
+    assert done.status == 2, done.out
+    for text in told:
+        assert text in " ".join(done.err.split())
+    assert "Hint: " in done.err
+
+
+def test_a_precision_is_refused(dlbricks, save):
+    backend = "--backend", "onnxruntime"
+    done = dlbricks("run", save("c", "Relu"), *backend, "--quantity", "load-time", "--budget", "5s")
+    assert done.status == 2
+    assert "--budget is not for" in " ".join(done.err.split())

@@ -1,0 +1,217 @@
+"""Probes: how values compose, and sessions that observe in real workers."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks.brickset import Occurrence
+from dlbricks_core.errors import UnknownPluginError
+from dlbricks_core.facts import Composition, Quantity, Question, Setup, Subject
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.measure.probe import Probe, find_probe
+from dlbricks_core.measure.probes.load_time import LoadTime
+from dlbricks_core.measure.probes.peak_memory import PeakMemory
+from dlbricks_core.measure.probing import ProbingSession
+from dlbricks_core.measure.session import Job
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.store import ResultStore
+
+SPEC = TensorSpec("float32", (3,))
+SHARED = Quantity("shared", "things", Composition.SUM, "what bricks keep")
+
+
+class Sums(Probe):
+    """Its value is the number of layers and 10; its process is a part."""
+
+    quantity = Quantity("layers-and-ten", "layers", Composition.SUM, "layers, and ten")
+    parts = (Quantity("process", "", Composition.SUM, "process that observed"),)
+
+    def observe(self, timer, model, seed):
+        if model.layers[0].op == "Raise":
+            raise RuntimeError("no such layer")
+        return 10 + len(model.layers), os.getpid()
+
+
+class Alone(Sums):
+    isolated = True
+
+
+class Peaks(Sums):
+    quantity = Quantity("peaks", "things", Composition.PEAK, "what bricks take")
+    parts = (SHARED,)
+
+
+class Short(Sums):
+    """Tells less than it promises."""
+
+    def observe(self, timer, model, seed):
+        return (1.0,)
+
+
+def cut_into(*signatures):
+    model = CanonicalModel("m", (), (), (), {})
+    occurrences = tuple(Occurrence(s, (i,)) for i, s in enumerate(signatures))
+    return CutModel(model, occurrences, model)
+
+
+def figures(probe, values, overhead=0.0):
+    return {s: Measured((v,), probe.protocol, overhead) for s, v in values.items()}
+
+
+sizes = st.floats(0, 1e6)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), sizes, min_size=1), sizes, st.integers(1, 4))
+def test_a_sum_counts_every_brick_and_the_overhead_once(values, overhead, often):
+    probe = Sums()
+    known = figures(probe, {s: v + overhead for s, v in values.items()}, overhead)
+    found = probe.estimate(cut_into(*(list(values) * often)), [known, known])
+    assert found.value == pytest.approx(overhead + often * sum(values.values()), abs=1e-6)
+    assert found.interval == pytest.approx((found.value, found.value), abs=1e-6)
+    assert not found.partial
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.tuples(sizes, sizes), min_size=1))
+def test_a_peak_is_what_all_keep_and_the_most_that_one_needs_beyond(values):
+    probe = Peaks()
+    peaks = figures(probe, {s: kept + more for s, (kept, more) in values.items()})
+    kept = figures(probe, {s: kept for s, (kept, _) in values.items()})
+    found = probe.estimate(cut_into(*values, *values), [peaks, kept])
+    wanted = 2 * sum(k for k, _ in values.values()) + max(m for _, m in values.values())
+    assert found.value == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+
+
+def test_a_brick_without_values_makes_an_estimate_partial():
+    probe = Peaks()
+    some = figures(probe, {"a": 3.0, "b": 4.0})
+    found = probe.estimate(cut_into("a", "b", "c"), [some, figures(probe, {"a": 1.0})])
+    assert found.missing == ("b", "c")
+    assert found.value == 3
+    assert probe.estimate(cut_into("c"), [some, some]).value is None
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=5, max_size=5))
+def test_peak_memory_of_a_model_of_one_brick_is_its_own(values):
+    kept, loading, run_scratch, loading_scratch, _ = values
+    mebibyte = TensorSpec("float32", (2**18,))
+    model = CanonicalModel("m", (Layer("Relu", ("x",), ("y",)),), ("x",), ("y",),
+                           {"x": mebibyte, "y": mebibyte})  # fmt: skip
+    cut = CutModel(model, (Occurrence("a", (0,)),), model)
+    parts = kept, loading, run_scratch, loading_scratch
+    total = PeakMemory().total(cut, [{"a": np.array([v])} for v in (0.0, *parts)])
+    assert total == pytest.approx(2 + max(kept + run_scratch, loading + loading_scratch))
+
+
+def one(op):
+    return CanonicalModel("one", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
+                          {"x0": SPEC, "t0": SPEC})  # fmt: skip
+
+
+def job(probe, op, missing=2):
+    setup = Setup("faulty", "1.0", "{}", 1, probe.protocol.identity, "0.1.0")
+    return Job(Question(Subject(op, "brick"), probe.quantity, setup, "here"), one(op), missing)
+
+
+def answers(store, each):
+    """Of the quantity and its part, the stored measurements."""
+    part = replace(each.key, quantity=Sums.parts[0])
+    found = store.get([each.key, part])
+    return found[each.key], found[part]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def worker(faulty, monkeypatch):
+    """A worker that can import this file's probes."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    settings = WorkerSettings(BackendSettings(), timeout_s=10, memory_bytes=2**30)
+    backend = faulty.FaultyBackend()
+    here = str(Path(__file__).parent)
+    own = backend.environment(None)
+    backend.environment = lambda _: {**own, "PYTHONPATH": f"{own['PYTHONPATH']}:{here}"}
+    with BackendWorker(faulty.TARGET, backend, settings) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """In a worker this file is a module of its own name."""
+    for probe in (Sums, Alone, Peaks, Short):
+        monkeypatch.setattr(probe, "__module__", "test_probe")
+
+
+def test_observations_are_kept_with_what_any_network_costs(worker, store):
+    done = []
+    jobs = [job(Sums(), "Relu", 3), job(Sums(), "Tanh", 1)]
+    session = ProbingSession(worker, store, Sums(), done.append)
+    assert session.run(jobs) == {}
+    first, process = answers(store, jobs[0])
+    assert first.values == (11, 11, 11)
+    # Networks of one layer and of nine lie on a line that begins at 10.
+    assert first.overheads == pytest.approx((10, 10, 10))
+    assert [each.round for each in first.observations] == [0, 1, 2]
+    assert {each.session for each in first.observations} == {session.identifier}
+    assert len(set(process.values)) == 1
+    assert len(answers(store, jobs[1])[0].values) == 1
+    assert len(done) == session.steps(jobs) == 4
+    assert session.effort.runs["brick"] == 4
+    assert session.effort.seconds["brick"] > 0
+
+
+def test_an_isolated_probe_observes_each_in_a_process_of_its_own(worker, store):
+    jobs = [job(Alone(), "Relu"), job(Alone(), "Tanh")]
+    ProbingSession(worker, store, Alone()).run(jobs)
+    processes = [pid for each in jobs for pid in answers(store, each)[1].values]
+    assert len(set(processes)) == 4
+
+
+def test_what_fails_is_named_and_the_others_are_observed(worker, store):
+    jobs = [job(Sums(), "Raise"), job(Sums(), "Relu")]
+    failures = ProbingSession(worker, store, Sums()).run(jobs)
+    assert failures == {jobs[0].key: "RuntimeError: no such layer"}
+    assert store.get([jobs[0].key])[jobs[0].key].failure == "RuntimeError: no such layer"
+    assert len(answers(store, jobs[1])[0].values) == 2
+
+
+def test_what_is_to_be_replaced_goes_with_the_first_new_value_and_its_parts(worker, store):
+    each = job(Sums(), "Relu", 1)
+    ProbingSession(worker, store, Sums()).run([each])
+    before, _ = answers(store, each)
+    ProbingSession(worker, store, Sums(), anew={each.key}).run([each])
+    after, process = answers(store, each)
+    assert len(after.values) == len(process.values) == 1
+    assert after.observations[0].session != before.observations[0].session
+
+
+def test_a_probe_that_tells_too_little_is_a_failure(worker, store):
+    with pytest.raises(Exception, match="tells 1 values of a quantity with 1 parts"):
+        ProbingSession(worker, store, Short()).run([job(Short(), "Relu")])
+
+
+def test_probes_are_found_by_the_name_of_their_quantity():
+    assert type(find_probe("load-time")) is LoadTime
+    assert type(find_probe("peak-memory")) is PeakMemory
+    with pytest.raises(UnknownPluginError, match="unknown quantity 'lode-time'") as caught:
+        find_probe("lode-time")
+    assert "latency needs no probe" in caught.value.hint
+    assert "Did you mean load-time?" in caught.value.hint
+
+
+def test_another_version_asks_other_questions():
+    probe = Sums()
+    before = probe.protocol.identity
+    probe.version += 1
+    assert probe.protocol.identity != before
