@@ -23,7 +23,7 @@ def table(*columns: str, left: int = 1) -> Table:
 
 
 def ms(value: float) -> str:
-    """A value in any unit, such as milliseconds, with at least three digits: ``0.123``, ``52.9``."""
+    """A value in any unit, such as milliseconds, with at least three digits: ``52.9``."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
