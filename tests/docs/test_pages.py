@@ -61,11 +61,13 @@ def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
     "page", [p for p in sorted(DOCS.rglob("*.md")) if PYTHON.search(p.read_text("utf-8"))],
     ids=lambda p: p.stem,
 )  # fmt: skip
-def test_python_of_pages_runs(page, perceptron, tmp_path, monkeypatch):
+def test_python_of_pages_prints_its_comments(page, perceptron, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     perceptron("a.onnx", "batch", "sequence")
     for code in PYTHON.findall(page.read_text(encoding="utf-8")):
         exec(compile(code, str(page), "exec"), {})
+        expected = [line[2:] for line in code.splitlines() if line.startswith("# ")]
+        assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_many_commands_are_run():
