@@ -34,9 +34,8 @@ class PublishedFigure:
     ours: Callable[[StudyData], float | None]
     style: str
 
-    def ours_text(self, study: StudyData) -> str:
-        """The study's number, for people to read."""
-        value = self.ours(study)
+    def worded(self, value: float | None) -> str:
+        """A number of a study, for people to read."""
         return "–" if value is None else format(value, self.style)
 
 

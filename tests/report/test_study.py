@@ -92,6 +92,20 @@ def test_published_figures_stand_only_beside_the_models_that_they_are_of(studied
     assert ">90%<" not in page_of(of_others)
 
 
+def test_a_fault_of_a_collection_does_not_cost_the_study(studied, monkeypatch):
+    class Faulty(Papers):
+        published = Publication(
+            "Somebody, 2020",
+            1,
+            [PublishedFigure(5, "layers", "", 10, "ten", lambda s: s["nothing"], ",.0f")],
+        )
+
+    plugin = Plugin("models", "paper", "a:b", "papers", "1", loaded=Faulty)
+    monkeypatch.setattr(published, "discover", lambda *_: [plugin])
+    (found,) = study_data(studied[0])["published"]["figures"]
+    assert (found["ours"], found["ours_text"]) == (None, "failed: KeyError: 'nothing'")
+
+
 def test_a_broken_collection_has_published_nothing(studied, monkeypatch):
     broken = Plugin("models", "paper", "a:b", "papers", "1", problem="it is broken")
     monkeypatch.setattr(published, "discover", lambda *_: [broken])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dlbricks_core.importers import ModelCollection, Publication
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.importers import ModelCollection, Publication, PublishedFigure
 from dlbricks_core.importers.published import StudyData
-from dlbricks_core.plugins import discover
+from dlbricks_core.plugins import Plugin, attempt, discover
 
 
 def published_data(study: StudyData) -> dict[str, Any] | None:
@@ -16,8 +17,9 @@ def published_data(study: StudyData) -> dict[str, Any] | None:
     Args:
         study: The study's other fields, as ``study.json`` holds them.
     """
-    publication = publication_of(model["source"] for model in study["models"])
-    if publication is None:
+    plugin = _collection_of(model["source"] for model in study["models"])
+    publication: Publication | None = plugin.loaded.published if plugin else None
+    if plugin is None or publication is None:
         return None
     return {
         "source": publication.source,
@@ -29,16 +31,25 @@ def published_data(study: StudyData) -> dict[str, Any] | None:
                 "where": each.where,
                 "paper": each.text,
                 "value": each.value,
-                "ours": each.ours(study),
-                "ours_text": each.ours_text(study),
+                "ours": ours,
+                "ours_text": text,
             }
             for each in publication.figures
+            for ours, text in [_ours(plugin, each, study)]
         ],
     }
 
 
-def publication_of(sources: Iterable[str]) -> Publication | None:
-    """Publication about the collection that all models come from; ``None`` if there is none.
+def _ours(plugin: Plugin, figure: PublishedFigure, study: StudyData) -> tuple[float | None, str]:
+    """A study's own number, and its words; a plugin's defect does not cost the study."""
+    found = attempt(plugin, lambda: figure.ours(study))
+    if isinstance(found, DLBricksError):
+        return None, f"failed: {found.message}"
+    return found, figure.worded(found)
+
+
+def _collection_of(sources: Iterable[str]) -> Plugin | None:
+    """The collection that all models come from; ``None`` if there is no such one.
 
     Args:
         sources: Source of each model, such as ``paper:1``.
@@ -46,5 +57,5 @@ def publication_of(sources: Iterable[str]) -> Publication | None:
     names = {source.partition(":")[0] for source in sources}
     if len(names) != 1:
         return None
-    found = [each.loaded for each in discover("models", ModelCollection) if each.name in names]
-    return found[0].published if found and found[0] else None
+    found = discover("models", ModelCollection)
+    return next((each for each in found if each.name in names and each.loaded), None)

@@ -30,7 +30,7 @@ def study():
 
 
 def test_each_figure_has_its_counterpart(study):
-    found = [(each.text, each.ours_text(study)) for each in PaperModels.published.figures]
+    found = [(each.text, each.worded(each.ours(study))) for each in PaperModels.published.figures]
     assert found == [
         ("10,815", "100"),
         ("1,529", "20"),

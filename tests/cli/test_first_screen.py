@@ -1,0 +1,80 @@
+"""The first screen, 24 lines of 80 columns, holds the answer."""
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+QUICK = ("--threads", "1", "--runs", "2", "--store", "s.sqlite")
+ORT = ("--backend", "onnxruntime", *QUICK)
+
+
+def first_screen(done):
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines[:24]
+
+
+def row_of(lines, name):
+    """Place of the row of a table that begins with the name."""
+    return next(i for i, line in enumerate(lines) if line.startswith(f" {name} "))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("run", *ORT), "m on onnxruntime"),
+        (("estimate", *ORT), "m on onnxruntime"),
+        (("evaluate", *ORT), "m on onnxruntime"),
+        (("analyze",), "m: 8 layers, 4 of them unique"),
+    ],
+)
+def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, save, command, words):
+    model = save("m", "Relu", "Sigmoid", "Tanh", "Relu")
+    if command[0] == "estimate":
+        assert dlbricks("run", model, *ORT).status == 0
+    done = dlbricks(command[0], model, *command[1:])
+    assert done.status == 0, done.err
+    lines = first_screen(done)
+    assert words in lines[0]
+    warnings = [i for i, line in enumerate(lines) if line.startswith(("Doubtful:", "Warning:"))]
+    assert all(place < row_of(lines, "m") for place in warnings)
+
+
+def test_of_many_models_the_answer_still_comes_first(dlbricks, save):
+    models = [save(f"m{i}", "Relu", "Sigmoid") for i in range(30)]
+    done = dlbricks("run", *models, *ORT)
+    assert done.status == 0, done.err
+    answer = " ".join(first_screen(done)[:2])
+    assert answer.startswith("30 models on onnxruntime")
+    assert "off by" in answer
+
+
+def test_the_winner_of_a_comparison_comes_first(dlbricks, save):
+    pytest.importorskip("torch")
+    model = save("m", "Relu", "Sigmoid")
+    done = dlbricks("compare", model, "--backends", "onnxruntime,pytorch", *QUICK)
+    assert done.status == 0, done.err
+    lines = first_screen(done)
+    assert lines[0].startswith("m on onnxruntime and pytorch, 1 thread:")
+    assert any(word in " ".join(lines[:3]) for word in ("fastest", "no clear winner"))
+    assert row_of(lines, "m")
+
+
+def test_an_explanation_begins_with_the_deviation(dlbricks, save):
+    done = dlbricks("explain", save("m", "Relu", "Sigmoid"), *ORT)
+    lines = first_screen(done)
+    assert lines[0].startswith("m on onnxruntime")
+    assert any(line.lstrip().startswith("#") for line in lines)
+
+
+def test_a_verification_begins_with_how_many_agree(dlbricks, save):
+    done = dlbricks("verify", save("m", "Relu", "Sigmoid"), "--backends", "onnxruntime")
+    assert first_screen(done)[0] == "1 of 1 agree, within the tolerance."
+
+
+def test_the_doctor_begins_with_the_verdict_and_what_is_wrong(dlbricks):
+    lines = first_screen(dlbricks("doctor"))
+    assert lines[0].startswith(("Ready to measure", "Not ready to measure"))
+    found = [line.split()[0] for line in lines if line.startswith(("warn", "unknown", "ok"))]
+    order = ["warn", "unknown", "ok"]
+    assert found == sorted(found, key=order.index)
