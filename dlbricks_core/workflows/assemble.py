@@ -1,4 +1,4 @@
-"""Puts together what a run found out, from what was measured."""
+"""Assembles the results of a run from what was measured."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def assemble(
     cutting: Cutting,
     outcome: Outcome,
 ) -> RunResult:
-    """Composes estimates and collects what belongs to each model and brick.
+    """Composes estimates and collects the results for each model and brick.
 
     Args:
         request: How networks were measured.
         cutting: The models and their bricks, and how the bricks' figures follow.
-        outcome: What came of measuring.
+        outcome: Measurements and failures.
     """
     brickset, plan, calibration = cutting.brickset, cutting.plan, cutting.calibration
     seen = calibration.signatures if calibration else frozenset()
@@ -77,7 +77,7 @@ def assemble(
 
 
 class _Estimator(Protocol):
-    """A composer, or what composes a probe's quantity."""
+    """Something that composes estimates: a composer, or a probe for its quantity."""
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure], /) -> Estimate:
         """Estimate of a model from figures of its bricks, by signature."""
@@ -102,7 +102,7 @@ class _ByProbe:
 def _estimators(
     request: Request, cutting: Cutting, parts: Sequence[Mapping[str, Figure]]
 ) -> tuple[_Estimator, _Estimator]:
-    """What composes estimates: with the numbers that it came with, and with those fitted here."""
+    """The estimator with its own parameters, and the one with parameters fitted here."""
     if request.probe:
         by_probe = _ByProbe(request.probe, parts)
         return by_probe, by_probe
@@ -146,7 +146,7 @@ def _brick_result(
 
 
 def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
-    """Where a figure comes from; samples that this run did not take come from the store."""
+    """Origin of a figure. Samples that this run did not take come from the store."""
     stored = figure.origin == "measured" and key not in outcome.anew
     return "stored" if stored else figure.origin
 
@@ -154,7 +154,7 @@ def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
 def _origins(
     cut: CutModel, latencies: Mapping[str, Figure], request: Request, outcome: Outcome
 ) -> Mapping[Origin, float]:
-    """Shares of the sum over a model's known bricks, by where their figures come from."""
+    """Shares of the sum over a model's known bricks, by the origin of their figures."""
     sums: dict[Origin, float] = {}
     for signature, count in cut.counts.items():
         if signature in latencies:
@@ -166,7 +166,7 @@ def _origins(
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
-    """Why nothing is known of a brick that should follow from what is timed under these keys."""
+    """Reason why a brick has no figure that should follow from measurements of these keys."""
     failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
     if failed or not all(key in outcome.measurements for key in keys):
         return failed or "not measured"
@@ -222,7 +222,7 @@ def _model_result(
 
 
 def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Sequence[str]:
-    """What was timed to know of a brick, or was to be: itself, or others."""
+    """Signatures of the networks that a brick's figure follows from: itself, or others."""
     latency = latencies.get(signature)
     if latency is None:
         return plan.sources(signature)
@@ -230,7 +230,7 @@ def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Seque
 
 
 def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, ...]:
-    """Says so where exporting and lowering a model changed its latency."""
+    """A note if exporting and lowering a model changed its latency."""
     if (
         measured is None
         or native is None
@@ -244,7 +244,7 @@ def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, 
 
 
 def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> tuple[str, ...]:
-    """Says so where a model and its bricks were not timed side by side."""
+    """A note if a model and its bricks were not timed side by side."""
     if whole is None:
         return ()
     sessions = {taken.session for taken in whole.observations}

@@ -77,7 +77,7 @@ def calibrate(
         cut_options: How to cut, and the composer whose parameters are fitted.
         request: How to measure.
         store: Where measurements and the calibration are kept.
-        observer: Told of progress.
+        observer: Hears of progress.
 
     Raises:
         DLBricksError: If the composer has no parameters to fit.

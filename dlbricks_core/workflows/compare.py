@@ -55,7 +55,7 @@ def compare(
         cut_options: How to cut and compose.
         requests: How to measure: for each backend, the same but for the backend and its options.
         store: Where measurements are kept.
-        observer: Told of progress.
+        observer: Hears of progress.
 
     Raises:
         DLBricksError: If fewer than two backends are named, or one twice.

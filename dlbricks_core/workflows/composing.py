@@ -1,4 +1,4 @@
-"""How models are cut and composed, as the user says it."""
+"""How models are cut and composed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PAPER_COMPOSER = "sequential"
 
 @dataclass(frozen=True)
 class CutOptions:
-    """How models are cut and composed again.
+    """How models are cut and composed.
 
     Attributes:
-        granularity: The most layers that a brick may hold.
+        granularity: Most layers in a brick.
         strategy: Name of the split strategy.
         composer: Name of the composer behind ``Estimate``.
     """
@@ -39,10 +39,10 @@ class CutOptions:
         *,
         quantity: str = LATENCY.name,
     ) -> CutOptions:
-        """What is meant where the user left something open.
+        """Options with everything filled in that the user left open.
 
-        Whoever asks for a granularity or a strategy and for no composer gets the paper's
-        sum; whoever asks for nothing gets the composer that estimates best. For quantities other
+        A user who names a granularity or a strategy but no composer gets the paper's sum. One who
+        names none of them gets the composer that estimates best. For quantities other
         than latency the model itself is cut, into the segments of that composer: what a backend
         rewrites a model into is a result of loading.
 
@@ -59,7 +59,7 @@ class CutOptions:
         return cls(granularity or found.granularity, strategy or found.strategy, composer)
 
     def calibration_key(self, request: Request) -> CalibrationKey:
-        """Where numbers are kept that were fitted for this."""
+        """Key of the calibration for these options."""
         return request.calibration_key(self.composer, self.strategy, self.granularity)
 
 

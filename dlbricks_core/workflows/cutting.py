@@ -46,7 +46,7 @@ class Cutting:
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
-        """The same with each brick timed itself, whatever the composer."""
+        """Models of which each brick is timed itself, whatever the composer."""
         return cls(options, brickset, Plan.all_timed(brickset.bricks))
 
 
@@ -60,17 +60,17 @@ def cut_models(
 ) -> Cutting:
     """Cuts models into bricks and plans what is timed for these.
 
-    Where the backend cannot run a model, the model itself is cut, which its notes tell: its
-    bricks then say which layers are to blame.
+    If the backend cannot run a model, the model itself is cut, and its notes say so: its bricks
+    then show which layers are to blame.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut and compose.
-        request: The backend and how it is set.
-        observer: Told of progress.
+        request: The backend and its settings.
+        observer: Hears of progress.
         calibration: Fitted numbers for the composer; ``None`` for its own.
-        rewrites: What :func:`rewrite_models` found; the backend is asked where the composer needs
-            it and this is ``None``.
+        rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
+            backend is asked.
     """
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
@@ -99,11 +99,11 @@ def cut_models(
 
 @dataclass
 class Rewrites:
-    """Graphs that a backend rewrites models into, or why it gives none; by the models' position.
+    """Graphs that a backend rewrites models into, by the models' positions.
 
     Attributes:
         graphs: The graphs.
-        refused: Why there is none.
+        refused: Reason for each model without a graph.
         seconds: Seconds that the backend took.
     """
 
@@ -117,7 +117,7 @@ def rewrite_models(
 ) -> Rewrites:
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
-    About as many are asked for at once as there are cores for: nothing is timed meanwhile.
+    Nothing is timed meanwhile, so models are rewritten side by side, one or a few for each core.
     """
     if not request.backend.traits.rewrites:
         return Rewrites()
@@ -145,14 +145,14 @@ def rewrite_models(
 
 
 def _at_once(request: Request) -> int:
-    """How many models the cores are enough for to be asked about at a time."""
+    """Number of models that the cores can rewrite at a time."""
     traits = request.backend.traits
     threads = request.settings.threads if traits.rewrite_uses_all_threads else 1
     return max(1, physical_cores_available() // threads)
 
 
 def _held_at_once(models: Sequence[CanonicalModel]) -> int:
-    """How many of the models the memory is enough for, by the largest of them."""
+    """Number of models that the memory can hold at a time, if all were as large as the largest."""
     largest = max((model.weight_bytes + model.live_bytes for model in models), default=0)
     return memory_to_use() // (largest + START_BYTES)
 

@@ -33,7 +33,7 @@ def estimate(
     """Estimates models from what the store holds; runs nothing.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut and compose; ``None`` for the default composer, or for the
             paper's where the store holds more of its bricks (``bench`` times those).
         request: Which measurements to use.
@@ -64,7 +64,7 @@ def estimate(
 
 
 def _best(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
-    """By the default composer, or by the paper's where the store holds more of its bricks."""
+    """Estimates by the composer of which the store holds more bricks: default or paper's."""
     best, paper = (
         _stored(models, CutOptions.chosen(None, None, name), request, store)
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)

@@ -42,7 +42,7 @@ def evaluate(
         cut_options: How to cut and compose.
         request: How to measure.
         store: Where measurements are kept.
-        observer: Told of progress.
+        observer: Hears of progress.
         precision: At which the costs of both ways of benchmarking are compared; ``None``
             for the one that is measured to.
     """

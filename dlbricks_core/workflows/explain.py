@@ -186,7 +186,7 @@ def explain(
         cut_options: How to cut and compose.
         request: How to measure.
         store: Where measurements are kept; a profile is not.
-        observer: Told of progress.
+        observer: Hears of progress.
     """
     result = evaluate([model], cut_options, request, store, observer).result
     return Explanation.of(result, _profiling(result, observer))

@@ -70,7 +70,7 @@ def generate(
         cut_options: How to cut.
         folder: Created if it is not there; must not hold other bricks already.
         seed: Of the values.
-        observer: Told of progress.
+        observer: Hears of progress.
 
     Raises:
         DLBricksError: If the folder cannot be written or already holds a manifest.

@@ -1,4 +1,4 @@
-"""Times what the store lacks of a set of bricks and models."""
+"""Measures those bricks and models that the store lacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dlbricks_core.workflows.targets import families, shortfalls
 
 @dataclass(frozen=True)
 class Target:
-    """A network that is wanted: a brick, or a whole model as one brick."""
+    """A network to measure: a brick, or a whole model as one brick."""
 
     brick: Brick
     kind: Kind
@@ -45,17 +45,17 @@ class Target:
 
 @dataclass
 class Outcome:
-    """What came of measuring.
+    """Result of measuring.
 
     Attributes:
-        measurements: Complete ones, by key.
-        failures: Why the others are missing, by key.
-        unsupported: Those of the failures that the backend has no counterpart for.
-        reused: How many were complete in the store before.
-        anew: Keys of those that were measured (further) now.
-        effort: What the session cost, if anything was measured.
-        warnings: What disturbed the machine meanwhile.
-        notes: Which figures are less precise than was asked for, and why.
+        measurements: Complete measurements, by key.
+        failures: Reason for each missing measurement, by key.
+        unsupported: Those of the failures in which the backend does not support a layer.
+        reused: Number of measurements that were complete in the store before.
+        anew: Keys of the measurements to which this session added samples.
+        effort: Cost of the session, if anything was measured.
+        warnings: Disturbances of the machine during the session.
+        notes: Figures that are less precise than was asked for, and why.
     """
 
     measurements: dict[Question, Measurement] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def measured(self) -> int:
-        """How many were measured (further) now."""
+        """Number of measurements to which this session added samples."""
         return len(self.anew)
 
 
@@ -80,7 +80,7 @@ def measure(
     observer: Observer,
     cutting: Cutting | None = None,
 ) -> Outcome:
-    """Times every target that the store has no complete measurement of.
+    """Measures every target of which the store has no complete measurement.
 
     A measurement is complete if it has as many samples as the request asks for, and if
     each figure that rests on it is as precise as asked for (or every network in it has
@@ -96,12 +96,13 @@ def measure(
 
 @dataclass(frozen=True)
 class Share:
-    """What one backend times of what is timed side by side.
+    """Targets of one backend, of several that are timed side by side.
 
     Attributes:
         request: How the backend is to measure.
-        sweeps: Targets that run right after each other, before it is the next backend's turn.
-        cutting: Of the models whose figures are to be precise, as for :func:`measure`.
+        sweeps: Groups of targets. Those of a group run right after each other, before it is the
+            next backend's turn.
+        cutting: Models whose figures must be precise, as for :func:`measure`.
     """
 
     request: Request
@@ -117,8 +118,8 @@ def measure_side_by_side(
     Args:
         shares: One for each backend. Requests are alike in all but the backend and its options,
             cuttings are of the same models, and there are equally many sweeps.
-        store: Where samples go.
-        observer: Told of progress.
+        store: Store that keeps the samples.
+        observer: Hears of progress.
 
     Returns:
         An outcome for each share. They have the session's effort in common.
@@ -139,15 +140,15 @@ def measure_side_by_side(
 
 @dataclass
 class _Plan:
-    """What is to be done on one backend.
+    """Work of one backend.
 
     Attributes:
-        share: What the backend is asked to time.
-        wanted: Everything that is asked for.
-        known: What the store has of it and counts.
-        anew: What the store has of it and the first new samples are to replace.
-        lacking: What is to be timed.
-        outcome: What came of it so far.
+        share: Targets of the backend.
+        wanted: All targets, by key.
+        known: Stored measurements that count, by key.
+        anew: Keys of stored measurements that the first new samples replace.
+        lacking: Targets to be timed, by key.
+        outcome: Result so far.
     """
 
     share: Share
@@ -163,7 +164,7 @@ class _Plan:
         return self.share.request
 
     def jobs(self, targets: Iterable[Target]) -> list[Job]:
-        """What is to be timed of the targets."""
+        """Jobs for those of the targets that are lacking."""
         keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
         return [self._job(key) for key in keys if key in self.lacking]
 
@@ -171,15 +172,15 @@ class _Plan:
         return Job(key, self.lacking[key].brick.model, self._missing(key))
 
     def able(self) -> list[Question]:
-        """What can be measured as far as is known."""
+        """Keys of the targets that have not failed."""
         return [key for key in self.wanted if key not in self.outcome.failures]
 
     def families(self) -> list[ComparedTogether]:
-        """Figures that are to be precise, those of a model together."""
+        """Figures that must be precise, those of a model together."""
         return families(self.request, self.share.cutting, self.able())
 
     def too_few(self) -> set[Question]:
-        """What the store has too few samples of."""
+        """Keys of the targets of which the store has too few samples."""
         if self.request.precision is not None:
             schedule = UntilPrecise(self.families(), self.request.precision, self.known.values())
             return schedule.lacking(self.able())
@@ -214,7 +215,7 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
 
 
 def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> bool:
-    """Measures what is lacking; tells whether the budget ended first."""
+    """Measures what is lacking. Returns whether the budget ended first."""
     with ExitStack() as opened:
         benches = {
             plan.request.backend.name: opened.enter_context(_bench(plan.request, plans))
@@ -268,7 +269,7 @@ def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> 
 
 
 def _schedule(plans: Sequence[_Plan], jobs: Sequence[Job]) -> Schedule:
-    """Until the figures are precise, if that is asked for."""
+    """Schedule of the jobs: until figures are precise, or a fixed number of runs."""
     precision = plans[0].request.precision
     if precision is None:
         return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
@@ -291,7 +292,7 @@ def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
 
 
 def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
-    """Takes off the list what the backend has no counterpart for, and what it fails to check."""
+    """Takes targets off the list that the backend does not support or cannot check."""
     observer.stage(f"Checking {len(plan.lacking)} networks against {plan.request.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
     found = bench.check({h: plan.lacking[key].brick.model for h, key in keys.items()})

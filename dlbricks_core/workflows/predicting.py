@@ -17,15 +17,15 @@ from dlbricks_core.workflows.results import RunResult
 
 
 def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> RunResult:
-    """The same result, with predicted figures for bricks that have none.
+    """The result with predicted figures for bricks that have none.
 
-    A brick stays missing if the predictor says nothing about it, or if it failed: what cannot run
-    has no latency. The same holds for a brick whose figure should follow from one that failed.
+    A brick stays missing if the predictor gives no figure for it. So does a brick that failed, or
+    whose figure should follow from one that failed: what cannot run has no latency.
 
     Args:
-        result: What the store alone tells.
+        result: Result from the store alone.
         predictor: Name of the predictor.
-        store: Tells which bricks failed.
+        store: Store that knows which bricks failed.
 
     Raises:
         PluginError: If there is no such predictor, or it fails.
@@ -54,7 +54,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:
-    """Those of the bricks that the store knows to have failed."""
+    """Those of the bricks that failed according to the store."""
     keys = [request.key(signature, "brick") for signature in signatures]
     return frozenset(k.subject.signature for k, found in store.get(keys).items() if found.failure)
 
@@ -69,7 +69,7 @@ def _predicted(
     """Figures of wanted bricks.
 
     Raises:
-        TypeError: If the predictor gives anything else for one of them.
+        TypeError: If the predictor gives something that is not a figure.
     """
     bricks = {**measured, **wanted}
     found = predictor().predict(bricks, request.setup, request.target, known)

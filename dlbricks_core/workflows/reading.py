@@ -1,4 +1,4 @@
-"""The service that reads bricks of others inside a process of its own."""
+"""Service that reads bricks of others in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dlbricks_core.passes import normalize
 
 
 class BrickReader:
-    """Reads files that nobody trusts; runs inside the worker."""
+    """Reads untrusted files; runs inside the worker."""
 
     def read(self, path: Path, identity: str) -> Brick:
-        """The brick in a file.
+        """Brick that a file holds.
 
         Args:
-            path: Of the file.
-            identity: Its signature.
+            path: Path of the file.
+            identity: Signature of the brick.
 
         Raises:
             ModelError: If the file cannot be read, or holds something else.

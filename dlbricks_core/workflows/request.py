@@ -36,23 +36,24 @@ class Request:
     Attributes:
         plugin: The backend's plugin.
         backend: The backend.
-        setup: How networks run; what all of the request's figures have in common.
-        settings: Threads and options, as the backend takes them; the setup has them as text.
+        setup: How networks run, the same for all figures of the request.
+        settings: Threads and options in the form that the backend takes; the setup has them as
+            text.
         protocol: How networks are timed.
-        runs: Samples that a complete measurement has at least.
-        system: The one that this process runs on.
-        elsewhere: Another system, if the measurements are from there.
+        runs: Least number of samples of a complete measurement.
+        system: System that this process runs on.
+        elsewhere: System that the measurements are from, if it is another one.
         precision: Half-width of the 90% intervals to reach beyond those samples, relative to the
             figure; ``None`` where the number of runs is fixed.
         budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
             runs is fixed.
         enough_s: Seconds of a network's runs after which few of them are enough; ``None``
             where their number alone counts.
-        seed: Of weights and inputs.
+        seed: Seed of weights and inputs.
         timeout_s: Longest time in seconds that a network may take to load or to run once.
         force: Whether to measure again what the store holds.
         retry_failed: Whether to try again what failed before.
-        probe: How the quantity is observed that is asked for; ``None`` for latency.
+        probe: Probe of the quantity that is asked for; ``None`` for latency.
     """
 
     plugin: Plugin
@@ -104,7 +105,7 @@ class Request:
             budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120, where
                 the number of runs is open.
             backend_options: Values for options that the backend declares.
-            seed: Of weights and inputs.
+            seed: Seed of weights and inputs.
             timeout_s: Longest time in seconds that a network may take to load or to run once.
             force: Whether to measure again what the store holds.
             retry_failed: Whether to try again what failed before.
@@ -157,12 +158,12 @@ class Request:
 
     @property
     def quantity(self) -> Quantity:
-        """What is asked for."""
+        """Quantity that is asked for."""
         return LATENCY if self.probe is None else self.probe.quantity
 
     @property
     def extent(self) -> str:
-        """How many runs there are, for people."""
+        """Number of runs and precision, for people."""
         if self.precision is None:
             return f"{self.runs} run{'' if self.runs == 1 else 's'}"
         text = f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
@@ -170,39 +171,39 @@ class Request:
 
     @property
     def fingerprint(self) -> str:
-        """Of the system that measurements are for."""
+        """Fingerprint of the system that measurements are for."""
         return self.target.fingerprint
 
     @property
     def target(self) -> System:
-        """The system that measurements are for."""
+        """System that measurements are for."""
         return self.elsewhere or self.system
 
     def on(self, system: System) -> Request:
-        """The same, for measurements that were made on another system."""
+        """The same request for measurements from another system."""
         return replace(self, elsewhere=system)
 
     def key(self, signature: str, kind: Kind) -> Question:
-        """Where a network's measurement is kept.
+        """Question whose answer is a network's measurement: its key in the store.
 
         Args:
-            signature: Of the brick or the whole model.
-            kind: Which of the two it is.
+            signature: Signature of the brick or of the whole model.
+            kind: What the network stands for.
         """
         return Question(Subject(signature, kind), self.quantity, self.setup, self.fingerprint)
 
     def parts(self, key: Question) -> tuple[Question, ...]:
-        """Questions that each observation under the key answers besides."""
+        """Further questions that each observation of a key answers."""
         parts = self.probe.parts if self.probe else ()
         return tuple(replace(key, quantity=part) for part in parts)
 
     def calibration_key(self, composer: str, strategy: str, granularity: int) -> CalibrationKey:
-        """Where numbers are kept that were fitted to such measurements.
+        """Key of a calibration on such measurements.
 
         Args:
             composer: Name of the composer.
             strategy: Name of the split strategy.
-            granularity: The most layers that a brick may hold.
+            granularity: Most layers in a brick.
         """
         return CalibrationKey(
             composer, strategy, granularity, self.quantity, self.setup, self.fingerprint
@@ -263,12 +264,12 @@ def _check(
 def _chosen(
     backend: str, options: Mapping[str, BackendOption], wanted: Mapping[str, str]
 ) -> dict[str, str]:
-    """A value for every option.
+    """Value of every option of a backend.
 
     Args:
-        backend: Its name, for errors.
-        options: That it declares.
-        wanted: What the user said.
+        backend: Name of the backend, for errors.
+        options: Options that the backend declares.
+        wanted: Values that the user chose.
     """
     if not isinstance(wanted, Mapping):
         raise DLBricksError(

@@ -1,4 +1,4 @@
-"""What a run found out."""
+"""Results of a run."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from dlbricks_core.workflows.request import Request
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What is known about one model.
+    """Result for one model.
 
     Attributes:
         cut: The model and its bricks.
-        estimate: By the composer that was asked for.
-        parallel: The critical path's estimate.
+        estimate: Estimate by the request's composer.
+        parallel: Estimate of the critical path.
         measured: Figure of the whole model, if it was measured.
-        native: The same in its framework's own form, if the backend is that framework.
-        missing: Why each brick without a measurement has none, by signature.
-        unsupported: Those of them that the backend has no counterpart for.
-        failure: Why the whole model has no latency, if it was to be measured.
-        notes: What to keep in mind when reading the figures.
+        native: Figure of the model in its framework's own form, if the backend is that framework.
+        missing: Reason for each brick without a figure, by signature.
+        unsupported: Those of the missing bricks that the backend does not support.
+        failure: Reason why the whole model was not measured; empty if it was, or was not meant to
+            be.
+        notes: Remarks on the figures.
         origin: Shares of the sum over the known bricks by where their figures come from, without
             the timer's own cost. They add up to 1; empty if no brick is known.
     """
@@ -67,16 +68,18 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class BrickResult:
-    """What is known about one brick.
+    """Result for one brick.
 
     Attributes:
         brick: The brick.
-        occurrences: How often it stands in the models of this run; 0 for what is timed besides.
-        latency: If it was measured, follows from those of others, or was predicted.
-        failure: Why there is none, otherwise.
-        warnings: What makes its samples doubtful.
-        origin: Where the latency comes from; ``None`` if there is none.
-        quantity: What the figure is of.
+        occurrences: Number of its occurrences in the models of this run; 0 for a network that is
+            timed in the place of others.
+        latency: Figure of the brick: measured, derived from others, or predicted; ``None`` if
+            there is none.
+        failure: Reason why there is no figure.
+        warnings: Reasons to doubt its samples.
+        origin: Origin of the figure; ``None`` if there is none.
+        quantity: Quantity of the figure.
     """
 
     brick: Brick
@@ -89,7 +92,7 @@ class BrickResult:
 
     @property
     def derived_from(self) -> tuple[str, ...]:
-        """Signatures of what was timed in its place; none if it was timed itself."""
+        """Signatures of networks that were timed in its place; none if it was timed itself."""
         return self.latency.derived_from if self.latency else ()
 
     @property
@@ -100,7 +103,7 @@ class BrickResult:
 
 @dataclass(frozen=True)
 class Benchmarking:
-    """What benchmarking costs by models and by bricks, over models with both.
+    """Cost of benchmarking by models and by bricks, over the models that have both figures.
 
     Attributes:
         models_s: Sum of all models' end-to-end latencies, in seconds.
@@ -118,15 +121,16 @@ class Benchmarking:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Everything that a run found out.
+    """Results of a run.
 
     Attributes:
-        request: How it measured.
+        request: How networks were measured.
         cutting: How models were cut and composed, the bricks, and what was timed for them.
-        models: In the order in which they were given.
-        bricks: In order of first occurrence, then what was timed besides.
-        benchmarking: What it saves; ``None`` if no model has both figures.
-        outcome: What came of measuring.
+        models: Results for models, in the order in which these were given.
+        bricks: Results for bricks in order of first occurrence, then for networks that were timed
+            in the place of others.
+        benchmarking: Cost by models and by bricks; ``None`` if no model has both figures.
+        outcome: Measurements and failures.
         unread: Models that were named and could not be loaded.
         predictor: Name of the predictor of bricks that the store does not hold; empty for none.
     """
@@ -157,7 +161,7 @@ class RunResult:
 
     @cached_property
     def timed(self) -> Mapping[str, tuple[str, ...]]:
-        """Signatures of what was timed to know of each brick: itself, or others."""
+        """Signatures of the networks that each brick's figure comes from: itself, or others."""
         return {
             each.brick.signature: each.latency.networks(each.brick.signature)
             for each in self.bricks
@@ -165,17 +169,17 @@ class RunResult:
         }
 
     def timed_for(self, cut: CutModel) -> set[str]:
-        """Signatures of all that was timed, or should have been, to know of a model."""
+        """Signatures of the networks that a model's estimate comes from, failed ones included."""
         return {timed for each in cut.counts for timed in self.timed.get(each, (each,))}
 
     @property
     def effort(self) -> Effort:
-        """What measuring cost in this run."""
+        """Cost of measuring in this run."""
         return self.outcome.effort
 
     @property
     def call_ms(self) -> float | None:
-        """The timer's own cost a call: the median over what was measured; of latencies only."""
+        """Median cost of a call of the timer, in milliseconds; ``None`` but for latency."""
         if self.request.probe:
             return None
         stored = [brick.latency.overhead for brick in self.bricks if brick.latency]
@@ -183,7 +187,7 @@ class RunResult:
 
     @property
     def failures(self) -> list[Failure]:
-        """Everything that is missing and why, each once."""
+        """All failures, each once."""
         found: dict[Failure, None] = dict.fromkeys(self.unread)
         for model in self.models:
             name = model.cut.model.name

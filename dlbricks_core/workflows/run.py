@@ -28,11 +28,11 @@ def run(
     """Estimates models from their bricks, timing what the store lacks.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut and compose.
         request: How to measure.
         store: Where measurements are kept.
-        observer: Told of progress.
+        observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
     calibration = store.calibration(cut_options.calibration_key(request))
@@ -48,13 +48,13 @@ def run_bricks(
     *,
     end_to_end: bool = True,
 ) -> RunResult:
-    """The same for models that are cut already.
+    """Estimates models that are cut already.
 
     Args:
-        cutting: The models, and what is timed for their bricks.
+        cutting: The models, their bricks, and what is timed for them.
         request: How to measure.
         store: Where measurements are kept.
-        observer: Told of progress.
+        observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
     targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)

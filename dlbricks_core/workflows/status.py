@@ -1,4 +1,4 @@
-"""Which plugins there are, what each can do, and whether it can be used."""
+"""State of every plugin: what it can do, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _BASES: dict[str, type] = {
 
 @dataclass(frozen=True)
 class PluginStatus:
-    """One plugin.
+    """State of one plugin.
 
     Attributes:
-        plugin: As its entry point announces it.
-        framework: Distribution and version of a backend's framework, if it is there.
-        problem: Why it cannot be used; empty if it can.
-        cure: What the user can do about that.
+        plugin: The plugin, as its entry point announces it.
+        framework: Distribution and version of a backend's framework, if it is installed.
+        problem: Reason why the plugin cannot be used; empty if it can.
+        cure: What the user can do about it.
         options: Settings that the backend declares, by name.
-        capabilities: What else is to know before using it, by kind of plugin:
+        capabilities: Further facts for users, by kind of plugin:
             ``default_models``, ``suffixes``, ``models`` (their number),
             ``pattern`` (of the names that a collection takes), ``isolated``.
     """
@@ -66,7 +66,7 @@ class PluginStatus:
 
 
 def plugin_statuses() -> list[PluginStatus]:
-    """Every announced plugin of every kind; a broken one never hides the others."""
+    """State of every announced plugin of every kind. A broken one never hides the others."""
     return [_status(plugin) for kind in GROUPS for plugin in discover(kind, _BASES[kind])]
 
 
@@ -90,7 +90,7 @@ def _backend(plugin: Plugin) -> PluginStatus:
 
 
 def declared_options(backend: Backend) -> dict[str, BackendOption]:
-    """What a backend declares as its options; whatever is wrong with that is raised here."""
+    """Options that a backend declares, copied so that a wrong declaration raises here."""
     return {
         name: BackendOption(option.default, tuple(option.choices), option.help)
         for name, option in backend.options.items()

@@ -72,7 +72,7 @@ def study(
         request: How to measure; :data:`RUNS` runs of each network unless it or the protocol
             say how many.
         store: Where measurements are kept, and those from before are found.
-        observer: Told of progress.
+        observer: Hears of progress.
     """
     request = _fixed(request)
     composers = compared_composers()

@@ -1,4 +1,4 @@
-"""Which figures are to be precise, and which of them are not (yet)."""
+"""Figures that must be precise, and those of them that are not yet."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NAMES: dict[Kind, str] = {
 def families(
     request: Request, cutting: Cutting | None, keys: Iterable[Question]
 ) -> list[ComparedTogether]:
-    """Of each model: the sum of its bricks, and the latency of the whole.
+    """Figures of each model: the sum of its bricks, and the latency of the whole.
 
     Args:
-        request: What measurements are identified by.
-        cutting: Of the models; ``None`` if each key is a figure of its own.
-        keys: Of what can be measured; a sum with other bricks in it is partial.
+        request: Request whose keys identify measurements.
+        cutting: The models, cut; ``None`` if each key is a figure of its own.
+        keys: Keys of what can be measured. A sum with other bricks in it is partial.
     """
     if cutting is None:
         return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
@@ -62,7 +62,7 @@ def shortfalls(
     measurements: Collection[Measurement],
     reason: str,
 ) -> tuple[str, ...]:
-    """A sentence on the figures that are less precise than was asked for, if any are."""
+    """A sentence that names the figures less precise than was asked for, if there are any."""
     if request.precision is None:
         return ()
     keys = [measurement.question for measurement in measurements]

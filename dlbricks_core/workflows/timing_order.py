@@ -1,4 +1,4 @@
-"""Which networks are timed for models that are cut, and in which order."""
+"""Networks that are timed for cut models, and their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbricks_core.workflows.measuring import Target
 
 
 def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) -> list[Target]:
-    """Each model right before those of its bricks that come first with it.
+    """Targets: each model right before those of its bricks that no earlier model has.
 
     A model of the backend's own framework is timed in its original form as well, if a backend is
     given.
@@ -33,13 +33,13 @@ def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) 
 
 
 def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
-    """For each model: itself, then what is timed for its bricks and comes first with it.
+    """Groups of targets: for each model itself, then what is timed for its new bricks.
 
-    Models that share bricks follow each other. Where not all networks fit into memory they are
-    timed in groups, in this order, and a brick should be in the group of all its models.
+    Models that share bricks follow each other. If not all networks fit into memory, they are timed
+    in groups in this order, and a brick should be in one group with all of its models.
 
     Args:
-        cuttings: Of the same models, cut in one way or several.
+        cuttings: The same models, cut in one or several ways.
         end_to_end: Whether whole models are wanted as well.
     """
     models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
@@ -82,7 +82,7 @@ def _sweeps(
 
 
 def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
-    """After each model the one that shares most bricks with it; else with any before.
+    """The models, each followed by the one that shares most bricks with it or with any before.
 
     Args:
         models: Each cut in one way or several.
