@@ -25,6 +25,7 @@ class Finished:
 def dlbricks(capfd, monkeypatch, tmp_path):
     """Runs a command line in this process; workers are real processes."""
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # never the user's own store
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
