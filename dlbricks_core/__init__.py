@@ -1,6 +1,6 @@
 """DLBricks: estimate deep-learning latency on CPUs from short layer sequences.
 
-Example:
+Examples:
     >>> import dlbricks_core as dlbricks  # tables need pandas: pip install 'dlbricks[pandas]'
     >>> dlbricks.estimate("resnet.onnx", backend="onnxruntime").to_frame()  # doctest: +SKIP
 """

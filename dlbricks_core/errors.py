@@ -92,7 +92,7 @@ class Border:
         place: What is being read or worked on.
         name: Its name in the file, if ``place`` does not say that.
 
-    Example:
+    Examples:
         >>> with Border("tensor", proto.name):
         ...     check(proto)
     """

@@ -15,7 +15,7 @@ def argument(name: str) -> str:
     Args:
         name: Name in Python, such as ``budget_s``.
 
-    Example:
+    Examples:
         >>> f"{argument('budget_s')} -1 is out of range"
         'budget_s -1 is out of range'
     """
@@ -29,7 +29,7 @@ def settings(**values: object) -> str:
         **values: Values by the argument's name in Python; a mapping where an argument takes
             values by name, a tuple where it takes a shape.
 
-    Example:
+    Examples:
         >>> settings(batch="N", shapes={"data": (1, 3)})
         "batch=N, shapes={'data': (1, 3)}"
         >>> with arguments_spelled("--{}".format):

@@ -28,7 +28,7 @@ def checked(**arguments: Any) -> dict[str, Any]:
     Raises:
         DLBricksError: If a value is not what the argument takes.
 
-    Example:
+    Examples:
         >>> checked(threads=2, runs=None)
         {'threads': 2}
     """

@@ -86,7 +86,7 @@ def load(
         DLBricksError: If an argument is wrong.
         ModelError: If the model cannot be read.
 
-    Example:
+    Examples:
         >>> load("onnx:light_squeezenet")
         <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1x3x224x224]>
     """

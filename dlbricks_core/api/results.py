@@ -79,7 +79,7 @@ class LoadedModel(Result):
         ir: Layers, tensors and names of weights, as a :class:`dlbricks_core.ir.CanonicalModel`.
             Backends are given models in this form.
 
-    Example:
+    Examples:
         >>> model = load("onnx:light_squeezenet")
         >>> model.ir.layers[0].op, model.ir.layers[0].inputs
         ('Conv', ('data_0', 'conv1_w_0', 'conv1_b_0'))

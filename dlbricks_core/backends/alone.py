@@ -20,7 +20,7 @@ def layer_alone(model: CanonicalModel, index: int) -> CanonicalModel:
         model: In canonical form.
         index: Index of the layer in the model.
 
-    Example:
+    Examples:
         >>> alone = layer_alone(model, 3)
         >>> proto = to_onnx(alone, alone.constants)
     """

@@ -55,7 +55,7 @@ class LayerView:
         model: Model in canonical form that the layer is part of.
         layer: The layer.
 
-    Example:
+    Examples:
         >>> def relu(view: LayerView) -> str:
         ...     return f"relu({view.layer.inputs[0]}: {view.dtype()} {view.shape()})"
     """

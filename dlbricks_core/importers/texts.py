@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 def cut(names: Sequence[str]) -> str:
     """Names separated by commas; the first ones and the number of others if there are many.
 
-    Example:
+    Examples:
         >>> cut([f"w{i}" for i in range(45)])
         'w0, w1, w2, w3, w4, w5, w6, w7 ... and 37 more'
     """

@@ -84,7 +84,7 @@ class LoadSampler:
 
     It costs about a millisecond at the beginning and at the end, and nothing in between.
 
-    Example:
+    Examples:
         >>> sampler = LoadSampler()
         >>> sampler.load().warnings  # doctest: +SKIP
         ('other processes used 1.0 of 2 CPUs',)

@@ -61,7 +61,7 @@ def normalize(
         ModelError: If a name in ``dims`` or ``values`` matches nothing, an input cannot hold
             its value, or a layer does not fit its inputs.
 
-    Example:
+    Examples:
         >>> model = normalize(read_model(onnx.load("bert.onnx"), name="bert"),
         ...                   batch=1, dims={"sequence": 128})
     """

@@ -71,7 +71,7 @@ class WorkerProcess:
     Attributes:
         folder: Folder of the child's temporary files; removed when the child ends.
 
-    Example:
+    Examples:
         >>> with WorkerProcess("dlbricks_core.backends.host:TimerHost") as worker:
         ...     worker.call("start", "dlbricks_mxnet.backend:MxnetBackend", settings)
     """
