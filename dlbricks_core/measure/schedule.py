@@ -1,4 +1,4 @@
-"""Which networks run in the next round: a fixed number of times, or until it suffices."""
+"""Schedules: which networks run in the next round."""
 
 from __future__ import annotations
 
@@ -13,54 +13,56 @@ from dlbricks_core.facts import Measurement, Observation, Question
 from dlbricks_core.figures.precision import FEWEST, MOST, STEP_MS, PrecisionTarget, Spread
 
 FEWEST_LONG = 3
-"""Runs of a network that takes long: the longer a run, the less it scatters."""
+"""Fewest runs of a network whose runs are long: long runs scatter less."""
 
 _REVIEW_ROUNDS = 5
-"""Rounds between two looks at all samples: with many bricks a look takes as long as some
-of their runs."""
+"""Rounds between two reviews of all samples. With many bricks, a review takes as long as some
+runs."""
 
 PASSES = 4
-"""How often what is cheap runs in a round."""
+"""Number of times that a cheap network runs in a round."""
 
 _EXTRA = 0.25
-"""Of a round's cost: what all these passes but the first may cost together."""
+"""Most that the passes after the first may cost, as a share of the round's cost."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-"""Multiples of it fill the unit interval evenly, however many there are."""
+"""Golden ratio less 1. Its multiples, modulo 1, fill the unit interval evenly, however many there
+are."""
 
 Keys = set[Question]
 
 
 class Schedule(ABC):
-    """Decides from round to round."""
+    """Decides which networks run, from round to round."""
 
     @abstractmethod
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Which of the networks run in the next round.
+        """Networks that run in the next round.
 
         Args:
-            keys: Those that are loaded and work.
-            late: Whether the time is used up: then only what is indispensable, and what
-                costs next to nothing beside it.
+            keys: Networks that are loaded and work.
+            late: Whether the budget is used up. Then only those networks run that are
+                indispensable, and those that cost next to nothing beside them.
         """
 
     @abstractmethod
     def take(self, key: Question, taken: Observation) -> None:
-        """Hears of samples."""
+        """Takes note of new samples."""
 
     def cheap(self, due: Keys) -> Keys:
-        """Which of those due may run :data:`PASSES` times in the round."""
+        """Networks among those due that may run :data:`PASSES` times in the round."""
         return set()
 
 
 class FixedRuns(Schedule):
-    """Every network so often, or until its runs have taken so long.
+    """A fixed number of runs of each network, or fewer if they take long.
 
-    What runs less often than others does so in rounds that are spread over theirs, each
-    network in others: whatever changes from round to round meets all of them.
+    A network with fewer runs than others skips rounds. The rounds in which it runs are spread
+    evenly, and differ from network to network, so that whatever changes from round to round
+    affects all networks alike.
 
     Args:
-        missing: Samples that each lacks.
+        missing: Number of samples that each network lacks.
         enough_s: Seconds of a network's runs after which it needs no more than
             :data:`FEWEST_LONG` of them; ``None`` for no such end.
     """
@@ -74,7 +76,7 @@ class FixedRuns(Schedule):
         self._taken: dict[Question, tuple[float, ...]] = {}
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Those that lack samples and whose turn it is, late or not; all in a first round."""
+        """Networks that lack samples and whose turn it is, late or not; all in the first round."""
         lacking = [key for key in keys if self._missing.get(key, 0) > 0]
         found: Keys = set()
         while lacking and not found:
@@ -83,7 +85,7 @@ class FixedRuns(Schedule):
         return found
 
     def take(self, key: Question, taken: Observation) -> None:
-        """Counts them."""
+        """Counts the samples."""
         self._missing[key] -= len(taken.values)
         self._taken[key] = (*self._taken.get(key, ()), *taken.values)
         if long_enough(self._taken[key], self._enough_s):
@@ -100,19 +102,19 @@ class FixedRuns(Schedule):
 
 
 def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:
-    """Whether samples that take long are enough, however few they are."""
+    """Whether the samples took long enough in all to suffice, however few they are."""
     total_s = sum(samples_ms) / 1e3
     return enough_s is not None and len(samples_ms) >= FEWEST_LONG and total_s >= enough_s
 
 
 @dataclass
 class _Tally:
-    """Of a network's samples.
+    """Counts of a network's samples.
 
     Attributes:
-        runs: All of them.
-        quiet: Those that nothing disturbed.
-        seen: How many there were at the last look at them.
+        runs: All samples.
+        quiet: Samples that nothing disturbed.
+        seen: Samples at the last review.
     """
 
     runs: int = 0
@@ -120,33 +122,34 @@ class _Tally:
     seen: int = 0
 
     def add(self, taken: Observation) -> None:
-        """Counts some more."""
+        """Counts new samples."""
         count = len(taken.values)
         self.runs += count
         self.quiet += 0 if taken.flags else count
 
     def lacks(self, wanted: int) -> bool:
-        """Whether there should be more, when so many are wanted.
+        """Whether the network needs more samples to have the wanted number.
 
-        Samples that something disturbed may be as precise as any, and wrong: they are never
-        enough.
+        Disturbed samples do not count: they may scatter little and still be wrong.
         """
         return self.quiet < wanted and self.runs < MOST
 
 
 ComparedTogether = Sequence[PrecisionTarget]
-"""Figures that are compared with each other: a model's sum of bricks, the whole model."""
+"""Targets that are compared with each other: the sum of a model's bricks, and the whole model."""
 
 
 class UntilPrecise(Schedule):
-    """Every network until the figures that it is part of are precise.
+    """Runs of each network until the figures that it is part of are precise.
 
-    A network runs while one of its demands asks for it. While one demand of a family is
-    open, the others of the family run along as a whole, precise or not: what is compared
-    is timed in the same rounds, so that drift of the machine meets both sides.
+    A network runs while a target that it is part of lacks precision. Targets that are compared
+    form a family. While one target of a family lacks precision, the networks of the others run
+    along: what is compared is timed in the same rounds, so that drift of the machine affects both
+    sides.
 
     Args:
-        families: Of demands; a network without any needs :data:`FEWEST` samples.
+        families: Targets that are compared with each other. A network without a target needs
+            :data:`FEWEST` samples.
         precision: Relative half-width of 90% intervals to reach.
         known: Measurements from before.
     """

@@ -1,4 +1,4 @@
-"""A measuring session: times what the store lacks and commits every sample at once."""
+"""Sessions that time networks; every sample is committed at once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ _KINDS: tuple[Kind, ...] = get_args(Kind)
 StepT = TypeVar("StepT")
 
 _TURN_MS = 200.0
-"""Latencies, of as many networks as a worker runs in one go; with what comes before each run
-it takes two to four times as long."""
+"""Sum of latencies, in ms, of the networks that a worker runs without a pause. With what comes
+before each run, they take two to four times as long."""
 
 _LOADED_SHARE = 0.7
-"""Of the worker's memory: what loaded networks may take by our count. Loading one takes up
-more than keeping it, and frameworks keep scratch space that nobody can count beforehand."""
+"""Most memory that loaded networks may take by our count, as a share of the worker's. Loading a
+network takes more than keeping it, and frameworks keep scratch memory that cannot be counted
+beforehand."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Job:
     """One network to time.
 
     Attributes:
-        key: Where its samples belong.
+        key: The question that its samples answer.
         model: A brick or a whole model, cut out.
-        missing: How many samples the store lacks, at the least.
+        missing: Fewest samples that the store lacks.
     """
 
     key: Question
@@ -50,7 +51,7 @@ class Job:
 
     @property
     def handle(self) -> str:
-        """What the worker knows the network by."""
+        """Name of the network in the worker."""
         return f"{self.key.subject.kind}:{self.key.subject.signature}"
 
     @property
@@ -61,7 +62,7 @@ class Job:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Samples of a job, and the seconds that they took."""
+    """Samples of a job, in milliseconds, and the seconds that taking them took."""
 
     job: Job
     samples_ms: Sequence[float]
@@ -70,15 +71,15 @@ class _Taken:
 
 @dataclass
 class Effort:
-    """What a session spent, by kind of network.
+    """Effort of a session, by kind of network.
 
     Attributes:
-        seconds: In all.
-        runs: Timed ones.
-        networks: Loaded ones.
-        loading: Those of the seconds that went into loading and the like, however many
-            runs followed.
-        groups: How many groups the networks were loaded in.
+        seconds: Seconds in all.
+        runs: Timed runs.
+        networks: Loaded networks.
+        loading: Seconds, of those in all, that do not depend on the number of runs: loading, and
+            rewriting models.
+        groups: Number of groups in which the networks were loaded.
     """
 
     seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
@@ -89,10 +90,10 @@ class Effort:
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement]) -> Effort:
-        """What samples cost, whichever sessions took them.
+        """Effort that samples cost, whichever sessions took them.
 
-        Only samples count that say what they cost: those of older stores do not. Seconds
-        that were spent on networks which failed are not in it, nor the number of groups.
+        Samples of older stores do not say what they cost, and do not count. The effort holds
+        neither seconds that were spent on networks that failed, nor the number of groups.
         """
         effort = cls()
         for measurement in measurements:
@@ -107,39 +108,39 @@ class Effort:
         return effort
 
     def add_loading(self, kind: Kind, seconds: float) -> None:
-        """Counts seconds that went into no run."""
+        """Adds seconds that do not depend on the number of runs."""
         self.seconds[kind] += seconds
         self.loading[kind] += seconds
 
 
 Advance = Callable[[str], None]
-"""Called after each step (a load or a sampling) with what was done."""
+"""Called after each step (a network loaded, a sample taken) with the kind of the network."""
 
 
 class Session:
     """Times jobs on one worker, or on one for each backend, and stores the samples.
 
-    Only one worker computes at a time. The jobs run in the order in which they are given,
-    and in every other round the other way round. What the schedule calls cheap runs several
-    times in a round, spread over it: each time after as much else as the others need to
-    displace it from the caches.
+    Only one worker computes at a time. The jobs run in the order in which they are given, and
+    in the opposite order in every other round. Networks that the schedule calls cheap run several
+    times in a round. Between two of these runs, other networks displace them from the caches.
 
     Args:
-        worker: The worker to run on; where jobs are for several backends, a worker for
-            each by the backend's name.
-        store: Where samples go, committed one by one.
+        worker: Worker to run on. Where jobs are for several backends, a worker for each, by the
+            backend's name.
+        store: Store of the samples, which are committed one by one.
         protocol: How to measure.
-        advance: Told of every step.
-        schedule: Which networks run in a round; ``None`` for as many runs of each as its
-            job says. One of another kind is for interleaved protocols.
-        budget_s: Seconds, loading included, after which no round begins but those that
-            are indispensable; ``None`` for no end.
-        anew: What the first new samples replace all that the store holds of. Until then the
-            store keeps it, so that nothing is lost when a session ends early.
-        cores: Which are to be near each other whenever something runs.
+        advance: Called after every step.
+        schedule: Decides which networks run in a round; ``None`` for as many runs of each network
+            as its job says. Other schedules need an interleaved protocol.
+        budget_s: Seconds, loading included, after which only indispensable rounds begin;
+            ``None`` for no limit.
+        anew: Questions whose stored samples the first new samples replace. The store keeps the
+            old ones until then, so that nothing is lost when a session ends early.
+        cores: Cores that are to be near each other whenever something runs.
 
     Attributes:
-        effort: What was spent so far.
+        identifier: Unique text by which the samples name the session.
+        effort: Effort so far.
         late: Whether the budget ended before the schedule did.
     """
 
@@ -169,7 +170,7 @@ class Session:
         self.late = False
 
     def steps(self, jobs: Sequence[Job]) -> int:
-        """How often ``advance`` will be called if nothing fails and nothing more is due."""
+        """Number of calls of ``advance``, if nothing fails and no further runs become due."""
         if self._protocol.interleaved:
             return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
@@ -178,7 +179,7 @@ class Session:
         """Times the jobs.
 
         Returns:
-            The jobs that failed and why; also committed to the store.
+            Reason for each job that failed; also committed to the store.
         """
         schedule = self._schedule or FixedRuns({job.key: job.missing for job in jobs})
         failures: dict[Question, str] = {}
@@ -193,11 +194,11 @@ class Session:
         return failures
 
     def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """Jobs that fit into memory together; network by network where loops are wanted.
+        """Groups of jobs that fit into memory together; a network each where the protocol loops.
 
-        A network's jobs on several backends share a group, so that they can be compared. Groups
-        are of about one size: what is left over for a small one would stay in the caches from
-        round to round, and be faster than its bricks in a large one.
+        The jobs of a network on several backends share a group, so that they can be compared. The
+        groups are about equal in size: the networks of a small group would stay in the caches from
+        round to round, and be faster than their bricks in a large one.
         """
         room = self._room(jobs) if self._protocol.interleaved else 0.0
         nbytes: dict[str, int] = {}
@@ -227,7 +228,7 @@ class Session:
         return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
     def _of(self, jobs: Iterable[Job]) -> list[BackendWorker]:
-        """The workers that the jobs run on, each once."""
+        """Workers that the jobs run on, each once."""
         return list({id(worker): worker for worker in map(self._worker, jobs)}.values())
 
     def _run_group(
@@ -243,7 +244,7 @@ class Session:
             self.effort.networks[job.key.subject.kind] += 1
         backwards = False
         while due := self._due(jobs, failures, schedule, end):
-            # What comes first meets colder caches: every other round runs the other way.
+            # The first networks meet colder caches: every other round runs in opposite order.
             order = list(reversed(due)) if backwards else due
             backwards = not backwards
             self._measure_calls(due)
@@ -261,7 +262,7 @@ class Session:
         return failures
 
     def _free(self, jobs: Sequence[Job]) -> None:
-        """Makes room for the next group."""
+        """Frees the memory of a group, for the next one."""
         if self._protocol.interleaved:
             for worker in self._of(jobs):
                 worker.restart()
@@ -270,10 +271,11 @@ class Session:
                 self._worker(job).unload(job.handle)
 
     def _passes(self, order: Sequence[Job], cheap: AbstractSet[Question]) -> list[dict[Job, int]]:
-        """A round's jobs, in parts that each hold all cheap ones, and the number of each.
+        """Passes of a round: jobs in order, each with the number of its round.
 
-        The parts take about the same time. What runs but once has one number in all of them:
-        it belongs together wherever in the round it ran.
+        Each pass holds all cheap jobs and a part of the others. The passes take about the same
+        time. All jobs that run once have one round number, wherever in the round they run: their
+        samples belong together.
         """
         again = [job for job in order if job.key in cheap]
         if not again:
@@ -294,7 +296,7 @@ class Session:
         schedule: Schedule,
         end: float,
     ) -> list[Job]:
-        """What runs in the next round."""
+        """Jobs that run in the next round."""
         keys = [job.key for job in jobs if job.key not in failures]
         due = schedule.due(keys)
         if due and perf_counter() >= end:
@@ -306,7 +308,7 @@ class Session:
         return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
 
     def _measure_calls(self, jobs: Iterable[Job]) -> None:
-        """The timer's own cost, where it is not part of turns."""
+        """Measures the cost of a call of the timer, where turns do not."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for worker in self._of(jobs):
             if not self._in_turns(worker):
@@ -316,10 +318,10 @@ class Session:
         return self._protocol.interleaved and worker.in_turns
 
     def _turns(self, jobs: Iterable[Job]) -> Iterator[list[Job]]:
-        """What one worker does without a word to this process in between.
+        """Turns: jobs that a worker runs without an answer to this process in between.
 
-        Where the backend does not want turns, that is one network; else as many as run in
-        about the time that nobody minds to lose when everything is interrupted.
+        Where the backend does not want turns, a turn is one job. Otherwise it is as long as may
+        be lost when the session is interrupted.
         """
         turn: list[Job] = []
         rest_ms = 0.0
@@ -336,7 +338,7 @@ class Session:
             yield turn
 
     def _take(self, turn: Sequence[Job], failures: dict[Question, str]) -> list[_Taken]:
-        """Samples of the jobs; those that fail are noted, and the others run again."""
+        """Samples of the jobs. If one fails, that is noted, and the others run again."""
         worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
         if not self._in_turns(worker):
             return self._alone(turn[0], failures)
@@ -351,7 +353,7 @@ class Session:
                 self.effort.seconds[blamed.key.subject.kind] += perf_counter() - begin
                 self._fail(blamed, error, failures)
                 continue
-            # What belongs to none of them, they share.
+            # The jobs share the time that belongs to none of them.
             rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
             taken = [
                 _Taken(job, [latency_ms], spent_s + rest_s / len(found))
@@ -363,7 +365,7 @@ class Session:
         return []
 
     def _alone(self, job: Job, failures: dict[Question, str]) -> list[_Taken]:
-        """One sample of a job, or all that it lacks in a loop of its own."""
+        """One sample of a job; all that it lacks where the protocol loops."""
         samples = self._attempt(job, failures, self._sample)
         return [_Taken(job, samples, self._spent_s)] if samples else []
 
@@ -379,7 +381,7 @@ class Session:
         numbers: Mapping[Job, int],
         warnings: tuple[str, ...],
     ) -> None:
-        """Commits samples, all at once, under the numbers of their rounds."""
+        """Commits samples in one step, under the numbers of their rounds."""
         kept = [
             (
                 each.job.key,
@@ -407,7 +409,7 @@ class Session:
     def _attempt(
         self, job: Job, failures: dict[Question, str], step: Callable[[Job], StepT]
     ) -> StepT | None:
-        """Result of a step, or ``None`` after noting why it failed."""
+        """Result of a step; ``None`` if it failed, which is noted with the reason."""
         begin = perf_counter()
         try:
             return step(job)

@@ -1,4 +1,4 @@
-"""A worker that is replaced when a network breaks it."""
+"""Workers of backends, which are replaced when a network breaks them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
 _START_S = 30.0
-"""What a framework may take to be imported, besides."""
+"""Seconds that importing a framework may take, beside what a network may take."""
 
 _RESERVED_TIMES = 8
-"""How many times its memory what is asked may map: weights of zeros take none, once or twice."""
+"""Memory that a worker may map while it rewrites a model, as a multiple of what it may use. Weights
+of zeros are mapped once or twice and use none."""
 
 START_BYTES = 2**30
-"""What a framework may take of memory, with what it needs for next to nothing."""
+"""Memory in bytes that a framework may take, with networks of next to no work loaded."""
 
 _CHECK_BATCH = 64
 _REST_TIMEOUT_S = 0.5
@@ -44,13 +45,14 @@ of its latency, and more in a model than in its bricks. The threshold never move
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How a bench runs its networks.
+    """Settings of a worker.
 
     Attributes:
         backend: Threads and options of the backend.
-        seed: Of weights and inputs.
-        timeout_s: Longest time that a network may take to load or to run once.
-        memory_bytes: What the worker may allocate; ``None`` for 90% of what is free.
+        seed: Seed of weights and inputs.
+        timeout_s: Longest time in seconds that a network may take to load or to run once.
+        memory_bytes: Memory in bytes that the worker may allocate; ``None`` for 90% of what is
+            free.
         keeps_memory: Whether the worker's allocator keeps what is freed, as timing needs it;
             otherwise it does what a user's process does.
     """
@@ -67,8 +69,8 @@ class Checked:
     """Networks that cannot be loaded, by key.
 
     Attributes:
-        unsupported: Reasons of networks that the backend has no counterpart for.
-        failed: Reasons why others could not be checked.
+        unsupported: Reason for each network that the backend has no counterpart for.
+        failed: Reason for each network that could not be checked.
     """
 
     unsupported: Mapping[str, str]
@@ -82,7 +84,7 @@ class NetworkError(DLBricksError):
     """One of several networks failed.
 
     Attributes:
-        key: Which.
+        key: Key of the network.
     """
 
     def __init__(self, key: str, error: DLBricksError) -> None:
@@ -91,17 +93,20 @@ class NetworkError(DLBricksError):
 
 
 class BackendWorker:
-    """Loads and samples networks in a worker process.
+    """Loads and samples networks in a process of their own.
+
+    Workers take turns: none begins before the threads of the last one rest. Every method that is
+    given a network raises :class:`DLBricksError` with the reason if the network fails. The worker
+    is then ready for the next network. Networks that were loaded before are loaded again when they
+    are next sampled.
+
+    Args:
+        target: The backend as ``"module:Class"``.
+        backend: The backend.
+        settings: Threads, options and limits.
 
     Attributes:
-        call_ms: What a call of the timer cost when that was last measured.
-
-    Benches that time take turns: none calls its worker before that of the last one has come
-    to rest.
-
-    Every method that names a network may raise :class:`DLBricksError` with the reason
-    why it failed; the bench itself then is ready for the next network. Those that were
-    loaded before are loaded again when they are next sampled.
+        call_ms: Cost of a call of the timer in milliseconds, as last measured.
     """
 
     _last: ClassVar[WorkerProcess | None] = None
@@ -127,11 +132,11 @@ class BackendWorker:
 
     @property
     def memory_bytes(self) -> int:
-        """What the networks may take, as far as is known: limits of others may leave less."""
+        """Bytes that the networks may take, as far as is known: other limits may leave less."""
         return self._room
 
     def nbytes(self, model: CanonicalModel) -> int:
-        """Bytes that a network takes by our count, with the copy that it is primed by."""
+        """Bytes that a network takes by our count, with the copy that primes it."""
         copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)
         held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
@@ -140,7 +145,7 @@ class BackendWorker:
         """Loads a network and returns its latency when warm, in milliseconds.
 
         Args:
-            key: What to call it.
+            key: Key of the network.
             model: In canonical form.
             kind: What it is timed as: ``"brick"``, ``"model"`` or ``"native"``.
         """
@@ -151,11 +156,11 @@ class BackendWorker:
         return self._latency_ms[key]
 
     def latency_ms(self, key: str) -> float:
-        """What a run of a loaded network took when it was loaded, in milliseconds."""
+        """Latency of a loaded network in milliseconds, as it was when it was loaded."""
         return self._latency_ms[key]
 
     def sample(self, key: str, runs: int, *, touch: bool) -> list[float]:
-        """Latencies of so many runs of a loaded network, in milliseconds."""
+        """Latencies in milliseconds of a number of runs of a loaded network."""
         self._reload([key])
         samples: list[float] = self._call(
             "sample", key, runs, touch, extra_s=self._longest_s([key]) * runs
@@ -163,17 +168,17 @@ class BackendWorker:
         return samples
 
     def sample_in_turn(self, keys: Sequence[str], *, touch: bool) -> list[tuple[float, float]]:
-        """One run of each of several loaded networks, and of what a call of the timer costs.
+        """Runs each of several loaded networks once, and measures what a call of the timer costs.
 
         The worker goes from one to the next without a pause, as a model does from layer to
         layer: whatever else computed in between would leave its traces in the caches.
 
         Returns:
-            For each, its latency in milliseconds, and the seconds that it took with what
-            comes before a timed run.
+            Latency of each in milliseconds, and the seconds that the run took with what comes
+            before it.
 
         Raises:
-            NetworkError: If one of them fails; the others then have no samples either.
+            NetworkError: If one of them fails. The others have no samples then.
         """
         self._reload(keys)
         names = [*keys, *CALLS]
@@ -191,7 +196,7 @@ class BackendWorker:
         return taken[: len(keys)]
 
     def _reload(self, keys: Iterable[str]) -> None:
-        """Loads what a worker before this one had loaded."""
+        """Loads the networks that are not in the process: an earlier one had loaded them."""
         for key in keys:
             if key not in self._in_worker:
                 try:
@@ -200,11 +205,11 @@ class BackendWorker:
                     raise NetworkError(key, error) from error
 
     def _longest_s(self, keys: Iterable[str]) -> float:
-        """Seconds that a run of each may take: what may not happen is that one hangs."""
+        """Seconds that a run of each may take: long enough unless one hangs."""
         return 5 * sum(self._latency_ms[key] for key in keys) / 1e3
 
     def measure_call(self, runs: int, *, touch: bool) -> None:
-        """Measures anew what a call of the timer costs by itself: the median of so many."""
+        """Measures the cost of a call of the timer: the median of a number of runs."""
         self.call_ms = start_of_a_line(
             [float(np.median(self._call("sample", key, runs, touch))) for key in CALLS]
         )
@@ -215,7 +220,7 @@ class BackendWorker:
         return results
 
     def infer(self, model: CanonicalModel) -> dict[str, Array]:
-        """What a network computes: loads it, runs it twice, and unloads it."""
+        """Outputs of a network by name: loads it, runs it twice, and unloads it."""
         settings = self._settings
         # One limit for loading and the first run, as elsewhere, and one for the second.
         results: dict[str, Array] = self._call(
@@ -247,7 +252,7 @@ class BackendWorker:
     def rewrite(self, model: CanonicalModel) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model.
 
-        Nothing is timed for that, so several benches may be asked at once.
+        Nothing is timed, so several workers may do so at the same time.
         """
         settings, worker = self._settings, self._launched(asked=True)
         asked = self._target, model, settings.backend, settings.seed
@@ -262,8 +267,8 @@ class BackendWorker:
 
         Args:
             model: In canonical form, with the names that ``rewrite`` is given.
-            runs: How many count.
-            latency_ms: What a run takes about; profiled, it may take much longer.
+            runs: Number of runs that count.
+            latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
         Raises:
             UnsupportedError: If the framework does not tell.
@@ -273,10 +278,10 @@ class BackendWorker:
         return found
 
     def check(self, models: Mapping[str, CanonicalModel]) -> Checked:
-        """What the backend says of networks before they are loaded.
+        """Networks that cannot be loaded, by what the backend says of them beforehand.
 
         Args:
-            models: In canonical form, by a key of the caller's.
+            models: In canonical form, by a key that the caller chooses.
         """
         checked = Checked({}, {})
         items = list(models.items())
@@ -313,7 +318,7 @@ class BackendWorker:
             raise
 
     def _started(self) -> WorkerProcess:
-        """The worker with the framework imported, ready to time."""
+        """The process with the framework imported, ready to time."""
         worker = self._launched(asked=False)
         if not self._ready:
             start = (
@@ -333,7 +338,7 @@ class BackendWorker:
         return worker
 
     def _launched(self, *, asked: bool) -> WorkerProcess:
-        """The worker; what one that is only asked has in use is looked at all the time."""
+        """The process, for timing or for rewriting. While it rewrites, its memory is watched."""
         if self._worker is not None and self._asked != asked:
             self._discard()
         if self._worker is None:
@@ -348,11 +353,11 @@ class BackendWorker:
             self._worker, self._asked = worker, asked
             if self._ended:  # by another thread, when the run was interrupted
                 self._discard()
-                raise BackendError("the bench is closed")
+                raise BackendError("the worker is closed")
         return self._worker
 
     def _discard(self) -> None:
-        # Benches may be closed by another thread than the one that asks.
+        # Another thread than the one that calls may close the worker.
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
@@ -360,17 +365,17 @@ class BackendWorker:
             self._in_worker.clear()
 
     def restart(self) -> None:
-        """Frees all networks; the next call gets a fresh worker.
+        """Frees all networks; the next call starts a new process.
 
-        What an allocator keeps of many small networks lies in pieces, between which it has no
-        room left for large feature maps.
+        The memory that an allocator keeps after many small networks is in pieces, between which
+        large feature maps find no room.
         """
         self.close()
         self._networks.clear()
         self._in_worker.clear()
 
     def close(self) -> None:
-        """Ends the worker."""
+        """Ends the process."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
@@ -387,7 +392,7 @@ class BackendWorker:
 
 
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
-    """What to tell of a framework that does not start, which no network is to blame for."""
+    """Error that says why a framework does not start; no network is to blame."""
     limits = ulimits()
     if limits and (isinstance(error, WorkerError) or tells_of_memory(error.message)):
         return BackendError(
@@ -398,10 +403,10 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
 
 
 def start_of_a_line(latencies_ms: Sequence[float]) -> float:
-    """What a call costs besides its layers, from the latencies of ``CALLS``.
+    """Cost of a call without its layers, from what the networks in ``CALLS`` take.
 
-    Latency grows with the number of layers, from a start that is the call's own cost: what
-    a single layer costs at least belongs to the layer, for a model pays it too.
+    Values lie on a line over the number of layers, and the line begins at the call's own cost. The
+    least that any layer costs is not in it, because a model pays that for each layer.
     """
     slope, start = linear_regression(list(CALLS.values()), latencies_ms)
     return max(start, 0.0) if slope > 0 else min(latencies_ms)
