@@ -9,7 +9,6 @@ _SPELLINGS = {
     "dims": "--dim",
     "granularity": "-G",
     "shapes": "--dim",
-    "strategy": "--split",
     "timeout_s": "--timeout",
     "values": "--value",
 }

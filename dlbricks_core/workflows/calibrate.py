@@ -127,7 +127,7 @@ def calibrated_composer(name: str) -> Composer:
         raise DLBricksError(
             f"the composer {name!r} has nothing to calibrate",
             hint=f"Choose segmented or similar as {argument('composer')}, and leave out "
-            f"{argument('granularity')} and {argument('strategy')}.",
+            f"{argument('granularity')} and {argument('split')}.",
         )
     return composer
 
