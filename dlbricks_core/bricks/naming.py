@@ -25,6 +25,9 @@ _LONGEST_VALUE = 12
 _ROOM = 16
 """Characters that a folded run leaves for what follows it."""
 
+_ROOMY = 40
+"""Characters from which a name that is cut says in words how many layers there are."""
+
 _FEWEST_DIGITS = 4
 """Least hexadecimal digits of a signature that a name shows."""
 
@@ -62,7 +65,13 @@ def brick_name(model: CanonicalModel, length: int = LENGTH) -> str:
         begin = sized
     else:
         begin, rest = layer_name(model, first), words[1:]
-    return _cut([begin, *rest], len(words), length)
+    name = _cut([begin, *rest], len(words), length)
+    if len(name) <= length:
+        return name
+    # The first layer alone is too long: its sizes go first, then its window.
+    shorter = (layer_name(model, first).rpartition(" @")[0], words[0], operator_name(first.op))
+    cuts = (_cut([begin, *words[1:]], len(words), length) for begin in shorter if begin)
+    return next((each for each in cuts if len(each) <= length), _shortened(words[0], length))
 
 
 def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[str, str]:
@@ -86,7 +95,7 @@ def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[st
         digits = _digits(alike)
         for signature in alike:
             mark = f" #{signature[:digits]}"
-            found[signature] = f"{_shortened(found[signature], length - len(mark))}{mark}"
+            found[signature] = f"{brick_name(bricks[signature], length - len(mark))}{mark}"
     return found
 
 
@@ -100,10 +109,8 @@ def sequence_names(
         length: Most characters of a name, as long as so many tell the sequences apart.
     """
     found = {
-        sequence: _cut(list(_folded([operator_name(op) for op in sequence])), len(sequence),
-                       length)
-        for sequence in sequences
-    }  # fmt: skip
+        sequence: fold([operator_name(op) for op in sequence], length) for sequence in sequences
+    }
     for alike in _alike(found).values():
         for number, sequence in enumerate(alike, 1):
             mark = f" #{number}"
@@ -113,7 +120,7 @@ def sequence_names(
 
 def fold(words: Sequence[str], length: int = LENGTH) -> str:
     """Words with their repeated runs folded: ``Conv, (Relu, Add) ×3``; cut if it is too long."""
-    return _cut(list(_folded(words)), len(words), length)
+    return _shortened(_cut(list(_folded(words)), len(words), length), length)
 
 
 def _folded(words: Sequence[str]) -> Iterator[str]:
@@ -146,17 +153,20 @@ def _run(words: Sequence[str], start: int) -> tuple[int, int]:
 
 
 def _cut(terms: Sequence[str], count: int, length: int) -> str:
-    """Terms with commas between; the last are left out where there is no room for them."""
+    """Terms with commas between; the last are left out where there is no room for them.
+
+    The first one stays even where it is too long.
+    """
     whole = ", ".join(terms)
-    if len(whole) <= length:
+    if len(whole) <= length or count == 1:
         return whole
-    end = f" … ({count} layers)" if count > 1 else ""
-    shown = terms[0]
-    for term in terms[1:]:
+    shown, *others = terms
+    end = f" … ({count} layers)" if length >= _ROOMY else f" …+{count - 1}"
+    for term in others:
         if len(shown) + len(term) + len(end) + 2 > length:
             break
         shown = f"{shown}, {term}"
-    return f"{_shortened(shown, length - len(end))}{end}"
+    return f"{shown}{end}"
 
 
 def _shortened(text: str, length: int) -> str:

@@ -143,7 +143,7 @@ def test_what_makes_figures_doubtful_stands_before_them(run, read_page):
     assert lines[0].startswith("five on onnxruntime")
     assert 0 < doubt < busy < table < 24
     page = read_page(run_page(found)).text
-    assert page.index("Doubtful:") < page.index("Latencies in ms")
+    assert page.index("Doubtful:") < page.index("Parallel: the critical path")
 
 
 def test_notes_and_failures_stand_below_the_figures(run):

@@ -32,7 +32,9 @@ def answer(result: Comparison) -> str:
     if len(result.models) == 1:
         return f"{subject(result)}: {_of_model(result.models[0].ranking)}."
     verdicts = Counter(verdict(model.ranking) for model in result.models)
-    listed = "; ".join(f"{name} on {number}" for name, number in verdicts.most_common())
+    listed = "; ".join(
+        f"{name} on {count(number, 'model')}" for name, number in verdicts.most_common()
+    )
     return f"{subject(result)}: fastest end to end: {listed}."
 
 
