@@ -229,13 +229,15 @@ class Estimates(_RunBased):
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult(_Measured):
-    """The same models and bricks on several backends.
+    """The same models, and parts of them, on several backends.
 
     Attributes:
         result: Result of the workflow.
     """
 
     result: Comparison
+
+    _columns = ("measured_ms", "measured_interval_ms", "estimate_ms", "parts_ms", "partial")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as ``dlbricks compare`` writes it in JSON."""
@@ -248,7 +250,7 @@ class ComparisonResult(_Measured):
                 "name": model["name"],
                 "backend": backend,
                 "winner": model["winner"],
-                **_row(each, ("measured_ms", "measured_interval_ms", "estimate_ms", "partial")),
+                **_row(each, self._columns),
                 "ratio": each["ratio"]["value"] if each["ratio"] else None,
                 "ideal_ms": model["ideal_ms"],
             }

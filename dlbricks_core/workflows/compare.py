@@ -25,16 +25,19 @@ from dlbricks_core.workflows.comparison import (
     OperatorTotal,
     PartComparison,
 )
-from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.measuring import Share, measure_side_by_side
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.results import ModelResult, RunResult
 from dlbricks_core.workflows.timing_order import sweeps_side_by_side
 
 _FAR_SLOWDOWN = 2.0
 """Factor by which networks slow down, at most, while virtual CPUs are far from each other."""
+
+_UNEXPLAINED = 0.1
+"""Share of a model's latency from which a difference from the sum of its parts is told."""
 
 
 def compare(
@@ -120,7 +123,11 @@ class _Comparing:
         pieces = [self._pieces(position) for position in range(len(self._any_run.models))]
         models = [self._model(position, each) for position, each in enumerate(pieces)]
         parts = self._parts([piece for each in pieces for piece in each])
-        notes = (*self._session_notes(), *(note for m in models for note in _notes(m)))
+        notes = (
+            *self._cut_notes(),
+            *self._session_notes(),
+            *(note for model in models for note in _notes(model)),
+        )
         return Comparison(self._runs, models, parts, self._bricks(), _operators(parts), notes)
 
     @property
@@ -234,6 +241,19 @@ class _Comparing:
                 if measurement:
                     yield undisturbed(measurement)
 
+    def _cut_notes(self) -> tuple[str, ...]:
+        """Says so where parts are not cut from what backends execute."""
+        if find_composer(self._any_run.cut_options.composer).cuts_rewritten:
+            return ()
+        names = [name for name, run in self._runs.items() if run.request.backend.traits.rewrites]
+        if not names:
+            return ()
+        return (
+            "parts are cut from the models' own layers, not from what "
+            f"{' or '.join(names)} makes of them: alone, they pay for conversions of layout and "
+            "lack fusions that whole models have",
+        )
+
     def _session_notes(self) -> tuple[str, ...]:
         """Says so where backends were not timed side by side."""
         apart = 0
@@ -250,8 +270,8 @@ class _Comparing:
         if not apart:
             return ()
         return (
-            f"{apart} of {len(self._any_run.models)} models were timed in different sessions on "
-            "different backends, or their parts were: drift of the machine is part of their ratios "
+            f"{apart} of {len(self._any_run.models)} models or their parts were timed in different "
+            "sessions on different backends: drift of the machine is part of their ratios "
             f"({argument('force')} times all anew)",
         )
 
@@ -293,11 +313,27 @@ def _notes(compared: ModelComparison) -> Iterable[str]:
             )
     if parts == 1 and min(numbers.values()) > 1:
         yield f"{name}: no place where all backends cut it is known; only the whole is compared"
+    for backend, result in compared.results.items():
+        if _is_unexplained(result):
+            yield (
+                f"{name} on {backend}: its parts sum up to {result.normalized:.0%} of what the "
+                "whole model takes; the table of parts does not explain the rest"
+            )
     if compared.is_contradicted:
         yield (
             f"{name}: {compared.ranking.winner} is faster end to end, but its parts sum up to "
             "more; the table of parts does not explain the difference"
         )
+
+
+def _is_unexplained(result: ModelResult) -> bool:
+    """Whether the sum of the parts is not what was measured, beyond both intervals."""
+    ends = result.estimate.interval
+    if result.normalized is None or result.measured is None or ends is None:
+        return False
+    low, high = interval(result.measured.replicates)
+    apart = ends[1] < low or ends[0] > high
+    return apart and abs(result.normalized - 1) > _UNEXPLAINED
 
 
 def _operators(parts: Sequence[PartComparison]) -> list[OperatorTotal]:

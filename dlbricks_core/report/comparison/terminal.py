@@ -30,6 +30,9 @@ _PARTS_SHOWN = 12
 _FEW = 2
 """Backends beside whose figures there is room for an interval."""
 
+_LINES = 2
+"""Lines that the name of a part may take."""
+
 _WIDTH, _FIGURE, _REST = 79, 7, 28
 """Columns of a terminal, the least that a figure takes of them, and what number and fastest do."""
 
@@ -103,25 +106,26 @@ def _figures(
 
 
 def _parts(result: Comparison) -> Table:
-    shown = table("Part", "Number", *result.runs, "Faster")
+    shown = table("Part", "Number", *result.runs, "Fastest")
     room = _WIDTH - _REST - sum(max(len(name) + 1, _FIGURE) for name in result.runs)
-    named = names({each.brick.signature: each.brick.model for each in result.parts}, room)
+    parts = {each.brick.signature: each.brick.model for each in result.parts}
+    named = names(parts, _LINES * room)
     for each in result.parts[:_PARTS_SHOWN]:
         shown.add_row(
             named[each.brick.signature],
             str(each.occurrences),
             *_figures(result, each.ranking.costs, each.ranking.winner),
-            _faster(each.ranking),
+            _fastest(each.ranking),
         )
     shown.caption = (
-        "Parts between places where all backends cut a model; parts of equal structure together. "
-        "Totals in ms, without the timer's own cost; those that differ most first."
+        "Parts between places where all backends cut a model; those of equal structure together. "
+        "Totals in ms without the timer's own cost; the largest difference first."
     )
     shown.caption_justify = "left"
     return shown
 
 
-def _faster(ranking: Ranking) -> str:
+def _fastest(ranking: Ranking) -> str:
     if ranking.winner is None or ranking.margin is None or ranking.margin.value is None:
         return _SHORT.get(verdict(ranking), "-")
     return f"{ranking.winner} {_times(ranking.margin)}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.heading import count
-from dlbricks_core.report.remarks import Remark, comparison_remarks
+from dlbricks_core.report.remarks import Effect, Remark, comparison_remarks, ranked
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows import Comparison
 
@@ -86,7 +86,25 @@ def remarks(result: Comparison) -> list[Remark]:
             for note in each.notes
         ),
     ]
-    return comparison_remarks(result.runs, disturbances(result), notes)
+    return ranked(
+        [*comparison_remarks(result.runs, disturbances(result), notes), *_of_disturbance(result)]
+    )
+
+
+def _of_disturbance(result: Comparison) -> list[Remark]:
+    """Which differences are not shown because of what disturbed the machine."""
+    models, parts = (m.ranking for m in result.models), (p.ranking for p in result.parts)
+    rankings = [*models, *parts]
+    disturbed = [ranking.slowdown for ranking in rankings if ranking.is_disturbed]
+    if not disturbed:
+        return []
+    return [
+        Remark(
+            Effect.WARNING,
+            "what disturbed the machine may have slowed one backend alone by up to "
+            f"{max(disturbed):.2f}x: no smaller difference is shown",
+        )
+    ]
 
 
 def disturbances(result: Comparison) -> list[str]:
