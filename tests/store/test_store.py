@@ -260,3 +260,14 @@ def test_hints_name_the_argument_as_the_user_writes_it(tmp_path):
     with arguments_spelled(option_of), pytest.raises(StoreError) as caught:
         ResultStore.open(tmp_path)
     assert caught.value.hint.endswith(f"such as --store {tmp_path / 'results.db'}")
+
+
+def test_nothing_is_a_value_of_a_quantity_but_no_latency(store):
+    kept = dataclasses.replace(
+        KEY, quantity=Quantity("kept-memory", "MiB", Composition.SUM, "memory that is kept")
+    )
+    store.add_samples(kept, Observation("s", 0, (0.0, 1.5)))
+    store.add_samples(KEY, Observation("s", 0, (0.0,)))
+    with pytest.warns(UserWarning, match="a latency is 0"):
+        found = store.get([kept, KEY])
+    assert {key: each.values for key, each in found.items()} == {kept: (0.0, 1.5)}

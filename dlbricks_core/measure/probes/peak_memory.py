@@ -40,8 +40,10 @@ class PeakMemory(Probe):
         """MiB at the peak; parts as a second copy has them, which finds code and caches warm."""
         ends, weights = _ends_mib(model), model.weight_bytes / MIB
         first, second = _Copy(timer, model, seed), _Copy(timer, model, seed)
+        # A second load may find the allocator's memory in pieces, and so take more than the first.
+        loading = min(first.loading, second.loading)
         # Not every framework keeps inputs and outputs, but each has the weights.
-        kept, loading = (max(x - ends, weights) for x in (second.kept, second.loading))
+        kept, loading = (max(x - ends, weights) for x in (second.kept, loading))
         beyond = first.running - ends - kept, first.loading - ends - loading
         peak = max(first.loading, first.running)
         return peak, kept, loading, *(max(x, 0.0) for x in beyond)
