@@ -11,7 +11,7 @@ from dlbricks_core.backends import Array
 from dlbricks_core.ir import dtype_name
 
 Results = Mapping[str, Array]
-"""Of a model, by the name of the output."""
+"""Outputs of a model by name."""
 
 _UNITS, _MOST_ROUNDED = 4, 0.25
 """Of the precision of floats below 32 bits that two results may lie apart, and the largest part of

@@ -1,4 +1,4 @@
-"""How good the estimates are: against latencies of the whole models, taken side by side."""
+"""Errors of estimates: whole models are timed side by side with their bricks."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def evaluate(
         request: How to measure.
         store: Where measurements are kept.
         observer: Hears of progress.
-        precision: At which the costs of both ways of benchmarking are compared; ``None``
-            for the one that is measured to.
+        precision: Relative half-width of the intervals for which the costs of both ways of
+            benchmarking are compared; ``None`` for the request's precision.
     """
     calibration = store.calibration(cut_options.calibration_key(request))
     cutting = cut_models(models, cut_options, request, observer, calibration)
@@ -116,7 +116,7 @@ class ModelEvaluation:
 
     @property
     def error(self) -> float:
-        """Relative to the measured latency; negative where the estimate is too low."""
+        """Error of the estimate, relative to the measured latency; negative if it is too low."""
         return self.normalized - 1
 
     @property
@@ -132,7 +132,7 @@ class ModelEvaluation:
 
     @property
     def half_width(self) -> float:
-        """Of the estimate's interval, relative to the interval's middle."""
+        """Half the width of the estimate's interval, relative to the interval's middle."""
         return relative_half_width(self.model.estimate.interval)
 
 
@@ -185,17 +185,17 @@ class Evaluation:
         return float(np.mean(np.abs(self.errors))) if self.models else None
 
     def within(self, tolerance: float) -> float | None:
-        """Share of the models whose error is at most so large, either way."""
+        """Share of the models whose absolute error is at most the tolerance."""
         return float(np.mean(np.abs(self.errors) <= tolerance)) if self.models else None
 
     @property
     def worst(self) -> ModelEvaluation | None:
-        """The model with the largest error, either way."""
+        """The model with the largest absolute error."""
         return max(self.models, key=lambda model: abs(model.error), default=None)
 
     @property
     def geometric_mean(self) -> float | None:
-        """Of the normalized latencies: what the paper reports."""
+        """Geometric mean of the normalized latencies, which the paper reports."""
         if not self.models:
             return None
         normalized = np.array([model.normalized for model in self.models])

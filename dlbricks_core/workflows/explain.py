@@ -1,4 +1,4 @@
-"""Where a model's estimate deviates from its latency: beside the framework's own profile."""
+"""Where a model's estimate deviates from its latency, by the framework's own profile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
 _MOST_RUNS = 50
-"""A trace grows with every run, and the median of so many is steady."""
+"""Most runs that are profiled. The median of so many is steady, and a trace grows with each."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Profiling:
     """What came of asking a framework for a profile.
 
     Attributes:
-        profile: What it said.
+        profile: The profile; ``None`` if there is none.
         reason: Why there is none, otherwise.
         failed: Whether it should have been there: a framework that has none did not fail.
     """
@@ -48,11 +48,11 @@ class Group:
     """One occurrence of a brick in the model, or several that the framework fuses.
 
     Attributes:
-        positions: Among the model's occurrences, from 0.
-        signatures: Of the brick or the bricks.
-        operators: Of its layers, in the order in which they run.
-        inputs: What it reads, weights apart.
-        outputs: What others read of it.
+        positions: Positions among the model's occurrences, from 0.
+        signatures: Signatures of the brick or the bricks.
+        operators: Operator types of the layers, in the order in which they run.
+        inputs: Tensors that the layers read from outside, weights apart.
+        outputs: Tensors that others read.
         occurrences: How often the brick stands in the model; of several, the rarest.
         cost: What the composer counts for it, without the timer's own cost; ``None`` if
             the brick has no measurement.
@@ -210,7 +210,7 @@ def _profiling(result: RunResult, observer: Observer) -> Profiling:
 
 
 def _call_ms(result: RunResult) -> float:
-    """As composers put it back into an estimate."""
+    """Cost of a call of the timer, which composers put back into an estimate once."""
     return max((each.latency.overhead for each in result.bricks if each.latency), default=0.0)
 
 

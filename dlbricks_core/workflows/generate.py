@@ -31,7 +31,7 @@ _INCOMPLETE = ".incomplete"
 """Folder in the target where files are written; they move to their place in the end."""
 
 _MOST_BRICK_BYTES = 2**31
-"""Of a brick's file; protobuf takes no more."""
+"""Most bytes of a brick's file: what protobuf takes."""
 
 _READ_S = 60.0
 """Longest time that a brick may take to read."""
@@ -69,7 +69,7 @@ def generate(
         models: In canonical form.
         cut_options: How to cut.
         folder: Created if it is not there; must not hold other bricks already.
-        seed: Of the values.
+        seed: Seed of the values.
         observer: Hears of progress.
 
     Raises:

@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
 
 MOST_BYTES = 32 << 20
-"""Of a manifest: enough for some 50,000 bricks."""
+"""Most bytes of a manifest: enough for some 50,000 bricks."""
 
 _MOST_LAYERS = 2**31 - 1
 _LONGEST_NAME = 255
@@ -33,7 +33,7 @@ class Entry:
     """A brick that a manifest names.
 
     Attributes:
-        signature: What it has to be.
+        signature: Signature that the brick in the file has to have.
         file: Name of its file, in the folder itself.
     """
 
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is said of a folder.
+    """What a manifest says of its folder.
 
     Attributes:
         entries: Its bricks, each once.

@@ -22,13 +22,13 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 RUNS = 20
-"""Of each network, unless the user says otherwise."""
+"""Runs of each network, unless the user says otherwise."""
 
 QUICK_RUNS = 6
-"""Of a shorter study."""
+"""Runs of each network in a shorter study."""
 
 _ENOUGH_S = 3.0
-"""Seconds of runs after which a network that takes long has had enough of them."""
+"""Seconds after which a network that takes long is run no more."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Study:
 
     @property
     def default(self) -> Evaluation:
-        """With the composer that DLBricks takes by default."""
+        """Evaluation of the default composer."""
         return self.by_composer[DEFAULT_COMPOSER]
 
 
@@ -110,14 +110,14 @@ def compared_composers() -> list[str]:
 
 
 def _fixed(request: Request) -> Request:
-    """Runs that do not depend on how much they scatter: all ways are treated alike."""
+    """The request with a fixed number of runs, so that all ways of cutting are treated alike."""
     runs = request.runs if request.precision is None else RUNS
     enough_s = _ENOUGH_S if request.protocol.interleaved else None
     return replace(request, runs=runs, precision=None, enough_s=enough_s)
 
 
 def _part(outcome: Outcome, cutting: Cutting, request: Request) -> Outcome:
-    """What of it concerns one way of cutting, as if nothing else had been measured."""
+    """The part of an outcome that concerns one cutting, as if nothing else had been measured."""
     keys = {
         request.key(target.brick.signature, target.kind)
         for sweep in sweeps_of(cutting, end_to_end=True)

@@ -22,7 +22,7 @@ from dlbricks_core.workflows.agreement import (
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
-#: What the ONNX reference evaluator is called where backends have their names.
+#: Name of the ONNX reference evaluator, where backends have theirs.
 REFERENCE = "onnx reference"
 
 REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
@@ -37,7 +37,7 @@ class VerifyOptions:
     """How to compare.
 
     Attributes:
-        seed: Of weights and inputs.
+        seed: Seed of weights and inputs.
         tolerance: Largest relative error that counts as agreement.
         reference_s: Longest time that the ONNX reference evaluator may take for a model;
             the first backend is the reference where it takes longer. 0 leaves it out.
@@ -57,7 +57,7 @@ class Verdict:
         backend: Name of the backend.
         reference: What it was compared with; empty if there was nothing.
         error: Largest relative error over all outputs; ``None`` if it was not compared.
-        tolerance: Largest that counts as agreement.
+        tolerance: Largest relative error that counts as agreement.
         varied: Whether all outputs vary, so that the comparison shows something.
         unsupported: What kept the backend from running the model.
         failure: What went wrong otherwise.
