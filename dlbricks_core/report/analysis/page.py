@@ -124,7 +124,6 @@ def similarity_table(similarity: Similarity) -> Table:
             for number, name, row in zip(numbers, similarity.names, similarity.matrix, strict=True)
         ],
         "Columns have the numbers of rows.",
-        is_matrix=True,
     )
 
 

@@ -47,6 +47,9 @@ _STYLE: dict[Any, Any] = {
 _LABEL = 0.2
 """Height in inches of a label above its row."""
 
+_SMALL = 7.2
+"""Size of a label above its row, in points: the longest ones fit into a phone's width."""
+
 _LONGEST = 64
 """Most characters of a label, as long as labels that are cut still differ."""
 
@@ -314,7 +317,7 @@ class _Rows:
             for y, text in enumerate(labels):
                 axes.annotate(text, (0, y - 0.5), (0, -2), xycoords=("axes fraction", "data"),
                               textcoords="offset points", va="top", in_layout=False,
-                              color=_INK, fontsize=_STYLE["font.size"])  # fmt: skip
+                              color=_INK, fontsize=_SMALL)  # fmt: skip
         else:
             axes.set_yticks(range(len(rows)), labels)
         axes.set_ylim(len(rows) - 0.5, -0.5)

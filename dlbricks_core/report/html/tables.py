@@ -39,21 +39,18 @@ Row = Sequence[Cell]
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column names the rows.
+    """A table whose first column names the rows; on a phone, each row becomes a card.
 
     Attributes:
         columns: From left to right.
         rows: From top to bottom; a cell for each column.
         caption: What the figures mean, with their unit.
-        is_matrix: Whether rows and columns are alike: it stays a table on a phone, where others
-            become a card for each row.
         names_wrap: Whether names of rows may take several lines; those of models may not.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
     caption: str = ""
-    is_matrix: bool = False
     names_wrap: bool = False
 
 
@@ -62,7 +59,6 @@ def table(
     rows: Iterable[Iterable[str | Cell]],
     caption: str = "",
     *,
-    is_matrix: bool = False,
     names_wrap: bool = False,
 ) -> Table:
     """A table from plain texts and cells; the first column is text.
@@ -71,10 +67,8 @@ def table(
         columns: Headings; those of numbers as plain text.
         rows: A text or a cell for each column.
         caption: As in :class:`Table`.
-        is_matrix: As in :class:`Table`.
         names_wrap: As in :class:`Table`.
     """
     first, *others = (c if isinstance(c, Column) else Column(c) for c in columns)
     found = [[c if isinstance(c, Cell) else Cell(c) for c in row] for row in rows]
-    return Table([Column(first.title, is_text=True), *others], found, caption, is_matrix,
-                 names_wrap)  # fmt: skip
+    return Table([Column(first.title, is_text=True), *others], found, caption, names_wrap)

@@ -138,7 +138,6 @@ def _normalized(study: StudyRecord) -> Table:
         ],
         "Every granularity of the paper's composer, and our own composers. The deeper the colour "
         "of a cell, the farther it is from 1.",
-        is_matrix=True,
     )
 
 
