@@ -55,9 +55,6 @@ _LONGEST = 64
 
 _TALL = 20
 """Rows from which on figures at the bottom are out of sight at the top."""
-_FEW_DECADES = 300
-_CLOSE_TICKS = 6.0
-"""Width in inches from which there is room for several ticks a decade."""
 _LINEAR_RANGE = 3
 """Values that lie closer together need no logarithm."""
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -72,17 +69,20 @@ class _Canvas:
         width: Of the figure, in inches of 72 points.
         labels_above: Whether labels of rows stand above them, not on their left.
         columns: Columns of a legend.
+        decades: Ratio of the largest to the smallest value up to which a logarithmic axis has
+            room for several ticks a decade.
     """
 
     name: str
     width: float
     labels_above: bool
     columns: int
+    decades: float
 
 
 _CANVASES = (
-    _Canvas("wide", 11.5, labels_above=False, columns=6),
-    _Canvas("narrow", 3.8, labels_above=True, columns=2),
+    _Canvas("wide", 11.5, labels_above=False, columns=6, decades=300.0),
+    _Canvas("narrow", 3.8, labels_above=True, columns=2, decades=30.0),
 )
 
 
@@ -124,7 +124,7 @@ def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
         axes = plot.axes
         if max(values) > _LINEAR_RANGE * min(values) > 0:
             axes.set_xscale("log")
-            close = canvas.width > _CLOSE_TICKS and max(values) < _FEW_DECADES * min(values)
+            close = max(values) < canvas.decades * min(values)
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
