@@ -88,3 +88,17 @@ def strange(tmp_path):
 @pytest.fixture
 def read():
     return lambda path: json.loads(Path(path).read_text())
+
+
+@pytest.fixture
+def known(read):
+    """Models or bricks of a result, but for where their figures come from: samples are measured
+    once and stored from then on.
+    """
+
+    def results(path, kind):
+        found = read(path)[kind]
+        assert all("origin" in each for each in found)
+        return [{k: v for k, v in each.items() if k != "origin"} for each in found]
+
+    return results

@@ -152,7 +152,7 @@ def test_a_user_without_a_home(dlbricks, save, monkeypatch):
     done = dlbricks("estimate", *QUICK[:-2], "a.onnx")
     assert done.status == 2
     assert done.err.splitlines()[-2:] == [
-        "Error: the result store: there is no home folder", "Hint: give a path with --store"
+        "Error: the result store: there is no home folder", "Hint: give a path: --store results.db"
     ]  # fmt: skip
 
 

@@ -63,12 +63,14 @@ def test_the_estimate_is_the_sum_less_the_timers_cost(dlbricks, save, read):
     assert data["models"][0]["estimate_ms"] == pytest.approx(total)
 
 
-def test_a_second_run_measures_only_what_is_missing(dlbricks, save, read):
+def test_a_second_run_measures_only_what_is_missing(dlbricks, save, read, known):
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
     dlbricks(*QUICK, a, "--json", "first.json")
     again = dlbricks(*QUICK, a, "--json", "again.json")
     assert "nothing left to measure" in again.out
-    assert read("first.json")["bricks"] == read("again.json")["bricks"]
+    assert known("first.json", "bricks") == known("again.json", "bricks")
+    origins = [read(f)["bricks"][0]["origin"] for f in ("first.json", "again.json")]
+    assert origins == ["measured", "stored"]
     more = dlbricks(*QUICK, a, b, "--json", "more.json")
     assert "4 networks came from the store, 2 measured now" in more.out
     assert "another session" in more.out
