@@ -86,7 +86,7 @@ def compare(
         name: assemble(request, cutting, outcome)
         for name, request, cutting, outcome in zip(names, requests, cuttings, outcomes, strict=True)
     }
-    loads = {session.id: session.load or 0.0 for session in store.sessions()}
+    loads = {each.id: each.load for each in store.sessions() if each.load is not None}
     return _Comparing(runs, loads).comparison()
 
 
@@ -107,7 +107,7 @@ class _Comparing:
 
     Args:
         runs: By backend.
-        loads: Share of the processors' time that others used, by session.
+        loads: Share of the processors' time that others used, by session; only where it is known.
     """
 
     def __init__(self, runs: Mapping[str, RunResult], loads: Mapping[str, float]) -> None:
@@ -126,6 +126,7 @@ class _Comparing:
         notes = (
             *self._cut_notes(),
             *self._session_notes(),
+            *self._load_notes(),
             *(note for model in models for note in _notes(model)),
         )
         return Comparison(self._runs, models, parts, self._bricks(), _operators(parts), notes)
@@ -226,8 +227,8 @@ class _Comparing:
         for name, signatures in networks.items():
             for measurement in self._measurements(name, signatures, kind):
                 far = far or bool(measurement.flags)
-                sessions = (taken.session for taken in measurement.observations)
-                used = max(used, *(self._loads.get(each, 0.0) for each in sessions))
+                sessions = {taken.session for taken in measurement.observations}
+                used = max([used, *(self._loads[s] for s in sessions & self._loads.keys())])
         return max(_FAR_SLOWDOWN if far else 1.0, 1 / (1 - used) if used < 1 else math.inf)
 
     def _measurements(
@@ -252,6 +253,22 @@ class _Comparing:
             "parts are cut from the models' own layers, not from what "
             f"{' or '.join(names)} makes of them: alone, they pay for conversions of layout and "
             "lack fusions that whole models have",
+        )
+
+    def _load_notes(self) -> tuple[str, ...]:
+        """A note if nobody knows how busy the machine was during some sessions."""
+        sessions = {
+            taken.session
+            for run in self._runs.values()
+            for measurement in run.outcome.measurements.values()
+            for taken in measurement.observations
+        }
+        unknown = sessions - self._loads.keys()
+        if not unknown:
+            return ()
+        return (
+            f"how busy others kept the machine is not known for {len(unknown)} of "
+            f"{len(sessions)} sessions: who is fastest rests on intervals alone there",
         )
 
     def _session_notes(self) -> tuple[str, ...]:

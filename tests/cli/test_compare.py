@@ -1,5 +1,6 @@
 """``dlbricks compare`` on real backends."""
 
+import sqlite3
 from importlib import metadata
 from pathlib import Path
 
@@ -138,6 +139,17 @@ def test_what_others_take_of_the_machine_forbids_a_winner(dlbricks, save, read, 
     assert {each["slowdown"] for each in (*data["models"], *data["parts"])} == {2.0}
     for each in (*data["models"], *data["parts"]):
         assert each["clear"] == (each["margin"]["interval"][0] > 2)
+
+
+def test_a_load_that_is_not_known_is_told_and_not_taken_for_none(dlbricks, save, read):
+    a = save("a", "Relu")
+    dlbricks(*TWO, a)
+    assert not [note for note in read("out.json")["notes"] if "not known" in note]
+    with sqlite3.connect("results.sqlite") as store:
+        store.execute("UPDATE sessions SET load = NULL")
+    dlbricks(*TWO, a)
+    (note,) = [note for note in read("out.json")["notes"] if "not known" in note]
+    assert "not known for 1 of 1 sessions" in note
 
 
 def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
