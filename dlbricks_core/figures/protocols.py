@@ -24,7 +24,7 @@ class Protocol:
             as many as make the figures precise.
         interleaved: Whether all networks run once a round, in turn (True), or one
             after the other, each in a loop of its own (False).
-        touch: Whether the inputs are brought into the cache before each run.
+        warm_io: Whether the inputs are brought into the cache before each run.
         statistic: Statistic that stands for a network's samples.
         statistic_name: Name of the statistic, for people to read.
     """
@@ -33,7 +33,7 @@ class Protocol:
     identity: str
     runs: int | None
     interleaved: bool
-    touch: bool
+    warm_io: bool
     statistic: Statistic
     statistic_name: str
 
@@ -47,7 +47,7 @@ PROTOCOLS: dict[str, Protocol] = {
             identity="interleaved/8",
             runs=None,
             interleaved=True,
-            touch=True,
+            warm_io=True,
             statistic=faster_half,
             statistic_name="mean of the faster half",
         ),
@@ -56,7 +56,7 @@ PROTOCOLS: dict[str, Protocol] = {
             identity="paper/2",
             runs=100,
             interleaved=False,
-            touch=False,
+            warm_io=False,
             statistic=trimmed_mean,
             statistic_name="20% trimmed mean",
         ),

@@ -121,7 +121,7 @@ class Probe(ABC):
             identity=f"{self.name}/{self.version}",
             runs=self.runs,
             interleaved=True,
-            touch=False,
+            warm_io=False,
             statistic=faster_half,
             statistic_name="mean of the lower half",
         )

@@ -312,7 +312,7 @@ class Session:
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for worker in self._of(jobs):
             if not self._in_turns(worker):
-                worker.measure_call(runs, touch=self._protocol.touch)
+                worker.measure_call(runs, warm_io=self._protocol.warm_io)
 
     def _in_turns(self, worker: BackendWorker) -> bool:
         return self._protocol.interleaved and worker.in_turns
@@ -345,7 +345,7 @@ class Session:
         while jobs:
             begin = perf_counter()
             try:
-                found = worker.sample_in_turn([*jobs], touch=self._protocol.touch)
+                found = worker.sample_in_turn([*jobs], warm_io=self._protocol.warm_io)
             except NetworkError as error:
                 if error.key not in jobs:
                     raise
@@ -371,7 +371,7 @@ class Session:
 
     def _sample(self, job: Job) -> list[float]:
         runs = 1 if self._protocol.interleaved else job.missing
-        return self._worker(job).sample(job.handle, runs, touch=self._protocol.touch)
+        return self._worker(job).sample(job.handle, runs, warm_io=self._protocol.warm_io)
 
     def _keep(
         self,

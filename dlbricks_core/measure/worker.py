@@ -159,15 +159,15 @@ class BackendWorker:
         """Latency of a loaded network in milliseconds, as it was when it was loaded."""
         return self._latency_ms[key]
 
-    def sample(self, key: str, runs: int, *, touch: bool) -> list[float]:
+    def sample(self, key: str, runs: int, *, warm_io: bool) -> list[float]:
         """Latencies in milliseconds of a number of runs of a loaded network."""
         self._reload([key])
         samples: list[float] = self._call(
-            "sample", key, runs, touch, extra_s=self._longest_s([key]) * runs
+            "sample", key, runs, warm_io, extra_s=self._longest_s([key]) * runs
         )
         return samples
 
-    def sample_in_turn(self, keys: Sequence[str], *, touch: bool) -> list[tuple[float, float]]:
+    def sample_in_turn(self, keys: Sequence[str], *, warm_io: bool) -> list[tuple[float, float]]:
         """Runs each of several loaded networks once, and measures what a call of the timer costs.
 
         The worker goes from one to the next without a pause, as a model does from layer to
@@ -184,7 +184,7 @@ class BackendWorker:
         names = [*keys, *CALLS]
         path = self._started().folder / "position"
         with path.open("w+b", buffering=0) as position:
-            asked = names, touch, str(path)
+            asked = names, warm_io, str(path)
             try:
                 taken: list[tuple[float, float]] = self._call(
                     "sample_in_turn", *asked, extra_s=self._longest_s(keys)
@@ -208,10 +208,10 @@ class BackendWorker:
         """Seconds that a run of each may take: long enough unless one hangs."""
         return 5 * sum(self._latency_ms[key] for key in keys) / 1e3
 
-    def measure_call(self, runs: int, *, touch: bool) -> None:
+    def measure_call(self, runs: int, *, warm_io: bool) -> None:
         """Measures the cost of a call of the timer: the median of a number of runs."""
         self.call_ms = start_of_a_line(
-            [float(np.median(self._call("sample", key, runs, touch))) for key in CALLS]
+            [float(np.median(self._call("sample", key, runs, warm_io))) for key in CALLS]
         )
 
     def outputs(self, key: str) -> dict[str, Array]:

@@ -396,7 +396,7 @@ class BackendConformance(DescriptionConformance):
             for name, model in models.items():
                 worker.load(name, model)
             for name in models:
-                samples = worker.sample(name, 3, touch=True)
+                samples = worker.sample(name, 3, warm_io=True)
                 assert len(samples) == 3
                 assert min(samples) > 0
             assert set(worker.check({**models, "odd": odd}).unsupported) == {"odd"}

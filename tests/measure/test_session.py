@@ -128,8 +128,12 @@ def test_interleaved_takes_turns_and_paper_does_not(bench, store):
     jobs = [job("Relu"), job("Tanh")]
     order = []
     in_turn, in_loop = bench.sample_in_turn, bench.sample
-    bench.sample_in_turn = lambda keys, touch: order.append(keys) or in_turn(keys, touch=touch)
-    bench.sample = lambda key, runs, touch: order.append(key) or in_loop(key, runs, touch=touch)
+    bench.sample_in_turn = lambda keys, warm_io: (
+        order.append(keys) or in_turn(keys, warm_io=warm_io)
+    )
+    bench.sample = lambda key, runs, warm_io: (
+        order.append(key) or in_loop(key, runs, warm_io=warm_io)
+    )
     Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     relu, tanh = (each.handle for each in jobs)
     assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round the other way
@@ -143,8 +147,8 @@ def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, mon
     monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits())
     order = []
     alone, call = bench.sample, bench.measure_call
-    bench.sample = lambda key, runs, touch: order.append(key) or alone(key, runs, touch=touch)
-    bench.measure_call = lambda runs, touch: order.append(runs) or call(runs, touch=touch)
+    bench.sample = lambda key, runs, warm_io: order.append(key) or alone(key, runs, warm_io=warm_io)
+    bench.measure_call = lambda runs, warm_io: order.append(runs) or call(runs, warm_io=warm_io)
     relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
     Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     assert order == [1, relu.handle, tanh.handle, 1, tanh.handle, relu.handle]
@@ -300,7 +304,7 @@ def test_bricks_of_a_model_run_on_a_worker(bench, residual):
     bricks = BrickSet.of([residual()], 2)
     for identity, brick in bricks.bricks.items():
         assert bench.load(identity, brick.model) > 0
-        samples = bench.sample(identity, 2, touch=True)
+        samples = bench.sample(identity, 2, warm_io=True)
         assert len(samples) == 2
         assert np.min(samples) > 0
 
@@ -320,7 +324,7 @@ def test_noisy_networks_get_more_rounds(bench, store):
     quiet, noisy = jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
     scatter = {quiet.handle: 0.001, noisy.handle: 0.04}
-    bench.sample_in_turn = lambda keys, touch: [
+    bench.sample_in_turn = lambda keys, warm_io: [
         (random.normal(10, 10 * scatter[key]), 0.01) for key in keys
     ]
     session = Session(
@@ -352,7 +356,7 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
     latencies = {dear[0].handle: 100.0, dear[1].handle: 100.0, cheap.handle: 1.0}
     random, ran = np.random.default_rng(0), []
 
-    def sample_in_turn(keys, touch):
+    def sample_in_turn(keys, warm_io):
         ran.extend(keys)
         return [(latencies[key] * random.normal(1, 0.1), 0.01) for key in keys]
 
@@ -383,7 +387,7 @@ def test_groups_share_the_budget(bench, store, monkeypatch):
     jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
 
-    def sample_in_turn(keys, touch):
+    def sample_in_turn(keys, warm_io):
         time.sleep(0.01)
         return [(random.normal(10, 1), 0.01) for _ in keys]
 

@@ -147,7 +147,7 @@ def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic,
     settings = WorkerSettings(BackendSettings(options={"clock": "busy"}))
     with BackendWorker(synthetic.TARGET, synthetic.SyntheticBackend(), settings) as bench:
         bench.load("brick", model)
-        samples = bench.sample("brick", 200, touch=True)
+        samples = bench.sample("brick", 200, warm_io=True)
         inside = bench.outputs("brick")["inside_ms"][-200:]
     # What else the machine does is not the timed region's own; it meets some of the runs.
     overhead = np.percentile(np.array(samples) - inside, 25)

@@ -39,7 +39,7 @@ def bench():
 @pytest.fixture(scope="module")
 def worker(bench):
     """The process that the bench's guard started."""
-    bench.sample("network", 1, touch=False)
+    bench.sample("network", 1, warm_io=False)
     (guard,) = psutil.Process().children()
     (child,) = guard.children()
     return child
@@ -58,14 +58,14 @@ def _computed_while_idle(process):
 
 def test_both_threads_compute(bench, worker):
     before = _threads(worker)
-    bench.sample("network", 1000, touch=False)
+    bench.sample("network", 1000, warm_io=False)
     after = _threads(worker)
     assert sum(after[thread] - before[thread] > 2 * _TICK_S for thread in before) == 2
 
 
 def test_after_a_run_threads_soon_sleep(bench, worker):
     """They spin for a moment: with the next brick of the worker it goes on at once."""
-    bench.sample("network", 20, touch=True)
+    bench.sample("network", 20, warm_io=True)
     assert _computed_while_idle(worker) < _IDLE_S / 3
 
 
@@ -73,7 +73,7 @@ def test_threads_sleep_before_another_worker_computes(bench, worker):
     computed = []
     with _bench(1) as other:
         for _ in range(_ATTEMPTS):
-            bench.sample("network", 20, touch=True)
-            other.sample("network", 1, touch=True)
+            bench.sample("network", 20, warm_io=True)
+            other.sample("network", 1, warm_io=True)
             computed.append(_computed_while_idle(worker))
     assert min(computed) <= _TICK_S

@@ -42,7 +42,7 @@ def made_by(model: CanonicalModel, index: int) -> str:
     that MXNet makes available. So it runs once.
 
     Args:
-        model: CanonicalModel in canonical form, with static shapes.
+        model: Model in canonical form, with static shapes.
         index: Index of a Conv or ConvTranspose in the model.
     """
     key = signature(model, (index,))

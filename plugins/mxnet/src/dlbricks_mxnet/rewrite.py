@@ -23,7 +23,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings) -> CanonicalModel:
     """The model with the layouts in which feature maps reach the layers that read them.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
         settings: Settings with the option ``inputs``, which says how layouts are found.
     """
     inputs = settings.options.get("inputs", "found")
@@ -45,7 +45,7 @@ def with_layouts(
     as long: its bricks and those that read what it wrote have to be fed accordingly.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
         made_by: Layout that a convolution leaves, or ``UNKNOWN``, from the model and the layer's
             index.
     """

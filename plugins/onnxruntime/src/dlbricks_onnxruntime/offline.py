@@ -39,7 +39,7 @@ def create_optimized(
     nothing in a loop. Sessions of bricks, which change nothing, do not pay for it.
 
     Args:
-        model: CanonicalModel in canonical form, with less than 2 GB of weights (protobuf's limit).
+        model: Model in canonical form, with less than 2 GB of weights (protobuf's limit).
         weights: Values of the weights by name.
         settings: Settings with the option ``optimizations``.
 

@@ -36,7 +36,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
     asked for depends on them, and drawing, folding and saving them takes far longer.
 
     Args:
-        model: CanonicalModel in canonical form, without opaque layers.
+        model: Model in canonical form, without opaque layers.
         settings: Settings with the option ``optimizations``.
         seed: Seed of small weights and of inputs. Their values decide only what is folded.
     """

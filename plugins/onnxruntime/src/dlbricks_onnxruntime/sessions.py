@@ -55,7 +55,7 @@ def create_session(
     five times, and protobuf takes no more than 2 GB. Known parameters are written into it.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
         weights: Values of the weights by name.
         options: Options of this session only: its weights become part of them.
 

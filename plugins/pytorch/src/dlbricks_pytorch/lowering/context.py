@@ -21,7 +21,7 @@ class GraphBuilder:
     """The torch graph of a model as far as it is built.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
         weights: Values of its weights by name. Without them (``None``) the graph has
             placeholders in their place, which shows whether it can be built.
     """

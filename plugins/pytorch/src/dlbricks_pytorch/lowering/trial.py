@@ -35,7 +35,7 @@ def build_alone(
     """Graph of a single layer of a model.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
         layer: One of its layers.
         weights: Values of the layer's weights; none are needed to see whether it can be built.
 
@@ -53,7 +53,7 @@ class TypeTrial:
     """Tries on which element types layers run, each kind of layer once.
 
     Args:
-        model: CanonicalModel in canonical form.
+        model: Model in canonical form.
     """
 
     def __init__(self, model: CanonicalModel) -> None:
