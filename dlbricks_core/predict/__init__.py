@@ -1,5 +1,6 @@
-"""Predictors: figures of bricks without running them."""
+"""Predictors: figures of bricks that nobody has timed."""
 
+from dlbricks_core.predict.atlas import Contribution, Provenance, shipped
 from dlbricks_core.predict.base import Predictor
 
-__all__ = ["Predictor"]
+__all__ = ["Contribution", "Predictor", "Provenance", "shipped"]

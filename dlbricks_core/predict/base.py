@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.predict.atlas import Contribution
 
 
 class Predictor(ABC):
@@ -26,6 +27,7 @@ class Predictor(ABC):
         setup: Setup,
         system: System,
         known: Mapping[str, Figure],
+        atlas: Sequence[Contribution] = (),
     ) -> Mapping[str, Predicted]:
         """Latencies of the bricks that are not known, in milliseconds.
 
@@ -37,6 +39,7 @@ class Predictor(ABC):
             setup: How they run.
             system: Where they run.
             known: Figures measured under this setup on this system, by signature.
+            atlas: What else was measured, here and elsewhere.
 
         Returns:
             By signature, with draws that belong together across bricks.

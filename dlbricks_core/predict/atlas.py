@@ -1,0 +1,225 @@
+"""The atlas: bricks that were measured on many systems, as files that travel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.features import NAMES, Features
+
+FOLDER = Path(__file__).parent / "contributions"
+"""Folder of the contributions that come with the package."""
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a contribution comes from.
+
+    Attributes:
+        dlbricks: Version of DLBricks that measured.
+        begin: Time of the first sample, as ISO 8601.
+        end: Time of the last sample.
+        sessions: Ids of the sessions.
+        source: What was measured, for people.
+    """
+
+    dlbricks: str
+    begin: str
+    end: str
+    sessions: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """Networks that one setup measured on one system.
+
+    Attributes:
+        system: The system.
+        setup: How the networks ran.
+        provenance: When, and by which version.
+        features: Features of all layers and ends of the networks, each once.
+        counts: How often each network has each of them: shape (networks, layers).
+        log_ms: Logarithm of each network's latency in milliseconds, without the cost of a call.
+        noise: Variance of each logarithm, as the samples scatter.
+        call_ms: Cost of a call of the timer in milliseconds.
+        signatures: Signature of each network.
+        groups: Group of each network: the family of the models that it was cut from, or the
+            family of the survey that it was drawn from. A network of several families has them
+            all, with commas between.
+    """
+
+    system: System
+    setup: Setup
+    provenance: Provenance
+    features: Features
+    counts: sparse.csr_array
+    log_ms: FloatArray
+    noise: FloatArray
+    call_ms: float
+    signatures: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.signatures)
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Position of each network, by signature."""
+        return {signature: i for i, signature in enumerate(self.signatures)}
+
+    def only(self, networks: Sequence[int]) -> Self:
+        """The contribution of some of the networks, with the layers that they have."""
+        chosen = self.counts[list(networks)]
+        used = np.unique(chosen.indices)
+        features = Features(
+            tuple(self.features.kinds[i] for i in used), self.features.numbers[used]
+        )
+        return replace(
+            self,
+            features=features,
+            counts=sparse.csr_array(chosen[:, used]),
+            log_ms=self.log_ms[list(networks)],
+            noise=self.noise[list(networks)],
+            signatures=tuple(self.signatures[i] for i in networks),
+            groups=tuple(self.groups[i] for i in networks),
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes a file of its own format: compressed arrays, and facts as JSON."""
+        kind_names, group_names = sorted(set(self.features.kinds)), sorted(set(self.groups))
+        about = {
+            "format": _FORMAT,
+            "features": NAMES,
+            "fingerprint": self.system.fingerprint,
+            "system": self.system.to_dict(),
+            "setup": asdict(self.setup),
+            "provenance": asdict(self.provenance),
+            "call_ms": self.call_ms,
+            "kinds": kind_names,
+            "group_names": group_names,
+        }
+        kinds = {kind: i for i, kind in enumerate(kind_names)}
+        groups = {group: i for i, group in enumerate(group_names)}
+        with path.open("wb") as file:
+            np.savez_compressed(
+                file,
+                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+                kinds=np.array([kinds[k] for k in self.features.kinds], dtype=np.uint16),
+                numbers=self.features.numbers.astype(np.float32),
+                counts=self.counts.data.astype(np.uint16),
+                layers=self.counts.indices.astype(np.uint16),
+                starts=self.counts.indptr.astype(np.uint32),
+                log_ms=self.log_ms.astype(np.float32),
+                noise=self.noise.astype(np.float16),
+                signatures=np.array(self.signatures, dtype="S24"),
+                groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reverses :meth:`write`.
+
+        Raises:
+            DLBricksError: If the file is no contribution, or one of another version.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                found = {name: arrays[name] for name in arrays.files}
+            about = json.loads(found.pop("about").tobytes())
+        except (OSError, ValueError, KeyError) as error:
+            raise DLBricksError(
+                f"{path} is no contribution to the atlas",
+                hint="The command survey packs one.",
+            ) from error
+        if about["format"] != _FORMAT or tuple(about["features"]) != NAMES:
+            raise DLBricksError(
+                f"{path} was written by another version of DLBricks",
+                hint="Pack the measurements again with this one.",
+            )
+        return cls._read(about, found)
+
+    @classmethod
+    def _read(cls, about: Mapping[str, Any], found: Mapping[str, Any]) -> Self:
+        kinds, groups = about["kinds"], about["group_names"]
+        shape = (len(found["signatures"]), len(found["kinds"]))
+        parts = (found["counts"].astype(np.float64), found["layers"], found["starts"])
+        provenance = about["provenance"]
+        return cls(
+            system=System.from_dict(about["fingerprint"], about["system"]),
+            setup=Setup(**about["setup"]),
+            provenance=Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
+            features=Features(
+                tuple(kinds[i] for i in found["kinds"]), found["numbers"].astype(np.float64)
+            ),
+            counts=sparse.csr_array(
+                (parts[0], parts[1].astype(np.int32), parts[2].astype(np.int32)), shape=shape
+            ),
+            log_ms=found["log_ms"].astype(np.float64),
+            noise=found["noise"].astype(np.float64),
+            call_ms=about["call_ms"],
+            signatures=tuple(each.decode() for each in found["signatures"]),
+            groups=tuple(groups[i] for i in found["groups"]),
+        )
+
+
+@dataclass
+class LayerTable:
+    """Layers of several networks, each different one once.
+
+    Attributes:
+        kinds: Kind of each layer.
+        rows: Numbers of each layer.
+    """
+
+    kinds: list[str] = field(default_factory=list)
+    rows: list[FloatArray] = field(default_factory=list)
+    _known: dict[tuple[str, bytes], int] = field(default_factory=dict)
+
+    def add(self, features: Features) -> dict[int, int]:
+        """How often a network has each layer, by the layer's place in the table."""
+        counts: dict[int, int] = {}
+        numbers = features.numbers.astype(np.float32)
+        for kind, row in zip(features.kinds, numbers, strict=True):
+            key = (kind, row.tobytes())
+            place = self._known.setdefault(key, len(self.kinds))
+            if place == len(self.kinds):
+                self.kinds.append(kind)
+                self.rows.append(row.astype(np.float64))
+            counts[place] = counts.get(place, 0) + 1
+        return counts
+
+    @property
+    def features(self) -> Features:
+        """Features of all layers."""
+        return Features(tuple(self.kinds), np.array(self.rows).reshape(-1, len(NAMES)))
+
+
+def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> sparse.csr_array:
+    """How often each network has each layer: shape (networks, layers)."""
+    rows = list(networks)
+    starts = np.cumsum([0, *(len(each) for each in rows)])
+    places = [place for each in rows for place in each]
+    numbers = [float(number) for each in rows for number in each.values()]
+    return sparse.csr_array(
+        (np.array(numbers), np.array(places, dtype=np.int32), starts.astype(np.int32)),
+        shape=(len(rows), layers),
+    )
+
+
+@cache
+def shipped() -> tuple[Contribution, ...]:
+    """Contributions that come with the package."""
+    return tuple(Contribution.read(path) for path in sorted(FOLDER.glob("*.npz")))

@@ -1,0 +1,114 @@
+"""The physical baseline: what a layer should take on a processor, from a few of its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from dlbricks_core.facts import System
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.features import NAMES, Features
+
+_GHZ = 3.0
+"""Clock rate of a core that does not tell its own."""
+
+_MULTIPLY_ADDS = 4
+"""Operations of an element of a vector in a cycle: two units, a multiply-add each."""
+
+_EFFICIENCY: Mapping[str, float] = {
+    "convolution:dense": 0.6,
+    "convolution:grouped": 0.2,
+    "convolution:depthwise": 0.1,
+    "convolution:transposed": 0.3,
+    "product:weights": 0.5,
+    "product:activations": 0.4,
+    "attention": 0.3,
+    "recurrent": 0.3,
+    "function": 0.01,
+    "softmax": 0.02,
+    "normalization": 0.05,
+}
+"""Share of the peak that layers of a class reach; ``_ELSE`` for others."""
+
+_ELSE = 0.1
+
+_BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
+"""Bytes a second that one core reads and writes in each level of cache."""
+
+_MEMORY_BANDWIDTH = 10e9
+"""Bytes a second that one core reads from memory and writes to it."""
+
+_CALL_S = 1.5e-6
+"""Seconds that a framework takes to start a layer."""
+
+_END = 0.5
+"""Time of handing over a tensor, as a share of the time of copying it."""
+
+_FLOPS, _READ, _WEIGHTS, _WRITTEN = (
+    NAMES.index(name) for name in ("flops", "read_bytes", "weight_bytes", "written_bytes")
+)
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What the baseline knows of a processor, for a number of threads.
+
+    Attributes:
+        peak: Operations a second of all threads.
+        caches: Size in bytes that the threads have of each level, and bytes a second there.
+        memory: Bytes a second from memory.
+    """
+
+    peak: float
+    caches: tuple[tuple[float, float], ...]
+    memory: float
+
+    @classmethod
+    def of(cls, system: System, threads: int) -> Self:
+        """What follows from the facts of a system."""
+        lanes = 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
+        ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
+        sizes = {each.level: each for each in system.caches if each.kind != "instruction"}
+        caches = []
+        for level, bandwidth in _BANDWIDTHS:
+            if level in sizes:
+                own = sizes[level].size * (threads if level < len(_BANDWIDTHS) else 1)
+                caches.append((float(own), bandwidth * threads))
+        return cls(
+            lanes * _MULTIPLY_ADDS * ghz * 1e9 * threads,
+            tuple(caches),
+            _MEMORY_BANDWIDTH * threads**0.5,
+        )
+
+
+def expected_ms(features: Features, processor: Processor) -> FloatArray:
+    """Milliseconds that each layer should take: its operations, its bytes, and its start.
+
+    Args:
+        features: Features of the layers.
+        processor: What runs them.
+
+    Returns:
+        Array of shape (layers,).
+    """
+    numbers = features.numbers
+    efficiency = np.array(
+        [_EFFICIENCY.get(kind.partition("@")[0], _ELSE) for kind in features.kinds]
+    )
+    flops = np.exp2(numbers[:, _FLOPS]) - 1
+    moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
+    seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
+    ends = np.array([kind.startswith(("enter:", "leave:")) for kind in features.kinds], dtype=bool)
+    return np.asarray(np.where(ends, _END * seconds, seconds + _CALL_S) * 1e3)
+
+
+def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:
+    """Bytes a second of layers with tensors of so many bytes: smooth from cache to cache."""
+    found = np.full(len(nbytes), processor.memory)
+    for size, bandwidth in reversed(processor.caches):
+        inside = 1 / (1 + (nbytes / size) ** 2)
+        found = np.exp(inside * np.log(bandwidth) + (1 - inside) * np.log(found))
+    return found

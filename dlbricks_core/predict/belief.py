@@ -1,0 +1,106 @@
+"""Beliefs: joint distributions of the latencies of layers, and how observations change them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy import linalg, sparse
+
+from dlbricks_core.figures.statistics import FloatArray
+
+_STEPS = 4
+"""Steps of Newton's method. With single layers the first one is exact, and sums need few more."""
+
+_JITTER = 1e-9
+"""Variance that makes a covariance matrix positive definite in spite of rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """Normal distribution of the logarithms of latencies, joint over layers.
+
+    A network's latency is the sum over its layers. Its logarithm is linear in the layers'
+    logarithms close to what is believed, with the layers' shares of the sum as factors. So a
+    measured network tells about its layers, and what layers have in common stays in common.
+
+    Attributes:
+        mean: Expected logarithm of each layer's latency in milliseconds: shape (layers,).
+        covariance: Of these logarithms: shape (layers, layers).
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    def observed(self, counts: sparse.csr_array, log_ms: FloatArray, noise: FloatArray) -> Self:
+        """What is believed after networks were measured.
+
+        The mean is the most probable one (Newton's method on the posterior), and the covariance
+        that of the posterior's normal approximation there (Laplace's method; Rasmussen and
+        Williams, 2006, section 3.4).
+
+        Args:
+            counts: How often each network has each layer: shape (networks, layers).
+            log_ms: Logarithm of each network's measured latency in milliseconds.
+            noise: Variance of each logarithm beyond what the layers account for.
+        """
+        if not counts.shape[0]:
+            return self
+        mean = self.mean
+        for _ in range(_STEPS):
+            shares, totals = shares_of(counts, mean)
+            spread = shares @ self.covariance
+            left = log_ms - np.log(totals) + shares @ (mean - self.mean)
+            factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
+            mean = self.mean + spread.T @ linalg.cho_solve(factor, left)
+        half = linalg.solve_triangular(factor[0], spread, lower=True)
+        return type(self)(mean, self.covariance - half.T @ half)
+
+    def widened(self, covariance: FloatArray) -> Self:
+        """The same with a further, independent error of each layer."""
+        return type(self)(self.mean, self.covariance + covariance)
+
+    def of(self, layers: Sequence[int]) -> Self:
+        """The belief about some of the layers."""
+        chosen = list(layers)
+        return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
+
+    @classmethod
+    def mixed(cls, beliefs: Sequence[Self], weights: Sequence[float]) -> Self:
+        """One belief with the mean and the covariance of a mixture of several.
+
+        What the beliefs differ in becomes an error that layers have in common: an observation
+        tells which of the beliefs it agrees with.
+        """
+        share = np.array(weights) / sum(weights)
+        mean = sum((w * each.mean for w, each in zip(share, beliefs, strict=True)), np.zeros(1))
+        covariance = np.zeros_like(beliefs[0].covariance)
+        for weight, each in zip(share, beliefs, strict=True):
+            apart = each.mean - mean
+            covariance += weight * (each.covariance + np.outer(apart, apart))
+        return cls(mean, covariance)
+
+    def draws(self, count: int, seed: int = 0) -> FloatArray:
+        """Logarithms that are equally likely to be right, joint over layers.
+
+        Returns:
+            Array of shape (count, layers).
+        """
+        size = len(self.mean)
+        factor = linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
+        normal = np.random.default_rng(seed).standard_normal((count, size))
+        return np.asarray(self.mean + normal @ factor.T)
+
+
+def shares_of(counts: sparse.csr_array, log_ms: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
+    """Share of each layer in each network's latency, and the latencies.
+
+    Args:
+        counts: How often each network has each layer: shape (networks, layers).
+        log_ms: Logarithm of each layer's latency in milliseconds.
+    """
+    parts = sparse.csr_array(counts.multiply(np.exp(log_ms)[None, :]))
+    totals = np.asarray(parts.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(1 / totals) @ parts), totals

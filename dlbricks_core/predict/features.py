@@ -1,0 +1,306 @@
+"""Features of layers: what a latency is predicted from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.analysis import layer_bytes, layer_flops
+from dlbricks_core.analysis.flops import ELEMENTWISE
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+
+NAMES = (
+    "flops",
+    "read_bytes",
+    "weight_bytes",
+    "written_bytes",
+    "rows",
+    "columns",
+    "depth",
+    "window",
+    "stride",
+    "groups",
+    "column_waste",
+    "depth_waste",
+)
+"""Names of the numbers of a layer, in the order of the columns of an array of features. All are
+logarithms to base 2: of operations, of bytes, of sizes of the matrix product that a layer amounts
+to, and of the share of a vector's lanes that is left empty."""
+
+LANES = 16
+"""Elements of the widest vectors: 512 bits of float32."""
+
+_EXPENSIVE = (
+    "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "Log", "Mish", "Pow", "Selu",
+    "Sigmoid", "Sin", "Softplus", "Swish", "Tanh",
+)  # fmt: skip
+"""Element-wise functions that take many instructions an element."""
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
+
+_CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(ELEMENTWISE, "elementwise"),
+    **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
+    **dict.fromkeys(_EXPENSIVE, "function"),
+    **dict.fromkeys(_VIEWS, "view"),
+    **dict.fromkeys(("Gemm", "MatMul", "Einsum", "MatMulInteger"), "product"),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool"),
+    **dict.fromkeys(
+        ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ArgMax", "ArgMin", "CumSum"),
+        "reduce",
+    ),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
+    **dict.fromkeys(
+        (
+            "GroupNormalization",
+            "InstanceNormalization",
+            "LayerNormalization",
+            "LpNormalization",
+            "LRN",
+            "MeanVarianceNormalization",
+            "RMSNormalization",
+        ),
+        "normalization",
+    ),
+    "BatchNormalization": "scale",
+    **dict.fromkeys(("Transpose", "DepthToSpace", "SpaceToDepth"), "transpose"),
+    **dict.fromkeys(
+        ("Concat", "Expand", "Pad", "Slice", "Split", "Tile", "Trilu", "Cast", "ReverseSequence"),
+        "copy",
+    ),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ScatterND", "OneHot"), "gather"),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
+    "Attention": "attention",
+    "Resize": "resize",
+}
+"""Class of each operator: those of one class are computed alike."""
+
+_FUSED_INTO = {"convolution": "convolution", "product": "product"}
+_FUSABLE = frozenset({"elementwise", "function", "scale"})
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of the layers of a network, a row for each layer.
+
+    Attributes:
+        kinds: Kind of each layer: the class of its operator, and after ``@`` the class of the
+            layer that a framework may fuse it into.
+        numbers: Array of shape (layers, ``len(NAMES)``).
+    """
+
+    kinds: tuple[str, ...]
+    numbers: np.ndarray[Any, np.dtype[np.float64]]
+
+    @classmethod
+    def of(cls, model: CanonicalModel) -> Features:
+        """Features of a brick or of a model."""
+        kinds: list[str] = []
+        heads: dict[str, str] = {}
+        for layer in model.layers:
+            own = _class(model, layer)
+            head = _fused_into(model, layer, own, heads)
+            kinds.append(f"{own}@{head}" if head else own)
+            into = head or _FUSED_INTO.get(own.split(":")[0], "")
+            if into:
+                heads |= dict.fromkeys(layer.outputs, into)
+        rows = [_numbers(model, layer) for layer in model.layers]
+        return cls(tuple(kinds), np.array(rows).reshape(len(rows), len(NAMES)))
+
+    @classmethod
+    def of_ends(cls, model: CanonicalModel) -> Features:
+        """Features of a network's ends: what handing over its inputs and outputs amounts to.
+
+        A framework that computes in a layout of its own converts what comes in and goes out. In
+        the middle of a model it need not.
+        """
+        kinds, rows = [], []
+        for name in model.inputs:
+            readers = [model.layers[i] for i in model.consumers.get(name, ())]
+            kinds.append("enter:" + _computing(model, readers))
+            rows.append(_end(model.tensors[name], read=True))
+        for name in model.output_names:
+            made = [model.layers[model.producers[name]]] if name in model.producers else []
+            kinds.append("leave:" + _computing(model, made))
+            rows.append(_end(model.tensors[name], read=False))
+        return cls(tuple(kinds), np.array(rows).reshape(len(rows), len(NAMES)))
+
+
+def _computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
+    """Class of the first of the layers: what comes before a colon."""
+    return _class(model, layers[0]).partition(":")[0] if layers else "nothing"
+
+
+def _end(spec: TensorSpec, *, read: bool) -> list[float]:
+    """Numbers of a tensor that is handed over."""
+    size = _log(spec.nbytes) if spec.is_static else 0.0
+    found = dict.fromkeys(NAMES, 0.0)
+    found["read_bytes" if read else "written_bytes"] = size
+    return list(found.values())
+
+
+def _class(model: CanonicalModel, layer: Layer) -> str:
+    op = layer.op.removeprefix("Fused")
+    if op in ("Conv", "ConvInteger", "QLinearConv"):
+        return "convolution:" + _grouping(model, layer)
+    if op == "ConvTranspose":
+        return "convolution:transposed"
+    if op.startswith("Reduce"):
+        return "reduce"
+    found = _CLASSES.get(op, "other")
+    if found == "product":
+        return "product:weights" if _weight(model, layer) else "product:activations"
+    return found
+
+
+def _grouping(model: CanonicalModel, layer: Layer) -> str:
+    groups = _int(layer, "group", 1)
+    if groups == 1:
+        return "dense"
+    weight = _weight(model, layer)
+    return "depthwise" if weight is not None and weight.sizes[1] == 1 else "grouped"
+
+
+def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
+    """Class of the layer that a framework may fuse a layer into; empty for none."""
+    if own not in _FUSABLE:
+        return ""
+    for name in layer.inputs:
+        if name in heads and len(model.consumers.get(name, ())) == 1:
+            return heads[name]
+    return ""
+
+
+def _weight(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
+    """The largest weight that a layer reads; ``None`` if it reads none of more than one axis."""
+    found = [model.tensors[name] for name in layer.reads if name in model.weights]
+    found = [spec for spec in found if spec.is_static and len(spec.sizes) > 1]
+    return max(found, key=lambda spec: spec.elements, default=None)
+
+
+def _int(layer: Layer, name: str, default: int) -> int:
+    value = layer.attributes.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def _product(layer: Layer, name: str) -> int:
+    value = layer.attributes.get(name, ())
+    return math.prod(value) if isinstance(value, tuple) else 1
+
+
+def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
+    specs = [model.tensors[name] for name in layer.reads]
+    weights = sum(
+        model.tensors[name].nbytes
+        for name in layer.reads
+        if name in model.weights and model.tensors[name].is_static
+    )
+    activations = [
+        model.tensors[name]
+        for name in layer.reads
+        if name not in model.weights and model.tensors[name].is_static
+    ]
+    outputs = [model.tensors[name] for name in layer.outputs if name]
+    outputs = [spec for spec in outputs if spec.is_static]
+    moved = layer_bytes(model, layer) or 0
+    written = sum(spec.nbytes for spec in outputs) if moved else 0
+    read = min(sum(spec.nbytes for spec in activations), max(moved - written - weights, 0))
+    del specs
+    rows, columns, depth, window, groups = _matrix(model, layer, outputs, activations)
+    return [
+        _log(flops_of(model, layer)),
+        _log(read),
+        _log(weights),
+        _log(written),
+        _log(rows),
+        _log(columns),
+        _log(depth),
+        _log(window),
+        _log(_product(layer, "strides")),
+        _log(groups),
+        _waste(columns),
+        _waste(depth),
+    ]
+
+
+def flops_of(model: CanonicalModel, layer: Layer) -> int:
+    """Operations of a layer; an estimate where its operator has no rule."""
+    plain = replace(layer, op=layer.op.removeprefix("Fused"), domain="")
+    found = layer_flops(model, plain)
+    if found is not None:
+        return found
+    if layer.op == "Attention":
+        return _attention_flops(model, layer)
+    outputs = [model.tensors[name] for name in layer.outputs if name]
+    return sum(spec.elements for spec in outputs if spec.is_static)
+
+
+def _attention_flops(model: CanonicalModel, layer: Layer) -> int:
+    """Both matrix products and the softmax, for query and key of shape (..., length, width)."""
+    specs = [model.tensors[name] for name in layer.inputs[:2] if name]
+    if len(specs) < 2 or not all(spec.is_static and len(spec.sizes) > 2 for spec in specs):
+        return 0
+    query, key = (spec.sizes for spec in specs)
+    length = key[-2] if len(key) == 4 else key[1]
+    heads = query[1] if len(query) == 4 else _int(layer, "q_num_heads", 1)
+    rows = query[-2] if len(query) == 4 else query[1]
+    width = query[-1] if len(query) == 4 else query[-1] // heads
+    return query[0] * heads * rows * length * (4 * width + 5)
+
+
+def _matrix(
+    model: CanonicalModel,
+    layer: Layer,
+    outputs: Sequence[TensorSpec],
+    activations: Sequence[TensorSpec],
+) -> tuple[float, float, float, float, float]:
+    """Rows, columns and depth of the matrix product that a layer amounts to; window; groups."""
+    op = layer.op.removeprefix("Fused")
+    result = outputs[0].sizes if outputs else ()
+    elements = math.prod(result) if result else 1
+    weight = _weight(model, layer)
+    if op in ("Conv", "ConvTranspose", "ConvInteger") and weight is not None:
+        groups = _int(layer, "group", 1)
+        window = math.prod(weight.sizes[2:])
+        columns = weight.sizes[0] // groups if op != "ConvTranspose" else weight.sizes[1]
+        channels = weight.sizes[1] if op != "ConvTranspose" else weight.sizes[0] // groups
+        return elements / max(columns * groups, 1), columns, channels * window, window, groups
+    if op in ("MatMul", "Gemm", "MatMulInteger") and activations and len(result) > 1:
+        first = activations[0].sizes
+        depth = first[0] if _int(layer, "transA", 0) else first[-1]
+        columns = result[-1]
+        if weight is not None:
+            return elements / max(columns, 1), columns, depth, 1, 1
+        return result[-2], columns, depth, 1, elements / max(result[-2] * columns, 1)
+    if op in ("LSTM", "GRU", "RNN") and weight is not None and activations:
+        first = activations[0].sizes
+        return first[1], weight.sizes[1], weight.sizes[2], first[0], weight.sizes[0]
+    if op == "Attention" and len(activations) > 1:
+        query, key = activations[0].sizes, activations[1].sizes
+        return query[-2], key[-2] if len(key) == 4 else key[1], query[-1], 1, query[0]
+    window = _product(layer, "kernel_shape")
+    last = result[-1] if result else 1
+    return elements / max(last, 1), last, 1, window, 1
+
+
+def _log(number: float) -> float:
+    return math.log2(number + 1)
+
+
+def _waste(size: float) -> float:
+    """Empty lanes of vectors that hold ``size`` elements: logarithm of padded over full."""
+    whole = max(size, 1)
+    return math.log2(math.ceil(whole / LANES) * LANES / whole)
+
+
+def joined(parts: Iterable[Features]) -> Features:
+    """Features of several networks, one after another."""
+    every = list(parts)
+    return Features(
+        tuple(kind for each in every for kind in each.kinds),
+        np.concatenate([each.numbers for each in every]) if every else np.zeros((0, len(NAMES))),
+    )

@@ -1,0 +1,37 @@
+"""Nearness of systems: how much what was measured on one tells about another."""
+
+from __future__ import annotations
+
+import math
+
+from dlbricks_core.facts import System
+
+_VENDOR, _FAMILY, _MODEL = 0.5, 0.7, 0.3
+"""Distances of processors of different makers, families of one maker, models of one family."""
+
+_OCTAVE = 0.3
+"""Distance of processors of which one has twice the cache or the vectors of the other."""
+
+
+def distance(one: System, other: System) -> float:
+    """How unlike two systems are: 0 for the same fingerprint, about 1 for unlike processors."""
+    if one.fingerprint == other.fingerprint:
+        return 0.0
+    if one.vendor != other.vendor:
+        found = _VENDOR + _FAMILY
+    elif one.family != other.family:
+        found = _FAMILY
+    else:
+        found = _MODEL * (one.model != other.model)
+    pairs = [(float(_lanes(one)), float(_lanes(other)))]
+    pairs += [(_cache(one, level), _cache(other, level)) for level in (2, 3)]
+    return 0.05 + found + _OCTAVE * sum(abs(math.log2(a / b)) for a, b in pairs)
+
+
+def _lanes(system: System) -> int:
+    return 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
+
+
+def _cache(system: System, level: int) -> float:
+    sizes = [c.size for c in system.caches if c.level == level and c.kind != "instruction"]
+    return float(max(sizes, default=2**20))

@@ -1,0 +1,5 @@
+"""Networks that a survey times: operators over the shapes that real models have."""
+
+from dlbricks_core.survey.draw import Drawn, draw
+
+__all__ = ["Drawn", "draw"]

@@ -1,0 +1,84 @@
+"""Drafts: small networks, written a layer at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, RawModel, TensorSpec
+from dlbricks_core.passes import normalize
+
+_OPSET = 24
+_UNKNOWN = TensorSpec("undefined", None)
+
+
+@dataclass
+class Draft:
+    """A small network in the making.
+
+    Methods return the name of a tensor, which further layers read.
+
+    Attributes:
+        layers: Layers so far.
+        tensors: Specifications of inputs and weights by name.
+        inputs: Names of the inputs.
+        constants: Values of weights that are small and known.
+    """
+
+    layers: list[Layer] = field(default_factory=list)
+    tensors: dict[str, TensorSpec] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    def input(self, *shape: int, dtype: str = "float32") -> str:
+        """A further input."""
+        name = f"input{len(self.inputs)}"
+        self.inputs.append(name)
+        self.tensors[name] = TensorSpec(dtype, shape)
+        return name
+
+    def weight(self, *shape: int) -> str:
+        """A further weight of unknown values."""
+        name = f"weight{len(self.tensors)}"
+        self.tensors[name] = TensorSpec("float32", shape)
+        return name
+
+    def integers(self, *values: int) -> str:
+        """A further weight: a list of integers."""
+        name = f"weight{len(self.tensors)}"
+        self.constants[name] = np.array(values, dtype=np.int64)
+        self.tensors[name] = TensorSpec("int64", (len(values),))
+        return name
+
+    def add(self, op: str, *inputs: str, results: int = 1, **attributes: Attribute) -> str:
+        """A further layer; the name of its first result."""
+        names = tuple(f"{op.lower()}{len(self.layers)}_{i}" for i in range(results))
+        self.layers.append(Layer(op, inputs, names, attributes))
+        return names[0]
+
+    def model(self, name: str) -> CanonicalModel:
+        """The network in canonical form. What nothing reads is its output."""
+        read = {each for layer in self.layers for each in layer.inputs}
+        made = [each for layer in self.layers for each in layer.outputs]
+        outputs = tuple(each for each in made if each not in read)
+        raw = RawModel(
+            name=name,
+            layers=tuple(self.layers),
+            inputs=tuple(self.inputs),
+            outputs=outputs,
+            tensors={**self.tensors, **dict.fromkeys(made, _UNKNOWN)},
+            weights=frozenset(self.tensors) - frozenset(self.inputs),
+            constants=self.constants,
+            opsets={"": _OPSET},
+        )
+        return normalize(raw)
+
+
+Random = np.random.Generator
+
+
+def pick(random: Random, choices: Any) -> Any:
+    """One of the choices, each equally likely."""
+    return choices[int(random.integers(len(choices)))]

@@ -1,0 +1,330 @@
+"""Families of networks: one function each, which draws a network with shapes of real models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dlbricks_core.survey.draft import Draft, Random, pick
+
+CHANNELS = (8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 240, 256, 320, 384, 448,
+            480, 512, 576, 640, 768, 960, 1024, 1280, 1536, 2048)  # fmt: skip
+MAPS = (5, 7, 8, 10, 13, 14, 16, 17, 20, 24, 27, 28, 32, 35, 40, 48, 55, 56, 64, 80, 96, 112, 128,
+        149, 160, 192, 224, 256)  # fmt: skip
+TOKENS = (1, 4, 8, 16, 32, 49, 50, 64, 77, 100, 128, 196, 197, 256, 384, 512)
+WIDTHS = (64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+
+
+def activation(draft: Draft, random: Random, x: str) -> str:
+    """An activation function: mostly the rectifier."""
+    op = pick(random, ("Relu",) * 5 + ("Sigmoid", "LeakyRelu", "HardSwish", "Gelu", "Silu"))
+    if op == "Silu":
+        return draft.add("Mul", x, draft.add("Sigmoid", x))
+    return draft.add(op, x)
+
+
+def _convolve(
+    draft: Draft,
+    x: str,
+    channels: tuple[int, int],
+    size: tuple[int, int] = (3, 3),
+    stride: int = 1,
+    group: int = 1,
+    dilation: int = 1,
+    bias: bool = False,
+) -> str:
+    read, written = channels
+    pads = tuple(dilation * (each // 2) for each in size)
+    extra = [draft.weight(written)] if bias else []
+    return draft.add(
+        "Conv",
+        x,
+        draft.weight(written, read // group, *size),
+        *extra,
+        kernel_shape=size,
+        strides=(stride, stride),
+        pads=(*pads, *pads),
+        dilations=(dilation, dilation),
+        group=group,
+    )
+
+
+def _normalized(draft: Draft, x: str, channels: int) -> str:
+    return draft.add("BatchNormalization", x, *(draft.weight(channels) for _ in range(4)))
+
+
+def convolution(draft: Draft, random: Random) -> None:
+    """A dense convolution, alone or with what follows it in real models."""
+    read, written, side = pick(random, (3, *CHANNELS)), pick(random, CHANNELS), pick(random, MAPS)
+    size = pick(random, ((1, 1),) * 4 + ((3, 3),) * 5 + ((5, 5), (7, 7), (1, 7), (7, 1), (1, 3),
+                         (3, 1), (2, 2), (4, 4)))  # fmt: skip
+    stride = pick(random, (1, 1, 1, 2))
+    x = draft.input(1, read, side, side)
+    kind = pick(random, ("", "b", "br", "r", "bar", "br"))
+    y = _convolve(draft, x, (read, written), size, stride, bias=kind in ("", "r"),
+                  dilation=pick(random, (1,) * 9 + (2,)))  # fmt: skip
+    if "b" in kind:
+        y = _normalized(draft, y, written)
+    if "a" in kind and stride == 1 and read == written and size[0] % 2 and size[1] % 2:
+        y = draft.add("Add", y, x)
+    if "r" in kind:
+        activation(draft, random, y)
+
+
+def depthwise(draft: Draft, random: Random) -> None:
+    """A convolution of each channel by itself."""
+    channels, side = pick(random, CHANNELS), pick(random, MAPS)
+    size = pick(random, (3, 3, 3, 5, 5, 7))
+    x = draft.input(1, channels, side, side)
+    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), channels)
+    if random.random() < 0.7:
+        activation(draft, random, _normalized(draft, y, channels))
+
+
+def grouped(draft: Draft, random: Random) -> None:
+    """A convolution in groups of channels."""
+    group = pick(random, (2, 3, 4, 8, 16, 32))
+    channels = group * pick(random, (4, 8, 16, 24, 32, 64))
+    x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
+    size = pick(random, (1, 3, 3))
+    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
+    if random.random() < 0.7:
+        activation(draft, random, _normalized(draft, y, channels))
+
+
+def inverted(draft: Draft, random: Random) -> None:
+    """A block of mobile networks: a wide depthwise convolution between two narrow ones."""
+    narrow = pick(random, (8, 16, 24, 32, 40, 64, 80, 96, 112, 160, 192, 320))
+    wide = narrow * pick(random, (1, 3, 4, 6))
+    size = pick(random, (3, 3, 5))
+    x = draft.input(1, narrow, *(pick(random, MAPS[:20]),) * 2)
+    y = activation(draft, random, _normalized(draft, _convolve(draft, x, (narrow, wide), (1, 1)),
+                                              wide))  # fmt: skip
+    y = _convolve(draft, y, (wide, wide), (size, size), 1, wide)
+    y = activation(draft, random, _normalized(draft, y, wide))
+    if random.random() < 0.3:
+        y = _excited(draft, y, wide)
+    y = _normalized(draft, _convolve(draft, y, (wide, narrow), (1, 1)), narrow)
+    draft.add("Add", y, x)
+
+
+def _excited(draft: Draft, x: str, channels: int) -> str:
+    """Squeeze and excitation: channels weighted by a function of their means."""
+    few = max(8, channels // 4)
+    y = _convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
+    y = _convolve(draft, draft.add("Relu", y), (few, channels), (1, 1), bias=True)
+    return draft.add("Mul", x, draft.add("Sigmoid", y))
+
+
+def bottleneck(draft: Draft, random: Random) -> None:
+    """A residual block of two or three convolutions."""
+    wide = pick(random, (64, 96, 128, 192, 256, 320, 512, 768, 1024))
+    x = draft.input(1, wide, *(pick(random, MAPS[:20]),) * 2)
+    narrow = wide // pick(random, (1, 2, 4))
+    sizes = (3, 3) if narrow == wide else (1, 3, 1)
+    y, read = x, wide
+    for number, size in enumerate(sizes):
+        written = wide if number == len(sizes) - 1 else narrow
+        y = _normalized(draft, _convolve(draft, y, (read, written), (size, size)), written)
+        y = draft.add("Relu", y) if number < len(sizes) - 1 else y
+        read = written
+    draft.add("Relu", draft.add("Add", y, x))
+
+
+def transposed(draft: Draft, random: Random) -> None:
+    """A convolution that enlarges its map."""
+    read, written = pick(random, CHANNELS[:22]), pick(random, CHANNELS[:22])
+    size = pick(random, (2, 3, 4))
+    x = draft.input(1, read, *(pick(random, MAPS[:20]),) * 2)
+    draft.add("ConvTranspose", x, draft.weight(read, written, size, size), draft.weight(written),
+              kernel_shape=(size, size), strides=(2, 2))  # fmt: skip
+
+
+def connected(draft: Draft, random: Random) -> None:
+    """A fully connected layer on few rows."""
+    depth = pick(random, (*WIDTHS, 4096, 9216, 25088))
+    x = draft.input(pick(random, (1, 1, 1, 2, 8)), depth)
+    columns = pick(random, (10, 100, 1000, *WIDTHS, 4096))
+    y = draft.add("Gemm", x, draft.weight(columns, depth), draft.weight(columns), transB=1)
+    if random.random() < 0.5:
+        activation(draft, random, y)
+
+
+def projection(draft: Draft, random: Random) -> None:
+    """A product of tokens with a weight."""
+    tokens, depth = pick(random, TOKENS), pick(random, WIDTHS)
+    columns = pick(random, (*WIDTHS, 3072, 4096))
+    y = draft.add("MatMul", draft.input(1, tokens, depth), draft.weight(depth, columns))
+    if random.random() < 0.7:
+        y = draft.add("Add", y, draft.weight(columns))
+        if random.random() < 0.4:
+            draft.add("Gelu", y)
+
+
+def perceptron(draft: Draft, random: Random) -> None:
+    """The second half of a transformer's block."""
+    tokens, width = pick(random, TOKENS), pick(random, WIDTHS[:11])
+    wide = width * pick(random, (2, 4))
+    x = draft.input(1, tokens, width)
+    y = draft.add("LayerNormalization", x, draft.weight(width), draft.weight(width), axis=-1)
+    y = draft.add("Add", draft.add("MatMul", y, draft.weight(width, wide)), draft.weight(wide))
+    y = draft.add("MatMul", draft.add("Gelu", y), draft.weight(wide, width))
+    draft.add("Add", draft.add("Add", y, draft.weight(width)), x)
+
+
+def scores(draft: Draft, random: Random) -> None:
+    """A product of two activations, as in attention, with what surrounds it."""
+    heads, tokens = pick(random, (1, 2, 3, 4, 6, 8, 12, 16)), pick(random, TOKENS)
+    width = pick(random, (16, 32, 48, 64, 80, 128))
+    query = draft.input(1, heads, tokens, width)
+    key = draft.input(1, heads, width, tokens)
+    y = draft.add("MatMul", query, key)
+    if random.random() < 0.5:
+        y = draft.add("Softmax", y, axis=-1)
+        draft.add("MatMul", y, draft.input(1, heads, tokens, width))
+
+
+def attention(draft: Draft, random: Random) -> None:
+    """Scaled attention of several heads."""
+    heads, tokens = pick(random, (1, 2, 3, 4, 6, 8, 12, 16)), pick(random, TOKENS)
+    width = pick(random, (16, 32, 48, 64, 80, 128))
+    shape = (1, heads, tokens, width)
+    draft.add("Attention", *(draft.input(*shape) for _ in range(3)))
+
+
+def normalization(draft: Draft, random: Random) -> None:
+    """Normalization of tokens or of maps."""
+    kind = pick(random, ("layer", "layer", "rms", "group", "scale", "lrn"))
+    if kind in ("layer", "rms"):
+        width = pick(random, WIDTHS)
+        x = draft.input(1, pick(random, TOKENS), width)
+        scales = [draft.weight(width) for _ in range(2 if kind == "layer" else 1)]
+        op = "LayerNormalization" if kind == "layer" else "RMSNormalization"
+        draft.add(op, x, *scales, axis=-1)
+        return
+    channels = pick(random, CHANNELS)
+    x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
+    if kind == "scale":
+        y = _normalized(draft, x, channels)
+        if random.random() < 0.5:
+            draft.add("Relu", y)
+    elif kind == "lrn":
+        draft.add("LRN", x, size=5)
+    else:
+        scales = [draft.weight(channels) for _ in range(2)]
+        draft.add("GroupNormalization", x, *scales, num_groups=pick(random, (1, 4, 8)))
+
+
+def elementwise(draft: Draft, random: Random) -> None:
+    """A function of each element, of one input or two."""
+    shape: tuple[int, ...]
+    if random.random() < 0.5:
+        shape = (1, pick(random, CHANNELS), *(pick(random, MAPS[:24]),) * 2)
+    else:
+        shape = (1, pick(random, TOKENS), pick(random, WIDTHS))
+    op = pick(random, ("Add", "Add", "Mul", "Relu", "Relu", "Sigmoid", "Tanh", "Gelu", "Exp",
+                       "Clip", "Erf", "HardSwish", "Sqrt", "LeakyRelu"))  # fmt: skip
+    two = [draft.input(*shape) for _ in range(2 if op in ("Add", "Mul") else 1)]
+    draft.add(op, *two)
+
+
+def pool(draft: Draft, random: Random) -> None:
+    """Pooling over windows, or over whole maps."""
+    channels = pick(random, CHANNELS)
+    x = draft.input(1, channels, *(pick(random, MAPS[:24]),) * 2)
+    op = pick(random, ("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean"))
+    if op == "ReduceMean":
+        draft.add(op, x, draft.integers(2, 3), keepdims=1)
+    elif op == "GlobalAveragePool":
+        draft.add(op, x)
+    else:
+        size, stride = pick(random, ((2, 2), (3, 2), (3, 1), (3, 2)))
+        pad = size // 2 if size == 3 else 0
+        draft.add(op, x, kernel_shape=(size, size), strides=(stride, stride), pads=(pad,) * 4)
+
+
+def softmax(draft: Draft, random: Random) -> None:
+    """Softmax over the last axis."""
+    shape = pick(random, ((1, 1000), (1, 21841), (1, 12, 197, 197), (1, 8, 64, 64), (16, 4, 49, 49),
+                          (1, 16, 512, 512), (1, 1, 50257), (1, 4, 100, 400)))  # fmt: skip
+    draft.add("Softmax", draft.input(*shape), axis=-1)
+
+
+def moving(draft: Draft, random: Random) -> None:
+    """Data that change their place: joined, cut, transposed, enlarged, looked up."""
+    channels, side = pick(random, CHANNELS), pick(random, MAPS[:22])
+    tokens, width = pick(random, TOKENS[3:]), pick(random, WIDTHS)
+    kind = pick(random, ("concat", "concat", "split", "slice", "last", "heads", "shuffle", "pad",
+                         "nearest", "linear", "gather", "windows"))  # fmt: skip
+    x = draft.input(1, channels, side, side) if kind not in ("heads", "gather") else ""
+    if kind == "concat":
+        others = [draft.input(1, pick(random, CHANNELS[:15]), side, side)
+                  for _ in range(pick(random, (1, 1, 3)))]  # fmt: skip
+        draft.add("Concat", x, *others, axis=1)
+    elif kind == "split":
+        draft.add("Split", x, axis=1, num_outputs=2, results=2)
+    elif kind == "slice":
+        ends = draft.integers(1), draft.integers(side), draft.integers(3)
+        draft.add("Slice", x, *ends)
+    elif kind == "last":
+        draft.add("Transpose", x, perm=(0, 2, 3, 1))
+    elif kind == "heads":
+        heads = max(1, width // 64)
+        y = draft.add("Reshape", draft.input(1, tokens, width),
+                      draft.integers(1, tokens, heads, width // heads))  # fmt: skip
+        draft.add("Transpose", y, perm=pick(random, ((0, 2, 1, 3), (0, 2, 3, 1))))
+    elif kind == "shuffle":
+        y = draft.add("Reshape", x, draft.integers(1, 4, channels // 4, side, side))
+        y = draft.add("Transpose", y, perm=(0, 2, 1, 3, 4))
+        draft.add("Reshape", y, draft.integers(1, channels, side, side))
+    elif kind == "windows":
+        y = draft.add("Reshape", x, draft.integers(1, channels, 1, side, 1, side))
+        draft.add("Transpose", y, perm=(0, 2, 4, 3, 5, 1))
+    elif kind == "pad":
+        draft.add("Pad", x, draft.integers(0, 0, 1, 1, 0, 0, 1, 1))
+    elif kind in ("nearest", "linear"):
+        sizes = draft.integers(1, channels, 2 * side, 2 * side)
+        draft.add("Resize", x, "", "", sizes, mode=kind)
+    else:
+        words = draft.weight(pick(random, (1000, 8000, 30000)), width)
+        draft.add("Gather", words, draft.input(1, tokens, dtype="int64"), axis=0)
+
+
+def recurrent(draft: Draft, random: Random) -> None:
+    """A recurrent layer over a sequence."""
+    op, gates = pick(random, (("LSTM", 4), ("GRU", 3), ("LSTM", 4)))
+    steps, width, hidden = (pick(random, each) for each in
+                            ((8, 16, 32, 64, 128), WIDTHS[:8], WIDTHS[:8]))  # fmt: skip
+    directions = pick(random, (1, 1, 2))
+    extra = {"linear_before_reset": 1} if op == "GRU" else {}
+    draft.add(
+        op,
+        draft.input(steps, 1, width),
+        draft.weight(directions, gates * hidden, width),
+        draft.weight(directions, gates * hidden, hidden),
+        draft.weight(directions, 2 * gates * hidden),
+        hidden_size=hidden,
+        direction="bidirectional" if directions == 2 else "forward",
+        **extra,
+    )
+
+
+FAMILIES: Mapping[Callable[[Draft, Random], None], int] = {
+    convolution: 30,
+    depthwise: 8,
+    grouped: 5,
+    inverted: 5,
+    bottleneck: 5,
+    transposed: 2,
+    connected: 5,
+    projection: 10,
+    perceptron: 4,
+    scores: 4,
+    attention: 3,
+    normalization: 6,
+    elementwise: 8,
+    pool: 6,
+    softmax: 1,
+    moving: 9,
+    recurrent: 2,
+}
+"""Families, and how many networks of each are drawn of about a hundred."""
