@@ -52,9 +52,9 @@ class Contribution:
         provenance: When, and by which version.
         features: Features of all layers and ends of the networks, each once.
         counts: How often each network has each of them: shape (networks, layers).
-        log_ms: Logarithm of each network's latency in milliseconds, without the cost of a call.
+        log_ms: Logarithm of each network's latency in milliseconds, with the cost of a call.
         noise: Variance of each logarithm, as the samples scatter.
-        call_ms: Cost of a call of the timer in milliseconds.
+        call_ms: Cost of a call of the timer, for each network, in milliseconds.
         signatures: Signature of each network.
         groups: Group of each network: the family of the models that it was cut from, or the
             family of the survey that it was drawn from. A network of several families has them
@@ -68,7 +68,7 @@ class Contribution:
     counts: sparse.csr_array
     log_ms: FloatArray
     noise: FloatArray
-    call_ms: float
+    call_ms: FloatArray
     signatures: tuple[str, ...]
     groups: tuple[str, ...]
 
@@ -93,6 +93,7 @@ class Contribution:
             counts=sparse.csr_array(chosen[:, used]),
             log_ms=self.log_ms[list(networks)],
             noise=self.noise[list(networks)],
+            call_ms=self.call_ms[list(networks)],
             signatures=tuple(self.signatures[i] for i in networks),
             groups=tuple(self.groups[i] for i in networks),
         )
@@ -107,7 +108,6 @@ class Contribution:
             "system": self.system.to_dict(),
             "setup": asdict(self.setup),
             "provenance": asdict(self.provenance),
-            "call_ms": self.call_ms,
             "kinds": kind_names,
             "group_names": group_names,
         }
@@ -123,7 +123,8 @@ class Contribution:
                 layers=self.counts.indices.astype(np.uint16),
                 starts=self.counts.indptr.astype(np.uint32),
                 log_ms=self.log_ms.astype(np.float32),
-                noise=self.noise.astype(np.float16),
+                noise=self.noise.astype(np.float32),
+                call_ms=self.call_ms.astype(np.float32),
                 signatures=np.array(self.signatures, dtype="S24"),
                 groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
             )
@@ -169,7 +170,7 @@ class Contribution:
             ),
             log_ms=found["log_ms"].astype(np.float64),
             noise=found["noise"].astype(np.float64),
-            call_ms=about["call_ms"],
+            call_ms=found["call_ms"].astype(np.float64),
             signatures=tuple(each.decode() for each in found["signatures"]),
             groups=tuple(groups[i] for i in found["groups"]),
         )

@@ -34,7 +34,13 @@ class Belief:
     mean: FloatArray
     covariance: FloatArray
 
-    def observed(self, counts: sparse.csr_array, log_ms: FloatArray, noise: FloatArray) -> Self:
+    def observed(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float = 0.0,
+    ) -> Self:
         """What is believed after networks were measured.
 
         The mean is the most probable one (Newton's method on the posterior), and the covariance
@@ -45,12 +51,15 @@ class Belief:
             counts: How often each network has each layer: shape (networks, layers).
             log_ms: Logarithm of each network's measured latency in milliseconds.
             noise: Variance of each logarithm beyond what the layers account for.
+            call_ms: What of each latency is the cost of a call of the timer, in milliseconds. A
+                layer that takes less than that tells little, and the logarithm of the whole
+                latency says so.
         """
         if not counts.shape[0]:
             return self
         mean = self.mean
         for _ in range(_STEPS):
-            shares, totals = shares_of(counts, mean)
+            shares, totals = shares_of(counts, mean, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ (mean - self.mean)
             factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
@@ -94,13 +103,16 @@ class Belief:
         return np.asarray(self.mean + normal @ factor.T)
 
 
-def shares_of(counts: sparse.csr_array, log_ms: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
+def shares_of(
+    counts: sparse.csr_array, log_ms: FloatArray, call_ms: FloatArray | float = 0.0
+) -> tuple[sparse.csr_array, FloatArray]:
     """Share of each layer in each network's latency, and the latencies.
 
     Args:
         counts: How often each network has each layer: shape (networks, layers).
         log_ms: Logarithm of each layer's latency in milliseconds.
+        call_ms: What a call of the timer adds to each network's latency, in milliseconds.
     """
     parts = sparse.csr_array(counts.multiply(np.exp(log_ms)[None, :]))
-    totals = np.asarray(parts.sum(axis=1)).ravel()
+    totals = np.asarray(parts.sum(axis=1)).ravel() + call_ms
     return sparse.csr_array(sparse.diags_array(1 / totals) @ parts), totals

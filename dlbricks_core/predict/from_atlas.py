@@ -74,10 +74,13 @@ class FromAtlas(Predictor):
         ]
         layers = len(table.kinds)
         belief = believed(table.features, setup, system, atlas)
-        own = np.array([max(figure.own, 1e-6) for figure in known.values()])
+        log_ms = np.log([figure.value for figure in known.values()])
+        call_ms = np.array([figure.overhead for figure in known.values()])
         scatter = np.array([_scatter(figure) for figure in known.values()])
         kernel = kernel_of(setup.backend)
-        found = belief.observed(counts_matrix(alone, layers), np.log(own), scatter + kernel.noise)
+        found = belief.observed(
+            counts_matrix(alone, layers), log_ms, scatter + kernel.noise, call_ms
+        )
         draws = np.exp(found.draws(RESAMPLES)) @ counts_matrix(inside.values(), layers).T.toarray()
         return {
             signature: Predicted(float(each.mean()), each)
@@ -158,7 +161,7 @@ def belief_from(
     prior = Belief(np.log(expected_ms(every, processor)), kernel.covariance(every, every))
     counts = near.counts.copy()
     counts.resize((len(near), len(every.kinds)))
-    found = prior.observed(counts, near.log_ms, near.noise + kernel.noise)
+    found = prior.observed(counts, near.log_ms, near.noise + kernel.noise, near.call_ms)
     begin = len(near.features.kinds)
     return found.of(range(begin, len(every.kinds)))
 
@@ -177,9 +180,7 @@ def nearest(
 
 def _scatter(figure: Figure) -> float:
     """Variance of the logarithm of a figure, as its samples scatter."""
-    if figure.own <= 0:
-        return 1.0
-    return float(np.var(figure.replicates) / figure.own**2)
+    return float(np.var(figure.replicates)) / max(figure.value, 1e-6) ** 2
 
 
 @cache
