@@ -111,22 +111,16 @@ class Reader:
             "flags": coerced(observations.c.flags, String),
             "sessions": distinct(observations.c.session),
         }
-        query: Select[Any] = (
-            select(
-                # As bytes: a text that is no UTF-8 would end the query.
-                *(
-                    cast(func.group_concat(each), LargeBinary).label(name)
-                    for name, each in joined.items()
-                ),
-                func.min(observations.c.taken_at).label("begin"),
-                func.max(observations.c.taken_at).label("end"),
-                *(column for column in measurements.c if column.name not in {"layers", "failure"}),
-            )
-            .join_from(observations, measurements)
-            .where(condition)
-            .group_by(observations.c.measurement_id)
-            .order_by(observations.c.measurement_id)
-        )
+        # As bytes: a text that is no UTF-8 would end the query.
+        columns: list[ColumnElement[Any]] = [
+            *(cast(func.group_concat(e), LargeBinary).label(name) for name, e in joined.items()),
+            func.min(observations.c.taken_at).label("begin"),
+            func.max(observations.c.taken_at).label("end"),
+            *(column for column in measurements.c if column.name not in {"layers", "failure"}),
+        ]
+        query = select(*columns).join_from(observations, measurements).where(condition)
+        query = query.group_by(observations.c.measurement_id)
+        query = query.order_by(observations.c.measurement_id)
         found = []
         for row in self._connection.execute(query):
             with self._intact(f"what is observed of row {row.id} of {measurements.name}"):
