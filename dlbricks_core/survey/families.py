@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 
 from dlbricks_core.survey.draft import Draft, Random, pick
 
+Family = Callable[[Draft, Random], None]
+"""Adds the layers of a network to a draft."""
+
 CHANNELS = (8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 240, 256, 320, 384, 448,
             480, 512, 576, 640, 768, 960, 1024, 1280, 1536, 2048)  # fmt: skip
 MAPS = (5, 7, 8, 10, 13, 14, 16, 17, 20, 24, 27, 28, 32, 35, 40, 48, 55, 56, 64, 80, 96, 112, 128,
@@ -308,7 +311,7 @@ def recurrent(draft: Draft, random: Random) -> None:
     )
 
 
-FAMILIES: Mapping[Callable[[Draft, Random], None], int] = {
+FAMILIES: Mapping[Family, int] = {
     convolution: 30,
     depthwise: 8,
     grouped: 5,

@@ -30,6 +30,9 @@ _REVISION = 1
 FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
 """Version of the features that this DLBricks computes."""
 
+SURVEYED = "survey:"
+"""What groups of drawn networks begin with; the rest is the family that they were drawn from."""
+
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose samples count: others leave the caches in another state."""
 
@@ -201,6 +204,8 @@ def _contribution(
     layers = [table.add(features_of(networks[signature])) for signature in signatures]
     found = _Latencies.of(sampled)
     sessions = dict.fromkeys(session for each in sampled for session in each.sessions)
+    groups = tuple(",".join(sorted(networks[s].groups)) for s in signatures)
+    drawn = sum(SURVEYED in group for group in groups)
     return Contribution(
         system=system,
         setup=sampled[-1].question.setup,
@@ -209,7 +214,7 @@ def _contribution(
             min(each.begin for each in sampled),
             max(each.end for each in sampled),
             tuple(sessions),
-            f"{len(signatures)} networks of a store",
+            f"{drawn} networks that a survey drew, {len(groups) - drawn} others",
         ),
         features=table.features,
         counts=counts_matrix(layers, len(table.kinds)),
@@ -217,7 +222,7 @@ def _contribution(
         noise=found.noise,
         call_ms=found.call_ms,
         signatures=signatures,
-        groups=tuple(",".join(sorted(networks[s].groups)) for s in signatures),
+        groups=groups,
     )
 
 
