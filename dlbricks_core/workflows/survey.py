@@ -26,7 +26,7 @@ from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn, draw, is_quick, weights
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of
+from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of, remember
 from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
@@ -146,10 +146,13 @@ def survey(
     named = expand(specs) if specs else _listed(observer)
     unread: list[Failure] = []
     loaded = _loaded(named, begin + budget_s * _LOADING_SHARE, unread, request.seed)
-    candidates = _Candidates(_pieces(loaded), draw(request.seed), _known(request, store))
+    timed = partial(_timed, request, store)
+    candidates = _Candidates(_pieces(loaded), draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
     judges = _Judges(request, store)
+    if candidates.drawn >= BASE:
+        judges.judge()
     size: float = _FIRST_BATCH
     while size >= _SMALLEST_BATCH:
         clock.advance()
@@ -310,18 +313,25 @@ def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
     return list(found.values())
 
 
-def _known(request: Request, store: ResultStore) -> Callable[[Collection[str]], frozenset[str]]:
-    """Function that tells which of some networks need not be timed: they are, or have failed."""
+def _timed(request: Request, store: ResultStore, targets: Sequence[Target]) -> frozenset[str]:
+    """Signatures of the targets that are timed already, or have failed.
 
-    def known(signatures: Collection[str]) -> frozenset[str]:
-        found = store.get([request.key(signature, "brick") for signature in signatures])
-        return frozenset(
-            key.subject.signature
-            for key, measurement in found.items()
-            if measurement.failure or len(measurement.values) >= request.runs
-        )
+    Their features are kept: older versions of DLBricks did not, or kept others.
+    """
+    bricks = {each.brick.signature: each.brick for each in targets}
+    found = store.get([request.key(signature, "brick") for signature in bricks])
+    timed = frozenset(
+        key.subject.signature
+        for key, measurement in found.items()
+        if measurement.failure or len(measurement.values) >= request.runs
+    )
+    groups = {each.brick.signature: [each.group] for each in targets}
+    remember(store, {signature: bricks[signature] for signature in timed}, groups)
+    return timed
 
-    return known
+
+def _target(drawn: Drawn) -> Target:
+    return Target(drawn.brick, "brick", f"{SURVEYED}{drawn.family}")
 
 
 class _Candidates:
@@ -329,37 +339,39 @@ class _Candidates:
 
     Args:
         pieces: Bricks of models.
-        drawn: Networks of a survey.
-        known: Tells which networks need not be timed, by their signatures.
+        drawn: Networks without end.
+        timed: Tells which of some networks are timed already, by their signatures.
 
     Attributes:
-        drawn: Number of drawn networks that were given away, or known before.
+        drawn: Number of drawn networks that were given away, or are timed already.
     """
 
     def __init__(
         self,
         pieces: Sequence[Target],
         drawn: Iterator[Drawn],
-        known: Callable[[Collection[str]], frozenset[str]],
+        timed: Callable[[Sequence[Target]], Collection[str]],
     ) -> None:
-        timed = known([each.brick.signature for each in pieces])
-        self._pieces = [each for each in pieces if each.brick.signature not in timed]
+        known = timed(pieces)
+        self._pieces = [each for each in pieces if each.brick.signature not in known]
         # Mixed, so that those which come first are a fair sample of all models.
         order = np.random.default_rng(0).permutation(len(self._pieces))
         self._pieces = [self._pieces[i] for i in order]
-        self._stream = drawn
-        self._known = known
-        self._pool: dict[str, Drawn] = {}
+        self._stream = map(_target, drawn)
+        self._timed = timed
+        self._pool: dict[str, Target] = {}
         self.drawn = 0
         self._fill(BASE)
 
     def _fill(self, count: int) -> None:
-        """Draws networks until as many are in the pool."""
+        """Draws networks until so many are in the pool or were in it."""
         while len(self._pool) + self.drawn < count:
-            more = {d.brick.signature: d for d in islice(self._stream, BASE)}
-            timed = self._known(more)
-            self.drawn += len(timed)
-            self._pool |= {s: d for s, d in more.items() if s not in timed}
+            more = list(islice(self._stream, BASE))
+            known = self._timed(more)
+            self.drawn += len(known)
+            for each in more:
+                if each.brick.signature not in known:
+                    self._pool[each.brick.signature] = each
 
     def next(self, size: int, errors: Mapping[str, float]) -> list[Target]:
         """Takes networks from the candidates: half of them bricks of models, while there are any.
@@ -375,9 +387,8 @@ class _Candidates:
             self._fill(_POOL + self.drawn)
         chosen = list(islice(self._pool, base))[:wanted]
         chosen += self._by_error(wanted - len(chosen), errors, set(chosen))
-        drawn = [self._pool.pop(signature) for signature in chosen]
-        self.drawn += len(drawn)
-        return [*found, *(Target(d.brick, "brick", f"{SURVEYED}{d.family}") for d in drawn)]
+        self.drawn += len(chosen)
+        return [*found, *map(self._pool.pop, chosen)]
 
     def _by_error(
         self, wanted: int, errors: Mapping[str, float], without: Collection[str]
@@ -390,11 +401,12 @@ class _Candidates:
         """
         shares, ranks = weights(), Counter[str]()
         places: dict[str, float] = {}
-        for signature, drawn in self._pool.items():
+        for signature, target in self._pool.items():
             if signature not in without:
-                score = shares[drawn.family] * errors.get(drawn.family, errors.get("", 1.0))
-                places[signature] = (ranks[drawn.family] + 0.5) / score
-                ranks[drawn.family] += 1
+                family = _family(target.group)
+                score = shares[family] * errors.get(family, errors.get("", 1.0))
+                places[signature] = (ranks[family] + 0.5) / score
+                ranks[family] += 1
         return sorted(places, key=places.__getitem__)[:wanted]
 
 
