@@ -11,7 +11,8 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.survey import packed_data, print_packed, print_survey, survey_data
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.survey import RUNS, pack, survey
+from dlbricks_core.workflows.packing import pack
+from dlbricks_core.workflows.survey import RUNS, survey
 
 
 @click.command("survey")

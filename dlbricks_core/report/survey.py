@@ -14,7 +14,9 @@ from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_dat
 from dlbricks_core.report.heading import backend, count, system
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import table
-from dlbricks_core.workflows.survey import Judged, Packed, Survey
+from dlbricks_core.workflows.judging import Judged
+from dlbricks_core.workflows.packing import Packed
+from dlbricks_core.workflows.survey import Survey
 
 _WARNINGS = 3
 """Warnings that are printed: each batch of networks may have its own."""

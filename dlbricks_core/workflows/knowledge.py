@@ -147,6 +147,12 @@ def family_of(model: CanonicalModel) -> str:
     return family if listed else f"file:{crc32(family.encode()):08x}"
 
 
+def drawn_family(group: str) -> str:
+    """Family that a network was drawn from; empty for one that was not drawn."""
+    drawn = (name for name in group.split(",") if name.startswith(SURVEYED))
+    return next(drawn, "").removeprefix(SURVEYED)
+
+
 _PREFIXES = frozenset({"bvlc", "light"})
 """Words that stand before the names of architectures."""
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from time import perf_counter
-from zlib import crc32
 
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, Question
-from dlbricks_core.figures.figure import RESAMPLES, interval, relative_half_width
 from dlbricks_core.importers import ModelCollection
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import Plugin, attempt, discover
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn, draw, is_quick, weights
-from dlbricks_core.wording import argument
-from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of, remember
+from dlbricks_core.survey import draw, is_quick
+from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
+from dlbricks_core.workflows.judging import Judged, Judges
+from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
@@ -35,10 +29,6 @@ from dlbricks_core.workflows.request import Request
 RUNS = 8
 """Runs of each network. The mean of the faster half of 8 is off by 2% where runs scatter by 5%,
 which is less than any predictor errs: more runs of one network tell less than another network."""
-
-BASE = 400
-"""Networks that are drawn whatever the predictor errs by. Of all but the rarest families, that is
-about ten or more, from which an error can be told."""
 
 _FIRST_BATCH = 40
 """Networks of the first batch, which tells how long others will take."""
@@ -55,37 +45,8 @@ _LOADING_SHARE = 0.2
 """Most of the budget that loading models takes. What is loaded once comes from a cache, so that
 the next survey comes further."""
 
-_POOL = 3000
-"""Drawn networks among which a batch is chosen, beyond those that are timed already."""
-
-_FOLDS = 5
-"""Parts into which networks are divided: each part is predicted from the other ones."""
-
-_FEWEST_JUDGED = 10
-"""Networks that tell how wide predictions are."""
-
-_PRIOR = 5.0
-"""Networks whose weight the error of all families has in that of each."""
-
 _GRANULARITIES = ((1, "chain"), (128, "short-segments"))
 """How models are cut: into single layers, and into segments as they are estimated from."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A network whose latency was predicted from others.
-
-    Attributes:
-        family: Family that it was drawn from.
-        error: Logarithm of predicted over measured latency.
-        half_width: Half-width of the 90% interval, relative to its middle.
-        covered: Whether the interval holds the measured latency.
-    """
-
-    family: str
-    error: float
-    half_width: float
-    covered: bool
 
 
 @dataclass(frozen=True)
@@ -146,11 +107,11 @@ def survey(
     named = expand(specs) if specs else _listed(observer)
     unread: list[Failure] = []
     loaded = _loaded(named, begin + budget_s * _LOADING_SHARE, unread, request.seed)
-    timed = partial(_timed, request, store)
-    candidates = _Candidates(_pieces(loaded), draw(request.seed), timed)
+    timed = partial(already_timed, request, store)
+    candidates = Candidates(_pieces(loaded), draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
-    judges = _Judges(request, store)
+    judges = Judges(request, store)
     if candidates.drawn >= BASE:
         judges.judge()
     size: float = _FIRST_BATCH
@@ -167,7 +128,7 @@ def survey(
             judges.judge()
         left_s = begin + budget_s - perf_counter()
         size = min(left_s, _batch_s(budget_s)) / each_s
-    judges.judge()
+    judges.judge(most=None)
     return replace(
         surveyed,
         seconds=perf_counter() - begin,
@@ -177,62 +138,6 @@ def survey(
         unread=unread,
         failures=list(failures.values()),
     )
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A contribution that was written.
-
-    Attributes:
-        path: The file.
-        contribution: What it holds.
-    """
-
-    path: Path
-    contribution: Contribution
-
-
-def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[Packed]:
-    """Writes what a store knows, a file for each system and setup.
-
-    Args:
-        store: Store of the measurements.
-        folder: Made if it is not there; files of an earlier packing are replaced.
-        backend: Name of the backend; ``None`` for every one.
-
-    Raises:
-        DLBricksError: If there is nothing to pack, or the folder cannot be written.
-    """
-    found = contributions(store, backend)
-    if not found:
-        of_backend = f" of {backend}" if backend else ""
-        raise DLBricksError(
-            f"{store.path}: the store holds nothing{of_backend} that a predictor can learn from",
-            hint=f"Run a survey first, or choose another store with {argument('store')}.",
-        )
-    names = Counter[str]()
-    packed = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for each in found:
-            name = _file_name(each)
-            names[name] += 1
-            again = f"-{names[name]}" if names[name] > 1 else ""
-            path = folder / f"{name}{again}.npz"
-            each.write(path)
-            packed.append(Packed(path, each))
-    except OSError as error:
-        raise DLBricksError(
-            f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."
-        ) from error
-    return packed
-
-
-def _file_name(contribution: Contribution) -> str:
-    """System, backend and threads. Other setups of these have the same name."""
-    system, setup = contribution.system, contribution.setup
-    name = f"{system.microarchitecture or 'cpu'}-{system.fingerprint[:8]}"
-    return f"{name}-{setup.backend}-{setup.threads}"
 
 
 def _batch_s(budget_s: float) -> float:
@@ -311,194 +216,6 @@ def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
                 if brick.signature not in found and not brick.opaque and is_quick(brick.model):
                     found[brick.signature] = Target(brick, "brick", group)
     return list(found.values())
-
-
-def _timed(request: Request, store: ResultStore, targets: Sequence[Target]) -> frozenset[str]:
-    """Signatures of the targets that are timed already, or have failed.
-
-    Their features are kept: older versions of DLBricks did not, or kept others.
-    """
-    bricks = {each.brick.signature: each.brick for each in targets}
-    found = store.get([request.key(signature, "brick") for signature in bricks])
-    timed = frozenset(
-        key.subject.signature
-        for key, measurement in found.items()
-        if measurement.failure or len(measurement.values) >= request.runs
-    )
-    groups = {each.brick.signature: [each.group] for each in targets}
-    remember(store, {signature: bricks[signature] for signature in timed}, groups)
-    return timed
-
-
-def _target(drawn: Drawn) -> Target:
-    return Target(drawn.brick, "brick", f"{SURVEYED}{drawn.family}")
-
-
-class _Candidates:
-    """Networks that may be timed next.
-
-    Args:
-        pieces: Bricks of models.
-        drawn: Networks without end.
-        timed: Tells which of some networks are timed already, by their signatures.
-
-    Attributes:
-        drawn: Number of drawn networks that were given away, or are timed already.
-    """
-
-    def __init__(
-        self,
-        pieces: Sequence[Target],
-        drawn: Iterator[Drawn],
-        timed: Callable[[Sequence[Target]], Collection[str]],
-    ) -> None:
-        known = timed(pieces)
-        self._pieces = [each for each in pieces if each.brick.signature not in known]
-        # Mixed, so that those which come first are a fair sample of all models.
-        order = np.random.default_rng(0).permutation(len(self._pieces))
-        self._pieces = [self._pieces[i] for i in order]
-        self._stream = map(_target, drawn)
-        self._timed = timed
-        self._pool: dict[str, Target] = {}
-        self.drawn = 0
-        self._fill(BASE)
-
-    def _fill(self, count: int) -> None:
-        """Draws networks until so many are in the pool or were in it."""
-        while len(self._pool) + self.drawn < count:
-            more = list(islice(self._stream, BASE))
-            known = self._timed(more)
-            self.drawn += len(known)
-            for each in more:
-                if each.brick.signature not in known:
-                    self._pool[each.brick.signature] = each
-
-    def next(self, size: int, errors: Mapping[str, float]) -> list[Target]:
-        """Takes networks from the candidates: half of them bricks of models, while there are any.
-
-        Args:
-            size: Number of networks.
-            errors: Relative error of each family's predictions; empty if they are not known.
-        """
-        found, self._pieces = self._pieces[: size // 2], self._pieces[size // 2 :]
-        wanted = size - len(found)
-        base = max(BASE - self.drawn, 0)
-        if base < wanted:
-            self._fill(_POOL + self.drawn)
-        chosen = list(islice(self._pool, base))[:wanted]
-        chosen += self._by_error(wanted - len(chosen), errors, set(chosen))
-        self.drawn += len(chosen)
-        return [*found, *map(self._pool.pop, chosen)]
-
-    def _by_error(
-        self, wanted: int, errors: Mapping[str, float], without: Collection[str]
-    ) -> list[str]:
-        """Signatures of networks: those of each family in proportion to its share and its error.
-
-        Of all ways to divide a number of samples among strata, this is the one after which the
-        error of their weighted sum is least (Neyman, Journal of the Royal Statistical Society 97,
-        1934).
-        """
-        shares, ranks = weights(), Counter[str]()
-        places: dict[str, float] = {}
-        for signature, target in self._pool.items():
-            if signature not in without:
-                family = _family(target.group)
-                score = shares[family] * errors.get(family, errors.get("", 1.0))
-                places[signature] = (ranks[family] + 0.5) / score
-                ranks[family] += 1
-        return sorted(places, key=places.__getitem__)[:wanted]
-
-
-class _Judges:
-    """Tells how far predictions err: drawn networks are predicted from all others.
-
-    Attributes:
-        networks: Number of networks with a latency.
-        families: Number of those that were drawn, by family.
-        last: Networks of the last judgement.
-    """
-
-    def __init__(self, request: Request, store: ResultStore) -> None:
-        self._request = request
-        self._store = store
-        self._found: dict[str, Judged] = {}
-        self._fold = 0
-        self.networks = 0
-        self.families: Mapping[str, int] = {}
-        self.last: Sequence[Judged] = ()
-
-    @property
-    def errors(self) -> Mapping[str, float]:
-        """Root mean square of the errors of each family, and of all under the empty name.
-
-        That of a family of few networks is drawn to that of all.
-        """
-        squares: defaultdict[str, list[float]] = defaultdict(list)
-        for each in self._found.values():
-            squares[each.family].append(each.error**2)
-        if not squares:
-            return {}
-        mean = float(np.mean([one for each in squares.values() for one in each]))
-        found = {
-            family: (sum(each) + _PRIOR * mean) / (len(each) + _PRIOR)
-            for family, each in squares.items()
-        }
-        return {family: math.sqrt(square) for family, square in {**found, "": mean}.items()}
-
-    def judge(self) -> None:
-        """Predicts a part of the networks from the others; another part each time."""
-        mine = self._mine()
-        if mine is None:
-            return
-        self.networks = len(mine)
-        families = [_family(group) for group in mine.groups]
-        self.families = Counter(family for family in families if family)
-        chosen = [
-            i
-            for i, signature in enumerate(mine.signatures)
-            if families[i] and crc32(signature.encode()) % _FOLDS == self._fold
-        ]
-        self._fold = (self._fold + 1) % _FOLDS
-        if len(chosen) < _FEWEST_JUDGED:
-            return
-        judged = _judged(mine, chosen)
-        self.last = list(judged.values())
-        self._found |= judged
-
-    def _mine(self) -> Contribution | None:
-        """What the store holds of this system and setup."""
-        setup, system = self._request.setup, self._request.fingerprint
-        for each in contributions(self._store, setup.backend):
-            alike = replace(each.setup, plugin=setup.plugin) == setup
-            if alike and each.system.fingerprint == system:
-                return each
-        return None
-
-
-def _family(group: str) -> str:
-    """Family that a network was drawn from; empty for one that was not drawn."""
-    drawn = (name for name in group.split(",") if name.startswith(SURVEYED))
-    return next(drawn, "").removeprefix(SURVEYED)
-
-
-def _judged(contribution: Contribution, chosen: Sequence[int]) -> dict[str, Judged]:
-    """Some networks of a contribution, predicted from the other ones."""
-    asked = contribution.only(chosen)
-    among = set(chosen)
-    rest = contribution.only([i for i in range(len(contribution)) if i not in among])
-    belief = believed(asked.features, contribution.setup, contribution.system, [rest])
-    draws = np.exp(belief.draws(RESAMPLES)) @ asked.counts.T.toarray() + asked.call_ms
-    found = {}
-    for i, signature in enumerate(asked.signatures):
-        low, high = interval(draws[:, i])
-        found[signature] = Judged(
-            _family(asked.groups[i]),
-            float(np.log(draws[:, i].mean()) - asked.log_ms[i]),
-            relative_half_width((low, high)),
-            low <= math.exp(asked.log_ms[i]) <= high,
-        )
-    return found
 
 
 def _failures(
