@@ -35,6 +35,18 @@ def convolve(
     dilation: int = 1,
     bias: bool = False,
 ) -> str:
+    """A convolution of a map, which keeps the map's size where the stride is 1.
+
+    Args:
+        draft: The network.
+        x: Tensor of shape (batch, channels, height, width).
+        channels: Numbers of channels that are read and written.
+        size: Height and width of the window.
+        stride: Step of the window.
+        group: Number of groups of channels.
+        dilation: Distance of the window's elements.
+        bias: Whether a bias is added.
+    """
     read, written = channels
     pads = tuple(dilation * (each // 2) for each in size)
     extra = [draft.weight(written)] if bias else []
@@ -52,6 +64,7 @@ def convolve(
 
 
 def normalized(draft: Draft, x: str, channels: int) -> str:
+    """Batch normalization."""
     return draft.add("BatchNormalization", x, *(draft.weight(channels) for _ in range(4)))
 
 

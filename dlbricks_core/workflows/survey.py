@@ -63,6 +63,7 @@ class Survey:
         judged: Networks that were predicted from others, those of the last judgement.
         unread: Models that could not be loaded.
         failures: Networks that could not be timed.
+        unsupported: Networks with an operator that the backend does not support.
         warnings: Disturbances of the machine.
     """
 
@@ -75,6 +76,7 @@ class Survey:
     judged: Sequence[Judged] = ()
     unread: Sequence[Failure] = ()
     failures: Sequence[Failure] = ()
+    unsupported: Sequence[Failure] = ()
     warnings: Sequence[str] = ()
 
 
@@ -106,11 +108,14 @@ def survey(
     observer.stage(f"Surveying {request.backend.name}", math.ceil(budget_s))
     named = expand(specs) if specs else _listed(observer)
     unread: list[Failure] = []
-    loaded = _loaded(named, begin + budget_s * _LOADING_SHARE, unread, request.seed)
+    # What the user names is loaded, however long that takes.
+    loading_s = math.inf if specs else budget_s * _LOADING_SHARE
+    loaded = _loaded(named, begin + loading_s, unread, request.seed)
     timed = partial(already_timed, request, store)
     candidates = Candidates(_pieces(loaded), draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
+    unsupported: dict[Question, Failure] = {}
     judges = Judges(request, store)
     if candidates.drawn >= BASE:
         judges.judge()
@@ -121,7 +126,9 @@ def survey(
         started = perf_counter()
         outcome = measure(batch, request, store, clock)
         each_s = (perf_counter() - started) / len(batch)
-        failures |= _failures(batch, outcome.failures, request)
+        failed = _failures(batch, outcome.failures, request)
+        unsupported |= {key: failed.pop(key) for key in outcome.unsupported}
+        failures |= failed
         warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
         surveyed = replace(surveyed, anew=surveyed.anew + outcome.measured, warnings=warnings)
         if candidates.drawn >= BASE:
@@ -137,6 +144,7 @@ def survey(
         judged=judges.last,
         unread=unread,
         failures=list(failures.values()),
+        unsupported=list(unsupported.values()),
     )
 
 
