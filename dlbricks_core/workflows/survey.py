@@ -86,6 +86,7 @@ def survey(
     store: ResultStore,
     observer: Observer,
     budget_s: float,
+    loader: ModelLoader,
 ) -> Survey:
     """Times networks until the budget ends: drawn ones, and bricks of models.
 
@@ -99,9 +100,11 @@ def survey(
         store: Where measurements are kept.
         observer: Hears of progress, in seconds of the budget.
         budget_s: Seconds after which no batch of networks begins.
+        loader: Loads the models.
 
     Raises:
-        DLBricksError: If there is no model or collection of such a name.
+        DLBricksError: If there is no collection of such a name, or a size or value that the user
+            gave belongs to none of the models.
     """
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
@@ -110,9 +113,13 @@ def survey(
     unread: list[Failure] = []
     # What the user names is loaded, however long that takes.
     loading_s = math.inf if specs else budget_s * _LOADING_SHARE
-    loaded = _loaded(named, begin + loading_s, unread, request.seed)
+    order = np.random.default_rng(request.seed).permutation(len(named))
+    mixed = [named[position] for position in order]
+    pieces = _pieces(_loaded(mixed, loader, begin + loading_s, unread))
+    if specs and not unread:
+        loader.check_options()
     timed = partial(already_timed, request, store)
-    candidates = Candidates(_pieces(loaded), draw(request.seed), timed)
+    candidates = Candidates(pieces, draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
     unsupported: dict[Question, Failure] = {}
@@ -193,25 +200,23 @@ def _names(plugin: Plugin) -> list[str]:
 
 
 def _loaded(
-    named: Sequence[str], until: float, unread: list[Failure], seed: int
+    names: Sequence[str], loader: ModelLoader, until: float, unread: list[Failure]
 ) -> Iterator[CanonicalModel]:
-    """Models, in an order that mixes collections, as many as can be loaded in time.
+    """As many models as can be loaded in time.
 
     Args:
-        named: The user's names of the models.
+        names: The user's names of the models.
+        loader: Loads them.
         until: Time after which no further model is loaded.
         unread: Takes up those that cannot be loaded.
-        seed: Seed of the order.
     """
-    order = np.random.default_rng(seed).permutation(len(named))
-    with ModelLoader() as loader:
-        for position in order:
-            if perf_counter() > until:
-                return
-            try:
-                yield loader.load_one(named[position])
-            except DLBricksError as error:
-                unread.append(Failure(named[position], error.message, "read"))
+    for name in names:
+        if perf_counter() > until:
+            return
+        try:
+            yield loader.load_one(name)
+        except DLBricksError as error:
+            unread.append(Failure(name, error.message, "read"))
 
 
 def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
