@@ -137,7 +137,8 @@ def survey(
         unsupported |= {key: failed.pop(key) for key in outcome.unsupported}
         failures |= failed
         warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
-        surveyed = replace(surveyed, anew=surveyed.anew + outcome.measured, warnings=warnings)
+        anew = surveyed.anew + len(outcome.anew & outcome.measurements.keys())
+        surveyed = replace(surveyed, anew=anew, warnings=warnings)
         if candidates.drawn >= BASE:
             judges.judge()
         left_s = begin + budget_s - perf_counter()
