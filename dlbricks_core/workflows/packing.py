@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.knowledge import contributions
@@ -53,8 +54,9 @@ def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[P
             names[name] += 1
             again = f"-{names[name]}" if names[name] > 1 else ""
             path = folder / f"{name}{again}.npz"
-            each.write(path)
-            packed.append(Packed(path, each))
+            complete = with_pulls(each, kernel_of(each.setup.backend))
+            complete.write(path)
+            packed.append(Packed(path, complete))
     except OSError as error:
         raise DLBricksError(
             f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."

@@ -48,6 +48,7 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
         read = Contribution.read(each.path)
         assert (read.setup, read.signatures) == (original.setup, original.signatures)
         assert set(read.groups) == {"resnet"}
+        assert len(read.pulls) == len(read.features.kinds)
         assert read.provenance.sessions == ("s",)
     assert [each.contribution.setup.backend for each in pack(store, tmp_path, "other")] == ["other"]
 
