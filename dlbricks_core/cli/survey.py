@@ -50,8 +50,8 @@ def command(
     if folder is not None:
         if models:
             raise click.UsageError("--pack times nothing: leave out the MODELs.")
-        with ResultStore.open(store, writes=False) as opened:
-            packed = pack(opened, folder, backend)
+        with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+            packed = pack(opened, folder, progress, backend)
         print_packed(output.console, packed)
         output.write_json(packed_data(packed))
         return 0
