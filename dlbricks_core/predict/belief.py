@@ -11,8 +11,12 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 4
-"""Steps of Newton's method. With single layers the first one is exact, and sums need few more."""
+_STEPS = 20
+"""Most steps of Newton's method. With single layers the first one is exact; where layers hide in
+the sum of others, it takes ten."""
+
+_SETTLED = 0.01
+"""Largest change of a network's logarithm at which the method ends."""
 
 _JITTER = 1e-9
 """Variance that makes a covariance matrix positive definite in spite of rounding."""
@@ -87,11 +91,14 @@ class Belief:
         call_ms: FloatArray | float,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
-        mean = self.mean
+        mean, before = self.mean, np.full(counts.shape[0], np.inf)
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
+            if np.abs(np.log(totals) - before).max() < _SETTLED:
+                break
+            before = np.log(totals)
             spread = shares @ self.covariance
-            left = log_ms - np.log(totals) + shares @ (mean - self.mean)
+            left = log_ms - before + shares @ (mean - self.mean)
             factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
             pulls = shares.T @ linalg.cho_solve((factor, True), left)
             mean = self.mean + self.covariance @ pulls
