@@ -170,7 +170,9 @@ def _operands(model: CanonicalModel, layer: Layer) -> str:
              for name in layer.reads if name not in model.weights]  # fmt: skip
     if len(sizes) > 1 and min(sizes) == max(sizes):
         return "maps"
-    return "one" if len(layer.reads) == 1 or layer.op == "Clip" else "scales"
+    if layer.op == "Clip":
+        return "clip"
+    return "one" if len(layer.reads) == 1 else "scales"
 
 
 def _grouping(model: CanonicalModel, layer: Layer) -> str:
