@@ -47,6 +47,9 @@ _CALL_S = 1.5e-6
 _END = 0.5
 """Time of handing over a tensor, as a share of the time of copying it."""
 
+_END_S = 1e-12
+"""Seconds of handing over a tensor without elements: a time of nothing has no logarithm."""
+
 _FLOPS, _READ, _WEIGHTS, _WRITTEN = (
     NAMES.index(name) for name in ("flops", "read_bytes", "weight_bytes", "written_bytes")
 )
@@ -71,7 +74,8 @@ class Processor:
         """What follows from the facts of a system."""
         lanes = 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
         ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
-        sizes = {each.level: each for each in system.caches if each.kind != "instruction"}
+        known = [each for each in system.caches if each.kind != "instruction" and each.size]
+        sizes = {each.level: each for each in known}
         caches = []
         for level, bandwidth in _BANDWIDTHS:
             if level in sizes:
@@ -102,7 +106,7 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
     ends = np.array([kind.startswith(("enter:", "leave:")) for kind in features.kinds], dtype=bool)
-    return np.asarray(np.where(ends, _END * seconds, seconds + _CALL_S) * 1e3)
+    return np.asarray(np.where(ends, _END * seconds + _END_S, seconds + _CALL_S) * 1e3)
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

@@ -123,7 +123,7 @@ class Features:
             readers = [model.layers[i] for i in model.consumers.get(name, ())]
             kinds.append("enter:" + _computing(model, readers))
             rows.append(_end(model.tensors[name], read=True))
-        for name in model.output_names:
+        for name in dict.fromkeys(model.outputs):
             made = [model.layers[model.producers[name]]] if name in model.producers else []
             kinds.append("leave:" + _computing(model, made))
             rows.append(_end(model.tensors[name], read=False))
@@ -276,15 +276,25 @@ def _matrix(
         if weight is not None:
             return elements / max(columns, 1), columns, depth, 1, 1
         return result[-2], columns, depth, 1, elements / max(result[-2] * columns, 1)
-    if op in ("LSTM", "GRU", "RNN") and weight is not None and activations:
-        first = activations[0].sizes
-        return first[1], weight.sizes[1], weight.sizes[2], first[0], weight.sizes[0]
-    if op == "Attention" and len(activations) > 1:
-        query, key = activations[0].sizes, activations[1].sizes
-        return query[-2], key[-2] if len(key) == 4 else key[1], query[-1], 1, query[0]
+    if op in ("LSTM", "GRU", "RNN"):
+        shapes = _shapes(model, layer.inputs[:3])
+        if [len(shape) for shape in shapes] == [3, 3, 3]:
+            (steps, batch, width), (directions, columns, _), (_, _, hidden) = shapes
+            return batch, columns, max(width, hidden), steps, directions
+    if op == "Attention" and not layer.domain:
+        shapes = _shapes(model, layer.inputs[:2])
+        if len(shapes) == 2 and all(len(shape) > 2 for shape in shapes):
+            query, key = shapes
+            return query[-2], key[-2], query[-1], 1, query[0]
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
     return elements / max(last, 1), last, 1, window, 1
+
+
+def _shapes(model: CanonicalModel, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """Shapes of the tensors that are not left out, and whose sizes are known."""
+    specs = [model.tensors[name] for name in names if name]
+    return [spec.sizes for spec in specs if spec.is_static]
 
 
 def _log(number: float) -> float:
