@@ -11,8 +11,15 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 4
-"""Steps of Newton's method. With single layers the first one is exact, and sums need few more."""
+_STEPS = 8
+"""Most steps of Newton's method. For single layers the first one is exact, and sums need few more;
+most are needed where a layer takes less than a call."""
+
+_CLOSE = 1e-3
+"""Change of a logarithm that no further step is worth."""
+
+_SHORTEST = 1 / 64
+"""Share of a step below which it is not shortened any more."""
 
 _JITTER = 1e-9
 """Variance that makes a covariance matrix positive definite in spite of rounding."""
@@ -57,13 +64,30 @@ class Belief:
         """
         if not counts.shape[0]:
             return self
-        mean = self.mean
+
+        def misfit(mean: FloatArray, source: FloatArray) -> float:
+            """Twice the negative logarithm of the posterior's density, up to a constant."""
+            left = log_ms - np.log(shares_of(counts, mean, call_ms)[1])
+            return float(left**2 @ (1 / noise) + source @ (mean - self.mean))
+
+        mean, source = self.mean, np.zeros_like(self.mean)
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ (mean - self.mean)
             factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
-            mean = self.mean + spread.T @ linalg.cho_solve(factor, left)
+            found = linalg.cho_solve(factor, left)
+            # Means differ from the prior's by the covariance times their source.
+            moved, changed = self.mean + spread.T @ found - mean, shares.T @ found - source
+            length, before = 1.0, misfit(mean, source)
+            while (
+                length > _SHORTEST
+                and misfit(mean + length * moved, source + length * changed) > before
+            ):
+                length /= 2
+            mean, source = mean + length * moved, source + length * changed
+            if np.abs(moved).max() < _CLOSE:
+                break
         half = linalg.solve_triangular(factor[0], spread, lower=True)
         return type(self)(mean, self.covariance - half.T @ half)
 
