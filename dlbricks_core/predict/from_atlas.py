@@ -21,6 +21,7 @@ from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.sampling import agreeing_draws
 
 MOST_NETWORKS = 1500
 """Most networks of a contribution that a prediction rests on: those nearest to what is asked."""
@@ -78,10 +79,15 @@ class FromAtlas(Predictor):
         call_ms = np.array([figure.overhead for figure in known.values()])
         scatter = np.array([_scatter(figure) for figure in known.values()])
         kernel = kernel_of(setup.backend)
-        found = belief.observed(
-            counts_matrix(alone, layers), log_ms, scatter + kernel.noise, call_ms
+        found = agreeing_draws(
+            belief,
+            counts_matrix(alone, layers),
+            log_ms,
+            scatter + kernel.noise,
+            call_ms,
+            count=RESAMPLES,
         )
-        draws = np.exp(found.draws(RESAMPLES)) @ counts_matrix(inside.values(), layers).T.toarray()
+        draws = np.exp(found) @ counts_matrix(inside.values(), layers).T.toarray()
         return {
             signature: Predicted(float(each.mean()), each)
             for signature, each in zip(inside, draws.T, strict=True)
