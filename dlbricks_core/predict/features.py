@@ -170,7 +170,8 @@ def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[st
     if own not in _FUSABLE:
         return ""
     for name in layer.inputs:
-        if name in heads and len(model.consumers.get(name, ())) == 1:
+        alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names
+        if name in heads and alone:
             return heads[name]
     return ""
 
@@ -193,7 +194,6 @@ def _product(layer: Layer, name: str) -> int:
 
 
 def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
-    specs = [model.tensors[name] for name in layer.reads]
     weights = sum(
         model.tensors[name].nbytes
         for name in layer.reads
@@ -208,8 +208,9 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
     outputs = [spec for spec in outputs if spec.is_static]
     moved = layer_bytes(model, layer) or 0
     written = sum(spec.nbytes for spec in outputs) if moved else 0
+    # An operator that picks rows of a table reads no more of it than it writes.
+    weights = min(weights, max(moved - written, 0)) if moved else weights
     read = min(sum(spec.nbytes for spec in activations), max(moved - written - weights, 0))
-    del specs
     rows, columns, depth, window, groups = _matrix(model, layer, outputs, activations)
     return [
         _log(flops_of(model, layer)),
@@ -270,8 +271,7 @@ def _matrix(
         channels = weight.sizes[1] if op != "ConvTranspose" else weight.sizes[0] // groups
         return elements / max(columns * groups, 1), columns, channels * window, window, groups
     if op in ("MatMul", "Gemm", "MatMulInteger") and activations and len(result) > 1:
-        first = activations[0].sizes
-        depth = first[0] if _int(layer, "transA", 0) else first[-1]
+        depth = _depth(model, layer)
         columns = result[-1]
         if weight is not None:
             return elements / max(columns, 1), columns, depth, 1, 1
@@ -289,6 +289,12 @@ def _matrix(
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
     return elements / max(last, 1), last, 1, window, 1
+
+
+def _depth(model: CanonicalModel, layer: Layer) -> int:
+    """Length of the axis that both factors of a matrix product have in common."""
+    shapes = _shapes(model, layer.inputs[:1])
+    return shapes[0][0 if _int(layer, "transA", 0) else -1] if shapes and shapes[0] else 1
 
 
 def _shapes(model: CanonicalModel, names: Sequence[str]) -> list[tuple[int, ...]]:

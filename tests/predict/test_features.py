@@ -80,6 +80,13 @@ def test_a_product_with_a_weight_has_all_tokens_as_rows():
     )  # fmt: skip
 
 
+def test_a_weight_may_come_first():
+    holds(
+        "(float[48,20] x, float[192,48] w1) => (y) { y = MatMul(w1, x) }",
+        flops=2 * 192 * 48 * 20, rows=192, columns=20, depth=48,
+    )  # fmt: skip
+
+
 def test_a_product_of_activations_counts_each_of_its_heads():
     holds(
         "(float[1,12,196,64] a, float[1,12,64,190] b) => (y) { y = MatMul(a, b) }",
@@ -145,6 +152,12 @@ def test_a_slice_reads_what_it_keeps():
     )  # fmt: skip
 
 
+def test_rows_that_are_gathered_are_not_the_whole_table():
+    found = numbers("(int64[7] i, float[30000,64] w1) => (y) { y = Gather<axis=0>(w1, i) }")
+    assert found["written_bytes"] == pytest.approx(4 * 7 * 64)
+    assert found["weight_bytes"] + found["read_bytes"] <= 4 * 7 * 64 + 8 * 7 + 1
+
+
 def test_twice_as_large_is_one_more():
     small, large = (
         features(f"(float[1,{c},8,8] x, float[{c},{c},3,3] w1) => (y) {{ y = Conv(x, w1) }}")
@@ -190,6 +203,11 @@ def test_what_others_read_too_is_not_fused():
         CONVOLUTION + "(y, z) { a = Conv(x, w1) y = Relu(a) z = MaxPool<kernel_shape=[1,1]>(a) }"
     )
     assert sorted(found.kinds) == ["convolution:dense", "elementwise", "pool"]
+
+
+def test_what_the_model_hands_out_is_not_fused():
+    found = features(CONVOLUTION + "(a, y) { a = Conv(x, w1) y = Relu(a) }")
+    assert found.kinds == ("convolution:dense", "elementwise")
 
 
 def test_a_pool_ends_what_is_fused():
