@@ -212,7 +212,7 @@ def default(model):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=graphs(), seed=st.integers(0, 9))
-def test_values_lie_in_their_ranges_and_what_is_claimed_is_valid(model, seed):
+def test_values_lie_in_their_computed_ranges(model, seed):
     wanted = tuple(demands(model, model.constants))
     with np.errstate(all="ignore"):
         passed = Propagation(model, default(model), model.constants, wanted)
