@@ -60,7 +60,7 @@ def test_waiting_in_vain_ends_and_is_reported():
     assert "up to 2.3 times as long" in warning
 
 
-def test_cores_are_waited_for_each_time_as_long_as_waiting_helps():
+def test_cores_that_come_together_again_are_waited_for_each_time():
     host = Host(*((second, second + 0.6) for second in range(0, 200, 2)))
     cores = host.cores()
     while host.now_s < 200:

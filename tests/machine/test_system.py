@@ -169,7 +169,7 @@ def test_an_unlimited_quota_of_version_1_is_no_quota(bare):
     assert bare.machine().memory_available() == 12 * GIB
 
 
-def test_memory_of_a_container_is_its_limit(server):
+def test_free_memory_of_a_container_is_its_limit_less_its_use(server):
     server.write("sys/fs/cgroup/user.slice/memory.max", str(4 * GIB))
     server.write("sys/fs/cgroup/user.slice/memory.current", str(GIB))
     server.write("sys/fs/cgroup/user.slice/session.scope/memory.max", "max")
