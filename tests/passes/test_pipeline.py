@@ -135,7 +135,7 @@ HOLDS: Mapping[Property, Callable[[CanonicalModel], bool]] = {
 
 
 @pytest.mark.parametrize("model", raw_models(), ids=lambda model: model.name)
-def test_what_a_pass_ensures_holds_from_then_on(model: RawModel) -> None:
+def test_properties_that_a_pass_ensures_hold_from_then_on(model: RawModel) -> None:
     values = {"c": 1.0} if "c" in model.inputs else {}
     options = NormalizeOptions(batch=2, values=values, fold_batchnorm=True)
     held: set[Property] = set()
@@ -162,6 +162,6 @@ def test_a_pass_that_comes_too_early_is_named(passes: tuple[Pass, ...]) -> None:
         check_order((late, *passes))
 
 
-def test_requirements_are_said_in_words() -> None:
+def test_requirements_are_stated_in_words() -> None:
     with pytest.raises(ValueError, match="it requires: every input has a static shape"):
         check_order([BINDING[1]])
