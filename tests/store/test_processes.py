@@ -94,7 +94,7 @@ def test_a_file_that_another_process_is_creating_is_waited_for(tmp_path):
     other.close()
 
 
-def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
+def test_a_killed_process_loses_nothing_that_it_has_added(tmp_path):
     path = tmp_path / "results.db"
     path.with_name("go").touch()
     process = start(FOREVER, path, "killed")
