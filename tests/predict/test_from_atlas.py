@@ -192,14 +192,14 @@ def test_nearer_systems_count_for_more(bricks, system, setup, contributed):
     assert np.exp(slower).max() < 2.0
 
 
-def test_the_very_system_makes_others_superfluous(bricks, system, setup, contributed):
+def test_what_the_very_system_measured_outweighs_all_others(bricks, system, setup, contributed):
     here = contributed(system(), setup(), 2.0)
     other = contributed(system(vendor="B"), setup(), 9.0)
     features = Features.of(next(iter(bricks.values())).model)
     alone = believed(features, setup(), system(), [here])
     both = believed(features, setup(), system(), [other, here])
-    assert both.mean == pytest.approx(alone.mean)
-    assert both.covariance == pytest.approx(alone.covariance)
+    assert both.mean == pytest.approx(alone.mean, abs=0.1)
+    assert np.diag(both.covariance) == pytest.approx(np.diag(alone.covariance), rel=0.5)
 
 
 def test_other_numbers_of_threads_tell_less(bricks, system, setup, contributed):
