@@ -198,8 +198,7 @@ def test_what_the_very_system_measured_outweighs_all_others(bricks, system, setu
     features = Features.of(next(iter(bricks.values())).model)
     alone = believed(features, setup(), system(), [here])
     both = believed(features, setup(), system(), [other, here])
-    assert both.mean == pytest.approx(alone.mean, abs=0.1)
-    assert np.diag(both.covariance) == pytest.approx(np.diag(alone.covariance), rel=0.5)
+    assert both.mean == pytest.approx(alone.mean, abs=0.3)  # the other is 4.5 times as slow
 
 
 def test_other_numbers_of_threads_tell_less(bricks, system, setup, contributed):
