@@ -77,9 +77,7 @@ def test_on_a_quiet_machine_estimates_are_exact(synthetic, networks, evaluated):
         assert each.same_rounds
 
 
-def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exactly(
-    synthetic, networks, evaluated
-):
+def test_similar_bricks_are_exact_if_time_is_proportional_to_size(synthetic, networks, evaluated):
     found = evaluated(networks(9), 3, composer="similar")
     assert len(found.result.brickset.bricks) == 9
     assert len(found.result.cutting.plan.not_timed) == 6  # three forms
@@ -134,7 +132,7 @@ def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, 
     assert loops.mape > 3 * rounds.mape
 
 
-def test_time_that_really_passes_is_estimated_from_bricks(synthetic, networks, evaluated):
+def test_estimates_of_real_time_are_right(synthetic, networks, evaluated):
     found = evaluated(networks(2, smallest=150), 15, clock="busy")
     assert found.mape < 0.05
 
