@@ -44,7 +44,7 @@ def measured(tmp_path, builder):
     return timed
 
 
-def test_an_edit_of_the_backend_lets_it_measure_again(plugin, measured):
+def test_an_edited_backend_measures_again(plugin, measured):
     count, version = measured()
     assert count == 2
     assert measured() == (0, version)

@@ -28,7 +28,7 @@ def outcome(faulty, monkeypatch, tmp_path, builder):
     return measured
 
 
-def test_only_what_failed_is_tried_again(outcome, tmp_path):
+def test_only_failed_bricks_are_tried_again(outcome, tmp_path):
     assert "still ill" in next(iter(outcome().failures.values()))
     (again,) = outcome().failures.values()
     assert "still ill (earlier; retry_failed tries again)" in again
@@ -39,7 +39,7 @@ def test_only_what_failed_is_tried_again(outcome, tmp_path):
     assert (well.failures, well.reused, well.measured) == ({}, 1, 1)
 
 
-def test_cores_that_were_apart_are_warned_of(outcome, tmp_path, monkeypatch):
+def test_a_warning_says_that_cores_were_apart(outcome, tmp_path, monkeypatch):
     class Apart:
         warnings = ("apart",)
 
@@ -52,7 +52,7 @@ def test_cores_that_were_apart_are_warned_of(outcome, tmp_path, monkeypatch):
     assert asked == [1]
 
 
-def test_a_forced_run_that_fails_loses_nothing(outcome, tmp_path):
+def test_a_forced_run_that_fails_keeps_old_samples(outcome, tmp_path):
     (tmp_path / "well").touch()
     before = outcome().measurements
     assert len(before) == 2
