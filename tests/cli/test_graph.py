@@ -21,7 +21,7 @@ def drawn(path):
     return texts, [part.get("class").split() for part in parts]
 
 
-def test_a_real_network(dlbricks, tmp_path, read):
+def test_a_real_network_is_drawn_with_its_critical_path(dlbricks, tmp_path, read):
     done = dlbricks("graph", "onnx:resnet50", "-o", "out.svg", "--json", "out.json")
     assert done.status == 0
     assert "by floating-point operations" in done.out
@@ -49,7 +49,7 @@ def test_a_real_network(dlbricks, tmp_path, read):
     assert path["cost"] == sum(data["layers"][i]["cost"] for i in path["layers"])
 
 
-def test_latencies_from_the_store(dlbricks, tmp_path, read):
+def test_costs_are_latencies_if_the_store_has_them(dlbricks, tmp_path, read):
     pytest.importorskip("onnxruntime")
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
     empty = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", *how)
@@ -72,7 +72,7 @@ def test_latencies_from_the_store(dlbricks, tmp_path, read):
     assert path["missing"] == {}
 
 
-def test_layers_that_are_not_measured_are_named(dlbricks, save, tmp_path):
+def test_layers_without_a_measurement_are_named(dlbricks, save, tmp_path):
     pytest.importorskip("onnxruntime")
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
     save("a", "Relu")
@@ -85,7 +85,7 @@ def test_layers_that_are_not_measured_are_named(dlbricks, save, tmp_path):
     assert any("unknown" in each for each in classes)
 
 
-def test_names_are_shown_as_they_are(dlbricks, tmp_path):
+def test_names_are_shown_unchanged(dlbricks, tmp_path):
     from onnx import TensorProto, helper, save_model
 
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4)) for n in ("<x&", "y")]
@@ -142,7 +142,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
     assert dlbricks("graph", "nothing.onnx", "-o", "out.svg").status == 0
 
 
-def test_what_cannot_be_drawn(dlbricks, save):
+def test_graphs_that_cannot_be_drawn_are_refused(dlbricks, save):
     assert "names 9 models" in dlbricks("graph", "onnx:", "-o", "out.svg").err
     save("a", "Relu")
     done = dlbricks("graph", "a.onnx", "-o", "absent/out.svg")
