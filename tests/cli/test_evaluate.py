@@ -102,7 +102,7 @@ def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
     assert dlbricks("evaluate", *quick).status == 2
 
 
-def test_a_note_says_that_a_backend_does_not_show_its_graph(dlbricks, save, read):
+def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, save, read):
     """ONNX Runtime has no kernel for Relu on 16-bit integers, and so refuses the whole model."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.INT16, (1, 8)) for n in "xy")
     nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]

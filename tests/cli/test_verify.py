@@ -238,7 +238,7 @@ def test_verify_survives_a_crash(wrong, builder, model):
     assert second.agrees
 
 
-def test_verify_runs_models_once(wrong, faulty, model):
+def test_verify_runs_a_model_no_longer_than_its_limit(wrong, faulty, model):
     (slow,) = options("slow")
     (verdict,) = verify([model], [replace(slow, timeout_s=3 * faulty.SLOW_S)])
     assert verdict.agrees, verdict.failure
