@@ -63,7 +63,7 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, save, read):
             second = sorted(net(brick, name) for name in ALL)[1]
             assert value * net(brick, brick["fastest"]) == pytest.approx(second)
             low, high = brick["margin"]["interval"]
-            # The second may be slower beyond doubt where a third, that scatters more, is not.
+            # The second may be clearly slower, and a third that scatters more may not.
             assert low > 1 or not brick["clear"]
     # Where each layer is a brick, a part is a brick.
     assert {(x["signature"], x["occurrences"]) for x in data["parts"]} == {
@@ -104,7 +104,7 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbrick
     assert model["parts"] == data["parts"]
     layers = [layer for part in model["parts"] for layer in part["layers"]]
     assert len(layers) == model["layers"]
-    # The layers are the model's, whatever a backend makes of them.
+    # Layers are those of the model, not of what a backend makes of it.
     assert set(layers) == {"Conv", "Relu", "MaxPool", "Concat", "GlobalAveragePool", "Softmax"}
     assert not any("reach across" in note for note in data["notes"])
     bricks = {brick["signature"]: brick["backends"] for brick in data["bricks"]}

@@ -44,7 +44,7 @@ def test_every_group_of_the_rewritten_graph_has_a_profile(dlbricks, read, tmp_pa
     )
     assert all(g["profiled_ms"] > 0 for g in found["groups"])
     assert found["profile"]["outside_groups"] == []
-    # All that is composed and all that is profiled adds up.
+    # The groups add up to the estimate and to the profile.
     assert found["rest_deviation_ms"] == pytest.approx(0, abs=1e-9)
     assert found["groups"][0]["outputs"]
     page = (tmp_path / "e.html").read_text(encoding="utf-8")

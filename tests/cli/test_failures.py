@@ -20,7 +20,7 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--compose
 
 
 def two_branches(op, domain="", dims=(1, 8)):
-    """Relu, then an operator that nobody knows, then Sigmoid."""
+    """Relu, then an unknown operator, then Sigmoid."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node(op, ["a"], ["b"], domain=domain, name="strange"),
@@ -70,7 +70,7 @@ def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks
     assert [model["name"] for model in read("o.json")["models"]] == ["good"]
     for shown in (done.out, Path("o.html").read_text()):
         assert "bad.onnx" in shown
-    # Told before anything is timed, too.
+    # The error also comes before anything is timed.
     assert "bad.onnx is left out" in done.err
 
 
@@ -227,7 +227,7 @@ def start(*arguments, cwd):
     command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)]
     return subprocess.Popen(
         command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # Where the tests run in the background of a shell, they are deaf to Ctrl-C.
+        # Tests that run in the background of a shell ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
@@ -262,7 +262,7 @@ def test_an_interrupted_run_can_be_continued(dlbricks, tmp_path, read, stop, sta
     assert done.status == 0
     data = read("out.json")
     assert all(len(b["samples_ms"]) == 60 for b in data["bricks"])
-    # Nothing that was kept was measured again.
+    # Samples that were kept are not measured again.
     runs = data["benchmarking"]["wall_clock"]
     assert runs["models_runs"] + runs["bricks_runs"] + kept == 60 * (len(data["bricks"]) + 1)
 

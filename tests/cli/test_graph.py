@@ -40,7 +40,7 @@ def test_a_real_network_is_drawn_with_its_critical_path(dlbricks, tmp_path, read
     assert sum(each[0] == "module" for each in classes) == 4
     shortcuts = [each for each in classes if each == ["layer"]]
     assert len(shortcuts) == 4
-    # Into and out of the shortcut of each stage, and past the layers of each module.
+    # Edges: into and out of the shortcut of each stage, and past the layers of each module.
     assert sum(each == ["line"] for each in classes) == 4 * 2 + 4
     data = read("out.json")
     assert (data["drawn_layers"], len(data["layers"])) == (96, 176)
@@ -67,7 +67,7 @@ def test_costs_are_latencies_if_the_store_has_them(dlbricks, tmp_path, read):
     (model,) = read("run.json")["models"]
     calls = {b["signature"]: b["latency_ms"] for b in read("run.json")["bricks"]}
     path = read("out.json")["critical_path"]
-    # The parallel estimate is the path and the timer's cost once.
+    # The parallel estimate is the critical path plus the cost of one call.
     assert 0 <= model["parallel_estimate_ms"] - path["cost"] < min(calls.values()) + 0.1
     assert path["missing"] == {}
 
@@ -101,7 +101,7 @@ def test_names_are_shown_unchanged(dlbricks, tmp_path):
 
 
 def test_odd_models_are_drawn(dlbricks, tmp_path):
-    """A subgraph that nobody looks into, a module in a module, and no layer at all."""
+    """An opaque subgraph, a module inside of a module, and a model without layers."""
     from onnx import TensorProto, helper, save_model
 
     def value(name):
@@ -134,7 +134,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
     assert dlbricks("graph", "nested.onnx", "-o", "out.svg").status == 0
     texts, classes = drawn(tmp_path / "out.svg")
     assert [each[0] for each in classes].count("module") == 2
-    # 2 operations on 4 elements, three times; that and 4 more, twice.
+    # Operations: three times 2 on 4 elements; twice that and 4 more.
     for text in ("2 × in a row", "3 × in a row", "24 FLOPs in all", "56 FLOPs in all"):
         assert text in texts
 

@@ -1,4 +1,4 @@
-"""Files that cannot be written are told before anything runs, and nothing is made or lost."""
+"""Files that cannot be written are an error before anything runs; nothing is made or lost."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def content(folder):
 
 @pytest.fixture
 def untouched(dlbricks, tmp_path, monkeypatch):
-    """Runs a command that must be refused with one line, and leave everything as it was."""
+    """Runs a command that must be refused in one line, and must leave everything as it was."""
 
     def nothing(*_arguments, **_more):
         raise AssertionError("something was read before the files were checked")

@@ -1,4 +1,4 @@
-"""Running until it suffices: --precision and --budget."""
+"""Measuring until estimates are precise enough: --precision and --budget."""
 
 import re
 

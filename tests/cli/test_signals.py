@@ -29,7 +29,7 @@ def start(tmp_path, monkeypatch):
         def prepare():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
-            # Where the tests run in the background of a shell, they are deaf to Ctrl-C.
+            # Tests that run in the background of a shell ignore Ctrl-C.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             before()
 
@@ -65,7 +65,7 @@ def samples(path):
 
 
 def clean(tmp_path, children):
-    """Whether nothing is left of a run but what it has measured."""
+    """Whether a run has left nothing but its samples."""
     running = [c for c in children if c.is_running() and c.status() != psutil.STATUS_ZOMBIE]
     return not running and not any((tmp_path / "temporary").iterdir())
 
@@ -101,7 +101,7 @@ def test_a_second_signal_ends_at_once_and_leaves_nothing(start, tmp_path):
     assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
     children = psutil.Process(process.pid).children(recursive=True)
     for child in children:
-        child.suspend()  # guards that do not answer: there is something to wait for
+        child.suspend()  # guards that do not answer have to be waited for
     process.terminate()
     time.sleep(0.3)
     begin = time.monotonic()

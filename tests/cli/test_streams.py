@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, read by nobody, or not alone."""
+"""Standard streams that are closed, full, not read, or shared."""
 
 import json
 import os

@@ -44,7 +44,7 @@ def test_a_study_of_two_networks_covers_both_granularities(dlbricks, read, tmp_p
     assert data["published"] is None
     assert "signature" not in data["evaluations"][0]
 
-    # Figures are recomputed from the tables.
+    # The figures follow from the tables.
     normalized, totals, bricks = (by_way(n) for n in ("normalized", "granularities", "bricks"))
     speedups = by_way("speedups")
     latencies = {row["model"]: float(row["measured_ms"]) for row in rows("latency")}
@@ -164,7 +164,7 @@ def test_an_interrupted_study_can_be_continued(dlbricks, save, read, monkeypatch
         "tiled", "segmented", "similar"
     ]  # fmt: skip
     assert evaluations[:3] == data["evaluations"][:3]
-    # Asking the backend what it executes is part of every run, and takes another time.
+    # Rewriting is part of every run, and its time varies.
     for before, after in zip(data["evaluations"][3:], evaluations[3:], strict=True):
         assert before["models"] == after["models"]
 

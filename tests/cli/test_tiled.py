@@ -20,7 +20,7 @@ ONE = ("--backend", "onnxruntime", "--threads", "1", "--composer", "tiled")
 
 @pytest.fixture
 def model(tmp_path):
-    """Of 10 GFLOP, nearly all of them in one layer."""
+    """A network of 10 GFLOP, nearly all of them in one layer."""
     pytest.importorskip("onnxruntime")
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw: one line, a status of their own, the traceback with -v."""
+"""Unexpected errors: one line, a status of their own, the traceback with -v."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from dlbricks_core.worker import RemoteError, WorkerProcess
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Lets the next command fail in its midst."""
+    """Makes the next command fail while it runs."""
 
     def break_with(error):
         def fail(*_arguments, **_more):

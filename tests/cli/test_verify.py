@@ -1,4 +1,4 @@
-"""``dlbricks verify``: agreement, and everything that keeps from it."""
+"""``dlbricks verify``: agreement, and everything that can prevent it."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_verify_looks_behind_a_saturated_softmax(wrong, builder):
     large = b.add("Mul", b.input, b.weight(1, value=np.full(1, 9e4, dtype=np.float32)))
     b.add("Softmax", large, axis=1)
     (verdict,) = verify([b.model(name="onehot")], options("wrong"))
-    # One part in a hundred of numbers that spread about as far as they are large.
+    # The error is a hundredth of numbers that spread about as far as they are large.
     assert 0.005 < verdict.error < 0.02
 
 

@@ -1,4 +1,4 @@
-"""What a model says of itself."""
+"""Properties of models."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a file consists of is counted before it is parsed."""
+"""Messages of a file are counted before it is parsed."""
 
 import numpy as np
 import onnx

@@ -7,7 +7,7 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 class Recorder:
-    """A timer that notes what is asked of it; networks are their own names."""
+    """A timer that records its calls; networks are represented by their names."""
 
     def __init__(self):
         self.heard = []

@@ -29,7 +29,7 @@ SHARED = Quantity("shared", "things", Composition.SUM, "what bricks keep")
 
 
 class Sums(Probe):
-    """Its value is the number of layers and 10; its process is a part."""
+    """Observes the number of layers plus 10; the process is a part of the quantity."""
 
     quantity = Quantity("layers-and-ten", "layers", Composition.SUM, "layers, and ten")
     parts = (Quantity("process", "", Composition.SUM, "process that observed"),)
@@ -50,7 +50,7 @@ class Peaks(Sums):
 
 
 class Short(Sums):
-    """Tells less than it promises."""
+    """Returns fewer values than the quantity has parts."""
 
     def observe(self, timer, model, seed):
         return (1.0,)
@@ -121,7 +121,7 @@ def job(probe, op, missing=2):
 
 
 def answers(store, each):
-    """Of the quantity and its part, the stored measurements."""
+    """Stored measurements of the quantity and of its part."""
     part = replace(each.key, quantity=Sums.parts[0])
     found = store.get([each.key, part])
     return found[each.key], found[part]
@@ -148,7 +148,7 @@ def worker(faulty, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """In a worker this file is a module of its own name."""
+    """A worker imports this file as a module of its own name."""
     for probe in (Sums, Alone, Peaks, Short):
         monkeypatch.setattr(probe, "__module__", "test_probe")
 

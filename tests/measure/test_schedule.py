@@ -22,7 +22,7 @@ def sample(ms, number, *warnings):
 
 
 class Machine:
-    """Runs what is due, with noise as told."""
+    """Runs the networks that are due, with given noise."""
 
     def __init__(self, schedule, **relative):
         self.schedule = schedule
@@ -197,7 +197,7 @@ def test_a_model_is_cheap_if_all_of_its_networks_cost_next_to_nothing():
     costs = {A: 20, B: 20, WHOLE: 50, key("s", "model"): 3}
     for each, ms in costs.items():
         schedule.take(each, sample(ms, 0))
-    assert schedule.cheap(everything) == set()  # of one, nobody knows what it costs
+    assert schedule.cheap(everything) == set()  # the cost of one is unknown
     schedule.take(key("t"), sample(1, 0))
     assert schedule.cheap(everything) == {key("s", "model"), key("t")}
     schedule.take(key("s", "model"), sample(30, 1))
@@ -214,7 +214,7 @@ def test_after_the_budget_cheap_networks_run_along_with_others():
     for number in range(FEWEST):
         schedule.take(small, sample(random.normal(1, 0.1), number))
     assert schedule.due(everything) == everything
-    assert schedule.due(everything, late=True) == {A, B, WHOLE}  # nobody knows what these cost
+    assert schedule.due(everything, late=True) == {A, B, WHOLE}  # their costs are unknown
     for each in (A, B, WHOLE):
         for number in range(FEWEST - 1):
             schedule.take(each, sample(20, number))

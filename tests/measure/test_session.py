@@ -136,7 +136,7 @@ def test_networks_take_turns_when_interleaved_and_not_as_in_the_paper(bench, sto
     )
     Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     relu, tanh = (each.handle for each in jobs)
-    assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round the other way
+    assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round is backwards
     order.clear()
     loops = [job("Abs"), job("Neg")]
     Session(bench, store, PROTOCOLS["paper"]).run(loops)
@@ -155,7 +155,7 @@ def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, mon
 
 
 def test_turns_are_short_and_of_one_backend(faulty, store):
-    """So that an interrupt loses little, and backends alternate model by model."""
+    """An interrupt then loses little, and backends alternate model by model."""
     made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     other = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     jobs = [job(op) for op in ("Relu", "Tanh", "Abs", "Neg")]
@@ -244,7 +244,7 @@ def test_workers_are_limited_when_they_rewrite_and_when_they_time(bench):
     bench.load("one", one("Relu"))
     most, timed = limits()
     assert 2**30 < most < 2 * 2**30
-    assert timed == asked - 1  # nobody looks at what it has in use
+    assert timed == asked - 1  # without the thread that watches its memory
 
 
 def test_a_closed_backend_worker_starts_no_process(faulty):

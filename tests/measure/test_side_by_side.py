@@ -64,7 +64,7 @@ def test_groups_are_of_about_one_size(bench, store):
 
 
 def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
-    """Where others lay before, large feature maps may find no room."""
+    """In a used worker, large feature maps may find no free memory."""
     starts = []
     launched = BackendWorker._launched
 

@@ -1,4 +1,4 @@
-"""What cannot be known before the model runs is named, and the rest stays normal."""
+"""Layers that cannot be known before the model runs are named, and the rest stays normal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes keep their word: what they ensure holds, and the order gives each what it requires."""
+"""Passes ensure what they promise, and run in an order that gives each what it requires."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_properties_that_a_pass_ensures_hold_from_then_on(model: RawModel) -> No
 
 @pytest.mark.parametrize("which", sorted(HOLDS, key=lambda each: each.name))
 def test_every_property_is_false_of_some_model(which: Property) -> None:
-    """A check that nothing fails proves nothing."""
+    """A check that no model fails would prove nothing."""
     huge = BIND_SIZES.run(texts("dynamic"), NormalizeOptions(batch=2**40))
     assert not all(HOLDS[which](model) for model in (huge, *map(texts, TEXTS)))
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals: nothing of them is left where constants decide what they hold."""
+"""Sequences and optionals are removed if constants decide what they hold."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_every_operator_has_features_whatever_is_unknown():
     """Parameters are inputs here: many layers are opaque, and sizes are left open."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = collect_testcases(None)
+        found = [case for case in collect_testcases(None) if "_expanded" not in case.name]
     models = 0
     for case in found:
         try:
@@ -276,7 +276,7 @@ def test_every_operator_has_features_whatever_is_unknown():
             continue
         sound(model)
         models += 1
-    assert models > 1000
+    assert models > 700
 
 
 def test_layers_that_no_standard_knows_have_features():

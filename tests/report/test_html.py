@@ -1,4 +1,4 @@
-"""Pages are whole in themselves, well-formed, and show names as they are."""
+"""Pages need no other files, are well-formed, and show names unchanged."""
 
 from dataclasses import replace
 

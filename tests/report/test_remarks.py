@@ -47,7 +47,7 @@ def run(tmp_path_factory):
 
 
 def with_samples(run, *samples, warnings=()):
-    """The run with other samples of its bricks, in milliseconds, on a machine so disturbed."""
+    """The run with other samples of its bricks, in milliseconds, and a given disturbance."""
     protocol = run.bricks[0].latency.protocol
     bricks = [
         replace(each, latency=Measured(taken, protocol), warnings=(), origin="measured")

@@ -1,4 +1,4 @@
-"""A study's page and data, and where the paper's own figures stand beside ours."""
+"""Page and data of a study, and the paper's published figures in them."""
 
 import math
 from dataclasses import replace
@@ -22,7 +22,7 @@ NAME = '<img src="http://x.example/y.png">&amp;, "a"'
 
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory):
-    """The same two networks as the paper's, and as some others."""
+    """The same two networks under names of the paper, and under other names."""
     from dlbricks_core.importers.light import LightModels
 
     squeezenet = normalize(LightModels().load("squeezenet"))
@@ -52,7 +52,7 @@ def test_the_page_names_models_and_composers(studied, read_page):
 
 
 class Papers(ModelCollection):
-    """A collection whose models somebody wrote about."""
+    """A collection with published figures."""
 
     name = "paper"
     published = Publication(

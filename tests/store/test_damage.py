@@ -1,4 +1,4 @@
-"""Stores that others damaged: rows are named and left out, or one error says what is wrong."""
+"""Damaged stores: rows are named and left out, or one error says what is wrong."""
 
 import json
 import os
@@ -212,7 +212,7 @@ def test_another_structure_is_refused_in_one_line(path, statements):
 
 
 def refusal(path, writes):
-    """What a store says when all of it is used; nothing if it can be."""
+    """The error that a store raises when all of it is used; empty if there is none."""
     try:
         with ResultStore.open(path, writes=writes) as store:
             store.get([KEY]), list(store.measurements()), store.systems()

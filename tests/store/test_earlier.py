@@ -1,4 +1,4 @@
-"""Stores and exported files as they were written before: nothing of them is lost."""
+"""Stores and exported files of earlier versions: nothing in them is lost."""
 
 import dataclasses
 import json
@@ -140,7 +140,7 @@ def calibrations(path):
 
 
 def assert_holds(store, before, fitted):
-    """All of it is there, and nothing else."""
+    """The upgraded store holds all of it, and nothing else."""
     assert store.get(before) == before
     assert list(store.measurements()) == list(before.values())
     for key, numbers in fitted:

@@ -55,7 +55,7 @@ def run_together(body, path, count):
     for process in processes:
         process.stdout.readline()
     path.with_name("go").touch()
-    # All are ended before one is judged, or the others would live on into other tests.
+    # All are ended before one is checked; otherwise they would run on during other tests.
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * count, errors
 

@@ -96,7 +96,7 @@ def textual(text, *fed):
     ids=["resnet", "encoder", "tagger"],
 )
 def test_values_of_ordinary_models_have_not_changed(model, checksums):
-    """Latencies depend on the distribution of values: nothing may change it in passing."""
+    """Latencies depend on the distribution of values: it may not change by accident."""
     whole = model()
     single = [brick.model for brick in BrickSet.of([whole]).bricks.values()]
     assert (checksum([whole]), checksum(single)) == checksums

@@ -1,4 +1,4 @@
-"""What bricks are fed is valid where it is used, wherever a brick begins."""
+"""Inputs of bricks are valid where they are used, wherever a brick begins."""
 
 import time
 from dataclasses import replace

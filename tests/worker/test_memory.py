@@ -1,4 +1,4 @@
-"""Limits on memory: what is free, and that its lack is the worker's own."""
+"""Limits on memory: how much is free, and that only the worker fails if it lacks any."""
 
 import ctypes
 import os

@@ -134,7 +134,7 @@ def test_the_traceback_in_the_worker_is_logged(worker, caplog):
         for method in ("wrong", "refuse"):
             with pytest.raises(BackendError if method == "wrong" else ModelError):
                 worker.call(method)
-    (record,) = caplog.records  # what is refused on purpose is no failure
+    (record,) = caplog.records  # a refusal on purpose is not logged
     assert record.getMessage().startswith("wrong failed in its worker:\nTraceback")
 
 

@@ -1,4 +1,4 @@
-"""How far results lie apart, of all element types, and which of several agree."""
+"""Distance of results, for all element types, and which of several results agree."""
 
 import ml_dtypes
 import numpy as np

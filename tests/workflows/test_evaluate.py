@@ -221,8 +221,8 @@ def test_bricks_timed_in_other_rounds_are_noticed(made, chain, session, same):
 
 @pytest.mark.parametrize(("far", "same"), [(range(5, 10), False), (range(2, 10), True)])
 def test_rounds_whose_samples_were_left_out_are_not_the_same_rounds(made, chain, far, same):
-    # Of the brick only disturbed samples share rounds with the network's quiet ones; they count
-    # where it has too few others.
+    # Only disturbed samples of the brick share rounds with quiet ones of the network. They count
+    # if it has too few others.
     cut = made.model(chain("Relu"), 100.0, 1.0)
     made.models[0] = replace(made.models[0], measured=Measured((100.0,) * 10, PROTOCOL))
     made.samples(cut.whole.signature, "model", [100.0] * 10, far=range(5))

@@ -112,7 +112,7 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     known = profile_of(model, 2.0, 12.0, None, 2.0, 4.0, extra=[stranger])
     found = Explanation.of(made(COSTS, 12.5), known)
     assert found.scale == pytest.approx(0.5)
-    # The first of the two is read by the next layer alone: that has its time.
+    # Only the next layer reads the first of the two: the time belongs to it.
     joined = next(group for group in found.groups if len(group.positions) > 1)
     assert (joined.positions, joined.operators) == ((2, 3), ("Relu", "Abs"))
     assert (joined.cost.ms, joined.profiled_ms) == (pytest.approx(2.4), 2.0)
@@ -123,7 +123,7 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     assert found.outside == [stranger]
     assert found.groups_ms == pytest.approx(2.4)
     assert found.rest_ms == pytest.approx(-2)
-    # Not if the profile has one of its kind that nobody knows.
+    # Unless the profile has an unknown layer of its kind.
     relu = profile_of(
         model, 2.0, 12.0, None, 2.0, 4.0, extra=[replace(stranger, operator="a.Relu")]
     )

@@ -1,4 +1,4 @@
-"""Folders of generated bricks: complete or not there, and read as if an enemy had written them."""
+"""Folders of generated bricks: written completely or not at all, and never trusted when read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def folder(original, tmp_path):
-    """Three bricks, to be spoiled."""
+    """Three bricks in a folder that tests may damage."""
     return Path(shutil.copytree(original, tmp_path / "bricks"))
 
 

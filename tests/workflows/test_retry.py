@@ -1,4 +1,4 @@
-"""What failed before: reported again, and tried again when that is wished."""
+"""Bricks that failed before: reported again, and tried again on request."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from dlbricks_core.workflows import CutOptions, Observer, Request, measuring, ru
 
 @pytest.fixture
 def outcome(faulty, monkeypatch, tmp_path, builder):
-    """What came of measuring a Relu and a layer that fails until the file "well" is there."""
+    """Result of measuring a Relu and a layer that fails until the file "well" exists."""
     plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
     monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
     monkeypatch.setenv("FAULTY_WELL", str(tmp_path / "well"))

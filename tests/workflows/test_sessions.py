@@ -1,4 +1,4 @@
-"""What the store tells of the sessions that measured."""
+"""Records of sessions in the store."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
