@@ -11,12 +11,11 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 8
-"""Most steps of Newton's method. For single layers the first one is exact, and sums need few more;
-most are needed where a layer takes less than a call."""
+_STEPS = 20
+"""Most steps of Newton's method. For single layers the first is exact, and sums need few more."""
 
-_CLOSE = 1e-3
-"""Change of a logarithm that no further step is worth."""
+_SETTLED = 0.01
+"""Change of twice the logarithm of the density that no further step is worth."""
 
 _SHORTEST = 1 / 64
 """Share of a step below which it is not shortened any more."""
@@ -47,6 +46,7 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
+        of: Sequence[int] | None = None,
     ) -> Self:
         """What is believed after networks were measured.
 
@@ -61,35 +61,66 @@ class Belief:
             call_ms: What of each latency is the cost of a call of the timer, in milliseconds. A
                 layer that takes less than that tells little, and the logarithm of the whole
                 latency says so.
+            of: Layers that are asked for; ``None`` for all. What is learned of others is not
+                computed.
         """
+        asked = self if of is None else self.of(of)
         if not counts.shape[0]:
-            return self
+            return asked
+        mean, spread, factor, _ = self._fitted(counts, log_ms, noise, call_ms)
+        chosen = slice(None) if of is None else list(of)
+        half = linalg.solve_triangular(factor, spread[:, chosen], lower=True)
+        return type(self)(mean[chosen], asked.covariance - half.T @ half)
 
-        def misfit(mean: FloatArray, source: FloatArray) -> float:
-            """Twice the negative logarithm of the posterior's density, up to a constant."""
+    def pulls(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Pull of each layer: what the mean moves by is the covariance times the pulls.
+
+        The arguments are those of :meth:`observed`.
+        """
+        return self._fitted(counts, log_ms, noise, call_ms)[3]
+
+    def _fitted(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Most probable mean, covariance of networks with layers, its factor, and the pulls.
+
+        A step that makes the posterior's density smaller is shortened: where layers take less
+        than a call, or hide in the sum of others, full steps go astray.
+        """
+
+        def misfit(mean: FloatArray, pulls: FloatArray) -> float:
+            """Twice the negative logarithm of the density, up to a constant."""
             left = log_ms - np.log(shares_of(counts, mean, call_ms)[1])
-            return float(left**2 @ (1 / noise) + source @ (mean - self.mean))
+            return float(left**2 @ (1 / noise) + pulls @ (mean - self.mean))
 
-        mean, source = self.mean, np.zeros_like(self.mean)
+        mean, pulls = self.mean, np.zeros_like(self.mean)
+        least = misfit(mean, pulls)
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ (mean - self.mean)
-            factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
-            found = linalg.cho_solve(factor, left)
-            # Means differ from the prior's by the covariance times their source.
-            moved, changed = self.mean + spread.T @ found - mean, shares.T @ found - source
-            length, before = 1.0, misfit(mean, source)
+            factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
+            step = shares.T @ linalg.cho_solve((factor, True), left) - pulls
+            moved, length = self.covariance @ step, 1.0
             while (
-                length > _SHORTEST
-                and misfit(mean + length * moved, source + length * changed) > before
-            ):
+                found := misfit(mean + length * moved, pulls + length * step)
+            ) > least and length > _SHORTEST:
                 length /= 2
-            mean, source = mean + length * moved, source + length * changed
-            if np.abs(moved).max() < _CLOSE:
+            mean, pulls, settled = mean + length * moved, pulls + length * step, least - found
+            least = found
+            if settled < _SETTLED:
                 break
-        half = linalg.solve_triangular(factor[0], spread, lower=True)
-        return type(self)(mean, self.covariance - half.T @ half)
+        return mean, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
         """The same with a further, independent error of each layer."""

@@ -14,7 +14,14 @@ from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import FromAtlas, believed, kernel_of, nearest
+from dlbricks_core.predict.from_atlas import (
+    FromAtlas,
+    belief_from,
+    believed,
+    kernel_of,
+    nearest,
+    with_pulls,
+)
 from dlbricks_core.testing import cases
 
 CALL_MS = 0.004
@@ -222,6 +229,18 @@ def test_of_many_networks_the_most_alike_are_chosen(bricks, system, setup, contr
     assert bricks[contribution.signatures[7]].operators in operators
     assert 7 in chosen
     assert list(nearest(contribution, asked, kernel, 10**6)) == list(range(len(contribution)))
+
+
+def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
+    bricks, system, setup, contributed, kernel, monkeypatch
+):
+    names = list(bricks)
+    contribution = with_pulls(contributed(system(), setup(), 3.0, names[1:]), kernel)
+    asked = Features.of(bricks[names[0]].model)
+    every = belief_from(contribution, asked, kernel)
+    monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_NETWORKS", 10)
+    few = belief_from(contribution, asked, kernel)
+    assert few.mean == pytest.approx(every.mean, abs=1e-3)
 
 
 def test_draws_are_the_same_each_time_and_those_of_all_bricks_belong_together(
