@@ -15,6 +15,10 @@ _LONGEST = 2.0
 """Most that a correction changes a logarithm: farther away, nothing is linear any more."""
 
 
+_CENTRING = 200
+"""Draws that a median is found from, beside their mirror images."""
+
+
 def agreeing_draws(
     prior: Belief,
     counts: sparse.csr_array,
@@ -77,3 +81,23 @@ def agreeing_draws(
         better = (misfit(tried, lacking) < misfit(source, left))[:, None]
         source, left = np.where(better, tried, source), np.where(better, lacking, left)
     return np.asarray(begin + source @ spread)
+
+
+def centred(belief: Belief, counts: sparse.csr_array) -> Belief:
+    """The belief with its mean moved, so that draws of networks have the likely sum as median.
+
+    Layers that were only measured together are uncertain one by one, and their sum is not. Draws
+    of a normal distribution of logarithms then add up to more than the sum that was measured.
+
+    Args:
+        belief: What is believed of layers; its mean is the most probable one.
+        counts: How often each network has each layer: shape (networks, layers).
+    """
+    drawn = belief.draws(_CENTRING)
+    # With each draw's mirror image, medians of single layers are exact.
+    sums = np.exp(np.concatenate([drawn, 2 * belief.mean - drawn])) @ counts.T.toarray()
+    shares, likely = shares_of(counts, belief.mean)
+    off = np.log(likely / np.median(sums, axis=0))
+    weights = np.asarray(shares.sum(axis=0)).ravel()
+    moved = np.divide(shares.T @ off, weights, out=np.zeros(len(weights)), where=weights > 0)
+    return Belief(belief.mean + moved, belief.covariance)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.sampling import agreeing_draws
+from dlbricks_core.predict.sampling import agreeing_draws, centred
 
 PRIOR = Belief(np.log([1.0, 2.0]), np.array([[0.3, 0.2], [0.2, 0.4]]))
 
@@ -124,6 +124,29 @@ def test_of_a_sum_they_are_those_that_the_prior_has_there():
     )
     spread = np.sqrt(np.average((np.exp(prior[:, 0]) - exact[0]) ** 2, weights=weights))
     assert np.exp(found[:, 0]).std() == pytest.approx(spread, rel=0.1)
+
+
+def test_a_centred_belief_has_the_likely_sums_as_medians(kernel, layers):
+    """Here layers were only measured together, so that their sum is known better than they are."""
+    features = layers(12)
+    prior = Belief(np.zeros(12), 3 * kernel.covariance(features, features))
+    together = sparse.csr_array(np.kron(np.eye(4), np.ones((1, 3))))
+    belief = prior.observed(together, np.log([3.0, 4.0, 5.0, 6.0]), np.full(4, 1e-4))
+    own, other = (
+        np.median(np.exp(each.draws(1000, seed=1)) @ together.T.toarray(), axis=0)
+        for each in (belief, centred(belief, together))
+    )
+    assert (own / [3, 4, 5, 6] > 1.08).all()
+    assert other == pytest.approx([3, 4, 5, 6], rel=0.06)
+
+
+def test_centring_moves_nothing_else(kernel, layers):
+    """Neither the covariance, nor layers that are in none of the networks, nor single layers."""
+    networks = counts([1, 0], [2, 0])
+    found = centred(PRIOR, networks)
+    assert found.covariance == pytest.approx(PRIOR.covariance)
+    assert found.mean == pytest.approx(PRIOR.mean, abs=0.01)
+    assert found.mean[1] == PRIOR.mean[1]
 
 
 def test_with_nothing_measured_they_are_draws_of_the_prior():
