@@ -12,10 +12,11 @@ from scipy import linalg, sparse
 from dlbricks_core.figures.statistics import FloatArray
 
 _STEPS = 20
-"""Most steps of Newton's method. For single layers the first is exact, and sums need few more."""
+"""Most steps of Newton's method. With single layers the first one is exact; where layers hide in
+the sum of others, it takes ten."""
 
 _SETTLED = 0.01
-"""Change of twice the logarithm of the density that no further step is worth."""
+"""Largest change of a network's logarithm at which the method ends."""
 
 _SHORTEST = 1 / 64
 """Share of a step below which it is not shortened any more."""
@@ -104,21 +105,19 @@ class Belief:
             return float(left**2 @ (1 / noise) + pulls @ (mean - self.mean))
 
         mean, pulls = self.mean, np.zeros_like(self.mean)
-        least = misfit(mean, pulls)
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ (mean - self.mean)
             factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
             step = shares.T @ linalg.cho_solve((factor, True), left) - pulls
-            moved, length = self.covariance @ step, 1.0
+            moved, length, least = self.covariance @ step, 1.0, misfit(mean, pulls)
             while (
-                found := misfit(mean + length * moved, pulls + length * step)
-            ) > least and length > _SHORTEST:
+                length > _SHORTEST and misfit(mean + length * moved, pulls + length * step) > least
+            ):
                 length /= 2
-            mean, pulls, settled = mean + length * moved, pulls + length * step, least - found
-            least = found
-            if settled < _SETTLED:
+            mean, pulls = mean + length * moved, pulls + length * step
+            if length == 1 and np.abs(shares @ moved).max() < _SETTLED:
                 break
         return mean, spread, factor, pulls
 

@@ -76,7 +76,7 @@ def test_what_caches_hold_comes_faster(processor):
 def test_handing_over_a_tensor_is_cheaper_than_copying_it(processor):
     copied = takes(layer("copy", read_bytes=1e6), processor) - START_MS
     handed = takes(layer("enter:convolution", read_bytes=1e6), processor)
-    assert handed == pytest.approx(copied / 2)
+    assert 0 < handed < copied / 2
 
 
 @given(
@@ -93,8 +93,7 @@ def test_more_to_do_never_takes_less(system, kind, sizes, more, which, threads):
     assert takes(layer(kind, **{**numbers, which: numbers[which] * more}), processor) >= less * (
         1 - 1e-9
     )
-    assert less >= START_MS * (1 - 1e-9)
-    assert np.isfinite(less)
+    assert 0 < less < np.inf
 
 
 @given(kind=KIND, sizes=st.lists(st.floats(0, 1e12), min_size=4, max_size=4),
