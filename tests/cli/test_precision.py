@@ -1,4 +1,4 @@
-"""Measuring until estimates are precise enough: --precision and --budget."""
+"""Running until it suffices: --precision and --budget."""
 
 import re
 
@@ -29,7 +29,7 @@ def check_refused(done, *words):
 
 
 @pytest.mark.parametrize("command", ["run", "evaluate"])
-def test_precise_networks_are_not_measured_further(dlbricks, save, read, known, command):
+def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command):
     a = save("a", "Relu", "Sigmoid", size=256)
     done = dlbricks(command, a, *LOOSE)
     assert done.status == 0
@@ -49,7 +49,7 @@ def test_precise_networks_are_not_measured_further(dlbricks, save, read, known, 
     assert known("out.json", "bricks") == bricks_before
 
 
-def test_of_a_second_model_only_new_bricks_are_measured(dlbricks, save, read):
+def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
     a, b = (save(name, "Relu", op, size=256) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
     dlbricks("run", a, *LOOSE)
     more = dlbricks("run", a, b, *LOOSE)
@@ -58,7 +58,7 @@ def test_of_a_second_model_only_new_bricks_are_measured(dlbricks, save, read):
     assert read("out.json")["notes"] == []
 
 
-def test_the_widest_of_many_imprecise_figures_are_named(dlbricks, save, read):
+def test_of_many_figures_that_fall_short_the_widest_are_named(dlbricks, save, read):
     models = [save(f"m{i}", "Relu", "Sigmoid", size=16 + i) for i in range(4)]
     dlbricks("run", *models, *HOPELESS[:-1], "0.001s")
     (note,) = read("out.json")["notes"]
@@ -68,7 +68,7 @@ def test_the_widest_of_many_imprecise_figures_are_named(dlbricks, save, read):
     assert note.endswith("and 2 more figures")
 
 
-def test_the_budget_ends_a_run_and_the_next_one_continues(dlbricks, save, read, known):
+def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known):
     a = save("a", "Relu", "Sigmoid", size=64)
     hurried = (*HOPELESS[:-1], "0.001s")
     done = dlbricks("run", a, *hurried)
@@ -93,14 +93,14 @@ def test_the_budget_ends_a_run_and_the_next_one_continues(dlbricks, save, read, 
     assert known("out.json", "models") == models
 
 
-def test_a_fixed_number_of_runs_has_no_precision(dlbricks, save, read):
+def test_fixed_runs_stay_fixed(dlbricks, save, read):
     dlbricks("run", save("a", "Relu"), *BACKEND, "--runs", "2")
     assert set(counts(read("out.json"))) == {2}
     assert read("out.json")["settings"]["precision"] is None
 
 
 @pytest.mark.parametrize("command", ["run", "evaluate", "compare"])
-def test_contradicting_options_are_refused(dlbricks, save, command):
+def test_what_contradicts_itself_is_refused(dlbricks, save, command):
     a = save("a", "Relu")
     backend = ("--backends", "onnxruntime,pytorch") if command == "compare" else BACKEND
     for option in (("--precision", "1%"), ("--budget", "60s")):
@@ -114,11 +114,11 @@ def test_contradicting_options_are_refused(dlbricks, save, command):
      ("--precision", "100%", "out of range"), ("--precision", "nan%", "1% or 0.01"),
      ("--budget", "5 years", "60s or 5m"), ("--budget", "-1s", "out of range")],
 )  # fmt: skip
-def test_impossible_precisions_and_budgets_are_refused(dlbricks, save, option, value, word):
+def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word):
     check_refused(dlbricks("run", save("a", "Relu"), *BACKEND, option, value), option, word)
 
 
-def test_precisions_and_budgets_have_units():
+def test_units():
     from dlbricks_core.cli import options
 
     read = options._TIME

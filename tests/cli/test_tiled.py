@@ -20,7 +20,7 @@ ONE = ("--backend", "onnxruntime", "--threads", "1", "--composer", "tiled")
 
 @pytest.fixture
 def model(tmp_path):
-    """A network of 10 GFLOP, nearly all of them in one layer."""
+    """Of 10 GFLOP, nearly all of them in one layer."""
     pytest.importorskip("onnxruntime")
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
@@ -37,7 +37,7 @@ def model(tmp_path):
     return path
 
 
-def test_large_layers_follow_from_tiles(dlbricks, read, model):
+def test_what_is_large_is_told_by_tiles(dlbricks, read, model):
     done = dlbricks("run", model, *ONE, "--runs", "5", "--json", "r.json", "--html", "r.html")
     assert done.status == 0, done.err
     data = read("r.json")
@@ -58,7 +58,7 @@ def test_large_layers_follow_from_tiles(dlbricks, read, model):
     assert all(signature[:8] in page for signature in told["told_by"])
 
 
-def test_evaluations_name_tiles_and_reach_the_precision_with_them(dlbricks, read, model):
+def test_an_evaluation_says_so_and_precision_is_reached_with_tiles(dlbricks, read, model):
     done = dlbricks("evaluate", model, *ONE, "--precision", "5%", "--json", "e.json")
     assert done.status == 0, done.err
     assert "1 of 2 unique bricks timed, and 2 networks besides; the others follow." in done.out
@@ -68,7 +68,7 @@ def test_evaluations_name_tiles_and_reach_the_precision_with_them(dlbricks, read
     assert read("s.json")["models"][0]["estimate_ms"] == read("e.json")["models"][0]["estimate_ms"]
 
 
-def test_a_tile_that_cannot_be_timed_is_named_as_the_reason(tmp_path, model):
+def test_a_tile_that_cannot_be_timed_is_the_reason_named(tmp_path, model):
     options = Request.of("onnxruntime", threads=1, runs=2)
     cut = CutOptions.chosen(None, None, "tiled")
     models = load_models([str(model)], LoadOptions(), Observer()).models
