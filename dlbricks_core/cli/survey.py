@@ -11,7 +11,6 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.survey import packed_data, print_packed, print_survey, survey_data
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.loading import ModelLoader
 from dlbricks_core.workflows.packing import pack
 from dlbricks_core.workflows.survey import RUNS, survey
 
@@ -50,17 +49,17 @@ def command(
     if folder is not None:
         if models:
             raise click.UsageError("--pack times nothing: leave out the MODELs.")
-        with ResultStore.open(store, writes=False) as opened:
-            packed = pack(opened, folder, backend)
+        with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+            packed = pack(opened, folder, progress, backend)
         print_packed(output.console, packed)
         output.write_json(packed_data(packed))
         return 0
     if backend is None:
         raise click.UsageError("Name a framework to run on with --backend.")
     request = options.request_of({**values, "backend": backend, "runs": RUNS})
-    loader = ModelLoader(options.load_options_of(values), options.import_settings_of(values))
-    with output.progress() as progress, ResultStore.open(store) as opened, loader:
-        surveyed = survey(models, request, opened, progress, budget_s, loader)
+    load, settings = options.load_options_of(values), options.import_settings_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        surveyed = survey(models, request, opened, progress, budget_s, load, settings)
     print_survey(output.console, surveyed)
     output.write_json(survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

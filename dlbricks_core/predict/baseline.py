@@ -41,7 +41,7 @@ _BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
 _MEMORY_BANDWIDTH = 10e9
 """Bytes a second that one core reads from memory and writes to it."""
 
-_CALL_S = 1.5e-6
+_CALL_S = 0.5e-6
 """Seconds that a framework takes to start a layer."""
 
 _HIDDEN = 0.15

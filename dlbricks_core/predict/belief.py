@@ -11,15 +11,15 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 20
-"""Most steps of Newton's method. With single layers the first one is exact; where layers hide in
-the sum of others, it takes ten."""
+_STEPS = 30
+"""Most steps of Newton's method. With single layers the first one is exact."""
 
-_SETTLED = 0.01
-"""Largest change of a network's logarithm at which the method ends."""
+_LENGTHS = tuple(0.5**i for i in range(8))
+"""Lengths of a step, as shares of Newton's: where layers hide in the sum of others, whole steps
+overshoot."""
 
-_SHORTEST = 1 / 64
-"""Share of a step below which it is not shortened any more."""
+_SETTLED = 1e-3
+"""Least gain of the posterior's logarithm, for each network, that is worth a further step."""
 
 _JITTER = 1e-9
 """Variance that makes a covariance matrix positive definite in spite of rounding."""
@@ -93,33 +93,26 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Most probable mean, covariance of networks with layers, its factor, and the pulls.
-
-        A step that makes the posterior's density smaller is shortened: where layers take less
-        than a call, or hide in the sum of others, full steps go astray.
-        """
-
-        def misfit(mean: FloatArray, pulls: FloatArray) -> float:
-            """Twice the negative logarithm of the density, up to a constant."""
-            left = log_ms - np.log(shares_of(counts, mean, call_ms)[1])
-            return float(left**2 @ (1 / noise) + pulls @ (mean - self.mean))
-
-        mean, pulls = self.mean, np.zeros_like(self.mean)
+        """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
+        pulls = shift = np.zeros(len(self.mean))
+        misfit = np.inf
         for _ in range(_STEPS):
-            shares, totals = shares_of(counts, mean, call_ms)
+            shares, totals = shares_of(counts, self.mean + shift, call_ms)
             spread = shares @ self.covariance
-            left = log_ms - np.log(totals) + shares @ (mean - self.mean)
+            left = log_ms - np.log(totals) + shares @ shift
             factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
-            step = shares.T @ linalg.cho_solve((factor, True), left) - pulls
-            moved, length, least = self.covariance @ step, 1.0, misfit(mean, pulls)
-            while (
-                length > _SHORTEST and misfit(mean + length * moved, pulls + length * step) > least
-            ):
-                length /= 2
-            mean, pulls = mean + length * moved, pulls + length * step
-            if length == 1 and np.abs(shares @ moved).max() < _SETTLED:
+            target = shares.T @ linalg.cho_solve((factor, True), left)
+            moved = self.covariance @ target
+            found = []
+            for length in _LENGTHS:
+                way = pulls + length * (target - pulls), shift + length * (moved - shift)
+                apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
+                found.append((float(apart @ (apart / noise) + way[0] @ way[1]) / 2, *way))
+            best, pulls, shift = min(found, key=lambda each: each[0])
+            if best > misfit - _SETTLED * len(noise):
                 break
-        return mean, spread, factor, pulls
+            misfit = best
+        return self.mean + shift, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
         """The same with a further, independent error of each layer."""

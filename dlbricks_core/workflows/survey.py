@@ -13,7 +13,7 @@ import numpy as np
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, Question
-from dlbricks_core.importers import ModelCollection
+from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.store import ResultStore
@@ -21,7 +21,7 @@ from dlbricks_core.survey import draw, is_quick
 from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
 from dlbricks_core.workflows.judging import Judged, Judges
 from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.loading import ModelLoader, expand
+from dlbricks_core.workflows.loading import ImportSettings, ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -42,8 +42,8 @@ _SMALLEST_BATCH = 10
 """Networks for which it is worth while to start a worker."""
 
 _LOADING_SHARE = 0.2
-"""Most of the budget that loading models takes. What is loaded once comes from a cache, so that
-the next survey comes further."""
+"""Most of the budget that loading models takes which nobody named. What is loaded once comes from a
+cache, so that the next survey comes further."""
 
 _GRANULARITIES = ((1, "chain"), (128, "short-segments"))
 """How models are cut: into single layers, and into segments as they are estimated from."""
@@ -86,7 +86,8 @@ def survey(
     store: ResultStore,
     observer: Observer,
     budget_s: float,
-    loader: ModelLoader,
+    load: LoadOptions,
+    settings: ImportSettings,
 ) -> Survey:
     """Times networks until the budget ends: drawn ones, and bricks of models.
 
@@ -100,7 +101,8 @@ def survey(
         store: Where measurements are kept.
         observer: Hears of progress, in seconds of the budget.
         budget_s: Seconds after which no batch of networks begins.
-        loader: Loads the models.
+        load: How models are read.
+        settings: How models are imported.
 
     Raises:
         DLBricksError: If there is no collection of such a name, or a size or value that the user
@@ -109,15 +111,11 @@ def survey(
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
     observer.stage(f"Surveying {request.backend.name}", math.ceil(budget_s))
-    named = expand(specs) if specs else _listed(observer)
     unread: list[Failure] = []
-    # What the user names is loaded, however long that takes.
-    loading_s = math.inf if specs else budget_s * _LOADING_SHARE
-    order = np.random.default_rng(request.seed).permutation(len(named))
-    mixed = [named[position] for position in order]
-    pieces = _pieces(_loaded(mixed, loader, begin + loading_s, unread))
-    if specs and not unread:
-        loader.check_options()
+    if specs:
+        pieces = _pieces(_named(specs, load, settings, unread))
+    else:
+        pieces = _pieces(_some(request.seed, budget_s * _LOADING_SHARE, observer))
     timed = partial(already_timed, request, store)
     candidates = Candidates(pieces, draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
@@ -200,24 +198,39 @@ def _names(plugin: Plugin) -> list[str]:
     return list(collection.names())
 
 
-def _loaded(
-    names: Sequence[str], loader: ModelLoader, until: float, unread: list[Failure]
+def _named(
+    specs: Sequence[str], load: LoadOptions, settings: ImportSettings, unread: list[Failure]
 ) -> Iterator[CanonicalModel]:
-    """As many models as can be loaded in time.
+    """Models that the user names.
 
     Args:
-        names: The user's names of the models.
-        loader: Loads them.
-        until: Time after which no further model is loaded.
+        specs: The user's names of models and collections.
+        load: How models are read.
+        settings: How models are imported.
         unread: Takes up those that cannot be loaded.
     """
-    for name in names:
-        if perf_counter() > until:
-            return
-        try:
-            yield loader.load_one(name)
-        except DLBricksError as error:
-            unread.append(Failure(name, error.message, "read"))
+    with ModelLoader(load, settings) as loader:
+        for name in expand(specs):
+            try:
+                yield loader.load_one(name)
+            except DLBricksError as error:
+                unread.append(Failure(name, error.message, "read"))
+        if not unread:  # a model that is missing may have the input or the dimension
+            loader.check_options()
+
+
+def _some(seed: int, most_s: float, observer: Observer) -> Iterator[CanonicalModel]:
+    """As many models of all collections as can be loaded in time, in an order that mixes them."""
+    until = perf_counter() + most_s
+    names = _listed(observer)
+    with ModelLoader(settings=ImportSettings(most_s)) as loader:
+        for position in np.random.default_rng(seed).permutation(len(names)):
+            if perf_counter() > until:
+                return
+            try:
+                yield loader.load_one(names[position])
+            except DLBricksError as error:
+                observer.note(f"{names[position]} is left out: {error.message}")
 
 
 def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from dlbricks_core.facts import System
 from dlbricks_core.facts.system import Cache
+from dlbricks_core.predict import baseline
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import NAMES, Features
 
 KIND = st.sampled_from(("convolution:dense", "function@product", "attention", "other"))
 SIZES = ("flops", "read_bytes", "weight_bytes", "written_bytes")
-START_MS = 1.5e-3
+START_MS = baseline._CALL_S * 1e3
 
 
 def layer(kind, **numbers):

@@ -10,6 +10,7 @@ from dlbricks_core.facts import Observation
 from dlbricks_core.predict import Contribution
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.knowledge import contributions, remember
+from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.packing import pack
 
 
@@ -39,7 +40,7 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
     measured(threads=2)
     measured(version="0.9")
     measured(backend="other")
-    packed = pack(store, tmp_path / "atlas")
+    packed = pack(store, tmp_path / "atlas", Observer())
     start = f"{asked.system.microarchitecture}-{asked.system.fingerprint[:8]}"
     names = {f"{start}-faulty-1", f"{start}-faulty-1-2", f"{start}-faulty-2", f"{start}-other-1"}
     assert {each.path.stem for each in packed} == names
@@ -50,15 +51,17 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
         assert set(read.groups) == {"resnet"}
         assert len(read.pulls) == len(read.features.kinds)
         assert read.provenance.sessions == ("s",)
-    assert [each.contribution.setup.backend for each in pack(store, tmp_path, "other")] == ["other"]
+    assert [
+        each.contribution.setup.backend for each in pack(store, tmp_path, Observer(), "other")
+    ] == ["other"]
 
 
 def test_a_store_that_knows_nothing_is_refused(tmp_path, store, measured):
     with pytest.raises(DLBricksError, match="nothing that a predictor"):
-        pack(store, tmp_path / "atlas")
+        pack(store, tmp_path / "atlas", Observer())
     measured()
     with pytest.raises(DLBricksError, match="nothing of other that"):
-        pack(store, tmp_path / "atlas", "other")
+        pack(store, tmp_path / "atlas", Observer(), "other")
     assert not (tmp_path / "atlas").exists()
 
 
@@ -66,4 +69,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, store, measured):
     measured()
     (tmp_path / "file").write_text("x")
     with pytest.raises(DLBricksError, match="file"):
-        pack(store, tmp_path / "file")
+        pack(store, tmp_path / "file", Observer())

@@ -9,9 +9,8 @@ import pytest
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn
-from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows import ImportSettings, LoadOptions, Observer
 from dlbricks_core.workflows import survey as package
-from dlbricks_core.workflows.loading import ModelLoader
 from dlbricks_core.workflows.survey import survey
 
 COUNT = 40
@@ -49,9 +48,10 @@ def store(tmp_path):
 
 @pytest.fixture
 def surveyed(stream, asked, store):
-    def run(observer=None, budget_s=0.1):
+    def run(observer=None, budget_s=0.1, specs=()):
         request = replace(asked, runs=2)
-        return survey([], request, store, observer or Observer(), budget_s, ModelLoader())
+        how = LoadOptions(), ImportSettings()
+        return survey(specs, request, store, observer or Observer(), budget_s, *how)
 
     return run
 
@@ -112,3 +112,31 @@ def test_progress_is_told_in_seconds_of_the_budget(surveyed):
     assert 1 <= observer.advanced <= 2
     assert found.seconds > 1
     assert found.networks >= COUNT
+
+
+def test_models_that_nobody_named_are_left_out_with_a_note(surveyed, monkeypatch):
+    class Noting(Observer):
+        noted = ()
+
+        def note(self, text):
+            self.noted = (*self.noted, text)
+
+    observer = Noting()
+    monkeypatch.setattr(package, "_listed", lambda observer: ["onnx:nothing"])
+    found = surveyed(observer, budget_s=1.0)
+    assert ["onnx:nothing is left out" in text for text in observer.noted] == [True]
+    assert found.unread == []
+    named = surveyed(specs=["onnx:nothing"])
+    assert [each.subject for each in named.unread] == ["onnx:nothing"]
+
+
+def test_large_bricks_of_models_are_left_out(surveyed, monkeypatch, builder, store):
+    def model(side):
+        b = builder((1, 64, side, side))
+        b.conv(b.input)
+        return b.model()
+
+    monkeypatch.setattr(package, "_named", lambda *_: iter([model(300), model(2)]))
+    surveyed(specs=["two"])
+    found = [each for each in store.measurements() if each.layers == ("Conv",)]
+    assert len(found) == 1
