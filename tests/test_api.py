@@ -38,7 +38,7 @@ def proto():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_the_page_of_examples(tmp_path):
+def test_the_page_of_examples_runs(tmp_path):
     for framework in ("onnxruntime", "torch", "pandas"):
         pytest.importorskip(framework)
     options = [word for flag in ("ELLIPSIS", "NORMALIZE_WHITESPACE") for word in ("-o", flag)]
@@ -80,7 +80,7 @@ def test_every_source_gives_the_same_model(proto, tmp_path):
     assert repr(loaded[0]) == "<LoadedModel small: 2 layers, inputs x: float32[3x8]>"
 
 
-def test_what_is_no_single_model_is_refused():
+def test_anything_but_a_single_model_is_refused():
     with pytest.raises(ModelError, match="names 9 models") as error:
         dlbricks.load("onnx:")
     assert error.value.hint
@@ -88,7 +88,7 @@ def test_what_is_no_single_model_is_refused():
         dlbricks.load("absent.onnx")
 
 
-def test_bricks_of_one_and_of_several_models():
+def test_one_or_several_models_can_be_cut():
     one = dlbricks.cut("onnx:light_squeezenet")
     two = dlbricks.cut(["onnx:light_squeezenet", "onnx:light_squeezenet"], granularity=1)
     assert len(one) == len(two) == len(one.rows()) == 37
@@ -175,7 +175,7 @@ def test_a_notebook_shows_a_table():
         ({"optimisations": "off"}, "has no option 'optimisations'"),
     ],
 )
-def test_wrong_options_of_a_backend_are_the_callers(proto, options, words):
+def test_wrong_options_of_a_backend_are_errors_of_the_caller(proto, options, words):
     pytest.importorskip("onnxruntime")
     with pytest.raises(DLBricksError, match=words) as caught:
         dlbricks.time(dlbricks.load(proto, batch=1), backend="onnxruntime", backend_options=options)
@@ -234,12 +234,12 @@ def test_an_argument_of_a_wrong_type_is_one_clear_error(function, arguments, wor
         ("colour", "there are runs, threads, precision"),
     ],
 )
-def test_an_argument_that_there_is_not_names_the_right_one(name, words):
+def test_an_unknown_argument_is_refused_with_the_right_one(name, words):
     with pytest.raises(TypeError, match=f"unexpected argument '{name}': .*{re.escape(words)}"):
         dlbricks.estimate(MODEL, backend="onnxruntime", **{name: 1})
 
 
-def test_backends_are_a_list():
+def test_backends_must_be_a_list():
     with pytest.raises(DLBricksError, match="backends cannot be 'onnxruntime'"):
         dlbricks.compare(MODEL, backends="onnxruntime")
 
@@ -257,13 +257,13 @@ def test_numbers_of_numpy_are_numbers(proto, tmp_path):
 
 
 @pytest.mark.parametrize("source", [None, 3, b"onnx", "", {"a": MODEL}, [None], onnx.GraphProto()])
-def test_what_is_no_model_is_told_so(source):
+def test_anything_but_a_model_is_refused_with_a_hint(source):
     with pytest.raises(ModelError, match="not a model: ") as caught:
         dlbricks.cut(source)
     assert "A model is a path" in caught.value.hint
 
 
-def test_no_models_are_an_error():
+def test_an_empty_list_of_models_is_an_error():
     with pytest.raises(ModelError, match="no model is given"):
         dlbricks.cut([])
 
@@ -283,7 +283,7 @@ def test_a_hint_that_comes_later_is_shown_too():
     assert lines == ["dlbricks_core.errors.DLBricksError: broken", "mend it"]
 
 
-def test_representations_say_the_result_and_stay_short(proto, tmp_path):
+def test_representations_state_the_result_and_stay_short(proto, tmp_path):
     for framework in ("onnxruntime", "torch"):
         pytest.importorskip(framework)
     model = dlbricks.load(proto, batch=2)
@@ -318,7 +318,7 @@ def test_results_iterate_over_their_rows(proto):
     assert len(bricks) == 2
 
 
-def test_changing_what_a_result_gives_leaves_the_result(proto, tmp_path):
+def test_changing_returned_data_does_not_change_the_result(proto, tmp_path):
     pytest.importorskip("onnxruntime")
     timings = dlbricks.time(dlbricks.load(proto, batch=2), store=tmp_path / "s.db", **ORT)
     before = repr(timings), timings.rows()

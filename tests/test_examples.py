@@ -79,7 +79,7 @@ def private(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
 
 
-def test_it_is_listed(environment: Path, private: dict[str, str]) -> None:
+def test_the_template_is_listed(environment: Path, private: dict[str, str]) -> None:
     found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
     backends = [p for p in found["plugins"] if p["kind"] == "backend"]
     assert [(p["name"], p["distribution"], p["status"]) for p in backends] == [
@@ -88,7 +88,7 @@ def test_it_is_listed(environment: Path, private: dict[str, str]) -> None:
     assert backends[0]["framework"].startswith("onnx ")
 
 
-def test_it_is_used(environment: Path, private: dict[str, str]) -> None:
+def test_the_template_can_be_used(environment: Path, private: dict[str, str]) -> None:
     report = Path(private["HOME"]) / "report.json"
     network = Path(private["HOME"]) / "block.onnx"
     given = cases.network("residual_block")
@@ -107,7 +107,7 @@ def test_it_is_used(environment: Path, private: dict[str, str]) -> None:
     assert found["failures"] == []
 
 
-def test_it_passes_its_tests_there(environment: Path, private: dict[str, str]) -> None:
+def test_the_template_passes_its_tests(environment: Path, private: dict[str, str]) -> None:
     tests = environment.parents[1] / "plugin" / "tests"
     shown = call(
         environment / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, **private

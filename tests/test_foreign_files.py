@@ -13,7 +13,7 @@ from dlbricks_core.workflows.loading import LoadOptions, ModelLoader
     [("net.h5", "tf2onnx"), ("NET.TFLITE", "tf2onnx"), ("net.json", "-symbol.json"),
      ("net.py", "torch:module:factory"), ("net.gguf", "weights"), ("net.tar.gz", "unpack")],
 )  # fmt: skip
-def test_hint_says_what_the_file_is(name, told, tmp_path):
+def test_hints_say_what_a_file_is(name, told, tmp_path):
     (tmp_path / name).touch()
     with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError) as raised:
         loader.load([str(tmp_path / name)])
@@ -21,11 +21,11 @@ def test_hint_says_what_the_file_is(name, told, tmp_path):
     assert ".onnx" in raised.value.hint
 
 
-def test_unknown_file_has_no_advice():
+def test_unknown_files_have_no_hint():
     assert advice("net.strange") == ""
 
 
-def test_file_is_checked_before_it_is_read(tmp_path):
+def test_files_are_checked_before_they_are_read(tmp_path):
     (tmp_path / "a.x").write_bytes(bytes(100))
     check_file(tmp_path / "a.x", ".x file", 100)
     for path, told in [("a.x", "limit"), ("b.x", "does not exist"), (".", "folder"),

@@ -9,7 +9,7 @@ from dlbricks_core.wording import argument, arguments_spelled, settings
 VALUES = {"budget_s": 60, "dims": {"sequence": "N"}, "shapes": {"x": (1, 3)}}
 
 
-def test_examples_hold():
+def test_examples_in_docstrings_are_right():
     assert doctest.testmod(wording).failed == 0
 
 

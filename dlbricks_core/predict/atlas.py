@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
@@ -12,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features
@@ -21,6 +23,10 @@ FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that come with the package."""
 
 _FORMAT = 1
+
+_DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+            RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)  # fmt: skip
+"""What reading raises where a file is something else, or was cut off or changed."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,8 @@ class Contribution:
                 about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
                 kinds=np.array([kinds[k] for k in self.features.kinds], dtype=np.uint16),
                 numbers=self.features.numbers.astype(np.float32),
-                counts=self.counts.data.astype(np.uint16),
-                layers=self.counts.indices.astype(np.uint16),
+                counts=self.counts.data.astype(np.uint32),
+                layers=self.counts.indices.astype(np.uint32),
                 starts=self.counts.indptr.astype(np.uint32),
                 log_ms=self.log_ms.astype(np.float32),
                 noise=self.noise.astype(np.float32),
@@ -139,31 +145,32 @@ class Contribution:
         """Reverses :meth:`write`.
 
         Raises:
-            DLBricksError: If the file is no contribution, or one of another version.
+            DLBricksError: If the file is no contribution, damaged, or one of another version.
         """
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
             about = json.loads(found.pop("about").tobytes())
-        except (OSError, ValueError, KeyError) as error:
+            if about["format"] == _FORMAT and tuple(about["features"]) == NAMES:
+                return cls._read(about, found)
+        except _DAMAGED as error:
             raise DLBricksError(
-                f"{path} is no contribution to the atlas",
+                f"{path} is no contribution to the atlas, or damaged: {reason(error)}",
                 hint="The command survey packs one.",
             ) from error
-        if about["format"] != _FORMAT or tuple(about["features"]) != NAMES:
-            raise DLBricksError(
-                f"{path} was written by another version of DLBricks",
-                hint="Pack the measurements again with this one.",
-            )
-        return cls._read(about, found)
+        raise DLBricksError(
+            f"{path} was written by another version of DLBricks",
+            hint="Pack the measurements again with this one.",
+        )
 
     @classmethod
     def _read(cls, about: Mapping[str, Any], found: Mapping[str, Any]) -> Self:
+        """The contribution that facts and arrays of a file say, if they belong together."""
         kinds, groups = about["kinds"], about["group_names"]
         shape = (len(found["signatures"]), len(found["kinds"]))
         parts = (found["counts"].astype(np.float64), found["layers"], found["starts"])
         provenance = about["provenance"]
-        return cls(
+        read = cls(
             system=System.from_dict(about["fingerprint"], about["system"]),
             setup=Setup(**about["setup"]),
             provenance=Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
@@ -180,6 +187,23 @@ class Contribution:
             groups=tuple(groups[i] for i in found["groups"]),
             pulls=found["pulls"].astype(np.float64),
         )
+        read._check()
+        return read
+
+    def _check(self) -> None:
+        """Raises a ValueError unless all parts have one length, and numbers are possible."""
+        self.counts.check_format()
+        if self.features.numbers.shape != (len(self.features.kinds), len(NAMES)):
+            raise ValueError("the features of layers have another shape")
+        for name, least in (("log_ms", -np.inf), ("noise", 0.0), ("call_ms", 0.0)):
+            values = getattr(self, name)
+            if values.shape != (len(self),) or not (np.isfinite(values) & (values >= least)).all():
+                raise ValueError(f"{name} has another length, or numbers that are not possible")
+        if self.pulls.size not in (0, len(self.features.kinds)):
+            raise ValueError("the pulls are not those of the layers")
+        numbers = np.concatenate([self.features.numbers.ravel(), self.pulls])
+        if len(self.groups) != len(self) or not np.isfinite(numbers).all():
+            raise ValueError("groups, features or pulls are not possible")
 
 
 @dataclass

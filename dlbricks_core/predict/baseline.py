@@ -50,6 +50,9 @@ network's ends have: what is never seen alone is best thought of as small until 
 
 _ENDS = ("enter:", "leave:")
 
+_END_S = 1e-12
+"""Seconds of handing over a tensor without elements: a time of nothing has no logarithm."""
+
 _FLOPS, _READ, _WEIGHTS, _WRITTEN = (
     NAMES.index(name) for name in ("flops", "read_bytes", "weight_bytes", "written_bytes")
 )
@@ -74,7 +77,8 @@ class Processor:
         """What follows from the facts of a system."""
         lanes = 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
         ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
-        sizes = {each.level: each for each in system.caches if each.kind != "instruction"}
+        known = [each for each in system.caches if each.kind != "instruction" and each.size]
+        sizes = {each.level: each for each in known}
         caches = []
         for level, bandwidth in _BANDWIDTHS:
             if level in sizes:
@@ -103,7 +107,7 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
     hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
-    seconds += np.where(_ends(features), 0.0, _CALL_S)
+    seconds += np.where(_ends(features), _END_S, _CALL_S)
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
 
 

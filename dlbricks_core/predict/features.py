@@ -125,7 +125,7 @@ class Features:
             readers = [model.layers[i] for i in model.consumers.get(name, ())]
             kinds.append("enter:" + _computing(model, readers))
             rows.append(_end(model.tensors[name], read=True))
-        for name in model.output_names:
+        for name in dict.fromkeys(model.outputs):
             made = [model.layers[model.producers[name]]] if name in model.producers else []
             kinds.append("leave:" + _computing(model, made))
             rows.append(_end(model.tensors[name], read=False))
@@ -188,7 +188,8 @@ def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[st
     if class_of(own) not in _FUSABLE:
         return ""
     for name in layer.inputs:
-        if name in heads and len(model.consumers.get(name, ())) == 1:
+        alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names
+        if name in heads and alone:
             return heads[name]
     return ""
 
@@ -211,7 +212,6 @@ def _product(layer: Layer, name: str) -> int:
 
 
 def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
-    specs = [model.tensors[name] for name in layer.reads]
     weights = sum(
         model.tensors[name].nbytes
         for name in layer.reads
@@ -226,8 +226,9 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
     outputs = [spec for spec in outputs if spec.is_static]
     moved = layer_bytes(model, layer) or 0
     written = sum(spec.nbytes for spec in outputs) if moved else 0
+    # An operator that picks rows of a table reads no more of it than it writes.
+    weights = min(weights, max(moved - written, 0)) if moved else weights
     read = min(sum(spec.nbytes for spec in activations), max(moved - written - weights, 0))
-    del specs
     rows, columns, depth, window, groups = _matrix(model, layer, outputs, activations)
     return [
         _log(flops_of(model, layer)),
@@ -288,21 +289,36 @@ def _matrix(
         channels = weight.sizes[1] if op != "ConvTranspose" else weight.sizes[0] // groups
         return elements / max(columns * groups, 1), columns, channels * window, window, groups
     if op in ("MatMul", "Gemm", "MatMulInteger") and activations and len(result) > 1:
-        first = activations[0].sizes
-        depth = first[0] if _int(layer, "transA", 0) else first[-1]
+        depth = _depth(model, layer)
         columns = result[-1]
         if weight is not None:
             return elements / max(columns, 1), columns, depth, 1, 1
         return result[-2], columns, depth, 1, elements / max(result[-2] * columns, 1)
-    if op in ("LSTM", "GRU", "RNN") and weight is not None and activations:
-        first = activations[0].sizes
-        return first[1], weight.sizes[1], weight.sizes[2], first[0], weight.sizes[0]
-    if op == "Attention" and len(activations) > 1:
-        query, key = activations[0].sizes, activations[1].sizes
-        return query[-2], key[-2] if len(key) == 4 else key[1], query[-1], 1, query[0]
+    if op in ("LSTM", "GRU", "RNN"):
+        shapes = _shapes(model, layer.inputs[:3])
+        if [len(shape) for shape in shapes] == [3, 3, 3]:
+            (steps, batch, width), (directions, columns, _), (_, _, hidden) = shapes
+            return batch, columns, max(width, hidden), steps, directions
+    if op == "Attention" and not layer.domain:
+        shapes = _shapes(model, layer.inputs[:2])
+        if len(shapes) == 2 and all(len(shape) > 2 for shape in shapes):
+            query, key = shapes
+            return query[-2], key[-2], query[-1], 1, query[0]
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
     return elements / max(last, 1), last, 1, window, 1
+
+
+def _depth(model: CanonicalModel, layer: Layer) -> int:
+    """Length of the axis that both factors of a matrix product have in common."""
+    shapes = _shapes(model, layer.inputs[:1])
+    return shapes[0][0 if _int(layer, "transA", 0) else -1] if shapes and shapes[0] else 1
+
+
+def _shapes(model: CanonicalModel, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """Shapes of the tensors that are not left out, and whose sizes are known."""
+    specs = [model.tensors[name] for name in names if name]
+    return [spec.sizes for spec in specs if spec.is_static]
 
 
 def _log(number: float) -> float:

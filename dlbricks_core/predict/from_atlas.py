@@ -22,6 +22,7 @@ from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.transfer import transferred
 
 MOST_NETWORKS = 800
@@ -71,16 +72,19 @@ class FromAtlas(Predictor):
         ends = {s: table.add(Features.of_ends(brick.model)) for s, brick in bricks.items()}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
-        found = belief.observed(
+        networks = counts_matrix(inside.values(), layers)
+        measured = (
             counts_matrix((_sum(inside[s], ends[s]) for s in known), layers),
             np.log([figure.value for figure in known.values()]),
             np.array([_scatter(each) for each in known.values()]) + kernel_of(setup.backend).noise,
             np.array([figure.overhead for figure in known.values()]),
         )
-        draws = np.exp(found.draws(RESAMPLES)) @ counts_matrix(inside.values(), layers).T.toarray()
+        likely = networks @ np.exp(belief.observed(*measured).mean)
+        found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
+        draws = np.exp(found) @ networks.T.toarray()
         return {
-            signature: Predicted(float(each.mean()), each)
-            for signature, each in zip(inside, draws.T, strict=True)
+            signature: Predicted(float(value), each)
+            for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
 
     def _believed(

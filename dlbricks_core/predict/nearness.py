@@ -34,4 +34,4 @@ def _lanes(system: System) -> int:
 
 def _cache(system: System, level: int) -> float:
     sizes = [c.size for c in system.caches if c.level == level and c.kind != "instruction"]
-    return float(max(sizes, default=2**20))
+    return float(max(sizes, default=0) or 2**20)

@@ -43,7 +43,7 @@ def network(name):
     return normalize(LightModels().load(name))
 
 
-def test_blocks_in_a_row_after_one_that_differs(builder):
+def test_equal_blocks_in_a_row_are_found_after_one_that_differs(builder):
     b = builder()
     x = b.relu(b.conv(b.input, kernel=1))
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_blocks_in_a_row_after_one_that_differs(builder):
 
 
 @pytest.mark.parametrize(("skip", "periods"), [("before", [5]), ("input", [2])])
-def test_wiring_counts_and_not_only_the_operators(builder, skip, periods):
+def test_blocks_with_other_wiring_are_not_equal(builder, skip, periods):
     b = builder()
     first = block(b, b.add("Sigmoid", b.input))
     conv = b.conv(b.relu(b.conv(first)))
@@ -62,7 +62,7 @@ def test_wiring_counts_and_not_only_the_operators(builder, skip, periods):
     assert [period for _, period, *_ in modules(b.model())] == periods
 
 
-def test_a_tensor_that_every_copy_reads(builder):
+def test_copies_may_all_read_one_tensor(builder):
     b = builder()
     mask = b.add("Sigmoid", b.input)
     x = b.add("Tanh", mask)
@@ -72,7 +72,7 @@ def test_a_tensor_that_every_copy_reads(builder):
 
 
 @pytest.mark.parametrize("back", [1, 2])
-def test_a_long_recurrence_is_looked_through_once(builder, monkeypatch, back):
+def test_a_long_recurrence_is_searched_in_linear_time(builder, monkeypatch, back):
     b = builder()
     states = [b.input, b.add("Sigmoid", b.input)]
     for _ in range(1000):
@@ -87,7 +87,7 @@ def test_a_long_recurrence_is_looked_through_once(builder, monkeypatch, back):
     assert len(looks) < 20 * 2001
 
 
-def test_copies_side_by_side(builder):
+def test_copies_side_by_side_are_found(builder):
     b = builder()
     x = b.add("Sigmoid", b.input)
     branches = [b.relu(b.conv(x)) for _ in range(3)]
@@ -95,7 +95,7 @@ def test_copies_side_by_side(builder):
     assert modules(b.model()) == [(1, 2, 3, False)]
 
 
-def test_what_others_read_ends_a_run(builder):
+def test_a_tensor_that_other_layers_read_ends_a_run(builder):
     b = builder()
     x = b.input
     read = []
@@ -108,7 +108,7 @@ def test_what_others_read_ends_a_run(builder):
     assert modules(b.model(read[3], "sum12")) != modules(b.model())
 
 
-def test_modules_in_modules(builder):
+def test_modules_inside_of_modules_are_found(builder):
     b = builder()
     x = b.input
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_the_runs_that_leave_the_fewest_layers_are_taken(builder):
     assert modules(b.model()) == [(0, 3, 3, True)]
 
 
-def test_many_equal_layers_take_no_long_time(builder):
+def test_many_equal_layers_are_searched_quickly(builder):
     b = builder()
     x = b.input
     for _ in range(1500):
@@ -146,7 +146,7 @@ def test_many_equal_layers_take_no_long_time(builder):
     assert modules(b.model()) == [(0, 1, 1500, True)]
 
 
-def test_the_residual_stages_of_a_real_network():
+def test_the_residual_stages_of_a_real_network_are_found():
     model = network("resnet50")
     found = repeated_modules(cut(model))
     # Blocks 3, 4, 6, 3, of which the first in each stage changes the shape.
@@ -195,7 +195,7 @@ def longest(model, values):
 
 
 @pytest.mark.parametrize("name", ["resnet50", "inception_v1", "squeezenet", "shufflenet"])
-def test_critical_paths_against_networkx(name):
+def test_critical_paths_are_those_of_networkx(name):
     model = network(name)
     found = cut(model)
     latencies = {s: 1 + i % 7 for i, s in enumerate(dict.fromkeys(found.layer_signatures))}
@@ -208,7 +208,7 @@ def test_critical_paths_against_networkx(name):
         assert costs.total(path) < costs.total()
 
 
-def test_what_costs_rest_on(builder, residual):
+def test_costs_say_what_they_rest_on(builder, residual):
     model = residual()
     found = cut(model)
     operations = LayerCosts.of(found)
@@ -225,7 +225,7 @@ def test_what_costs_rest_on(builder, residual):
     assert (counted.basis, counted.values) == (Basis.LAYERS, (1.0, 1.0))
 
 
-def test_the_dearer_branch_is_critical(residual):
+def test_the_more_expensive_branch_is_critical(residual):
     model = residual()
     path = critical_path(model, LayerCosts(Basis.LATENCY, (1.0,) * 5))
     assert path == (0, 1, 2, 3, 4)

@@ -17,7 +17,7 @@ def signatures(model):
     return [signature(model, (i,)) for i in range(len(model.layers))]
 
 
-def test_what_two_small_models_share(builder):
+def test_repetition_of_two_small_models_is_known(builder):
     a = builder()
     a.relu(a.conv(a.relu(a.conv(a.input))))
     b = builder(prefix="other_")
@@ -41,7 +41,7 @@ def test_what_two_small_models_share(builder):
     }
 
 
-def test_similarity_of_real_networks_against_a_direct_computation(real):
+def test_similarity_of_real_networks_equals_a_direct_computation(real):
     matrix = Similarity.of(BrickSet.of(real).models).matrix
     for i, first in enumerate(real):
         for j, second in enumerate(real):
@@ -51,7 +51,7 @@ def test_similarity_of_real_networks_against_a_direct_computation(real):
     assert 0 < matrix[0][1] < 1
 
 
-def test_granularity_does_not_matter_to_similarity(real):
+def test_similarity_does_not_depend_on_granularity(real):
     one, three = (Similarity.of(BrickSet.of(real, g).models) for g in (1, 3))
     assert one == three
 
@@ -75,7 +75,7 @@ def test_repetition_of_real_networks_adds_up(real):
     assert counts == sorted(counts, reverse=True)
 
 
-def test_a_model_without_layers(builder):
+def test_a_model_without_layers_has_no_repetition(builder):
     b = builder()
     analysis = analyze([b.model(b.input)])
     assert analysis.repetition.total.unique_share is None
@@ -83,7 +83,7 @@ def test_a_model_without_layers(builder):
     assert analysis.similarity.matrix == ((1.0,),)
 
 
-def test_jaccard_bounds():
+def test_jaccard_similarity_lies_between_its_bounds():
     assert jaccard(set("ab"), set("cd")) == 0
     assert jaccard(set("abc"), set("bcd")) == 0.5
     assert jaccard(set(), set()) == 1

@@ -1,4 +1,4 @@
-"""Parts of large convolutions: which there are, and that a line through them leads to the whole."""
+"""Tiles of large convolutions: which layers have them, and that a line through them is right."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_a_large_convolution_is_cut_into_two_parts_with_few_rows(convolution):
     dilation=st.integers(1, 4),
     pad=st.integers(0, 2),
 )
-def test_the_line_through_both_leads_to_the_whole(
+def test_a_line_through_both_tiles_predicts_the_whole(
     convolution, inputs, outputs, rows, size, dilation, pad
 ):
     brick = convolution(inputs, outputs, rows, 80, size, dilation, pad, after=["Relu"])
@@ -63,7 +63,7 @@ def test_the_line_through_both_leads_to_the_whole(
     whole = operations(brick.model)
     assert operations(large.brick.model) >= max(TILE_FLOPS, 0.9 * whole * TILE_ROWS / rows)
     assert 3 * sum(operations(tile.brick.model) for tile in found) <= whole
-    # What does not depend on rows counts once.
+    # The part that does not depend on rows counts once.
     assert small.weight + large.weight == pytest.approx(1)
     told = sum(tile.weight * operations(tile.brick.model) for tile in found)
     assert whole * 0.974 <= told <= whole * (1 + 1e-9)  # half of the padding is left out
@@ -72,7 +72,7 @@ def test_the_line_through_both_leads_to_the_whole(
 
 
 def test_a_tile_computes_rows_of_the_whole(convolution):
-    """Those of the middle, where the whole sees no padding."""
+    """Rows in the middle, where the whole sees no padding."""
     brick = convolution(640, 640, 40, columns=24, after=["Relu"])
     _, tile = (each.brick for each in tiles(brick))
     network = materialize(brick.model, seed=1)
@@ -96,13 +96,13 @@ def test_a_tile_computes_rows_of_the_whole(convolution):
     ],
     ids=["small", "moves more than it computes", "a product", "transposed", "mostly padding"],
 )
-def test_what_tiles_would_not_tell_has_none(convolution, arguments):
+def test_layers_that_tiles_say_nothing_about_have_none(convolution, arguments):
     brick = convolution(**arguments)
     assert tiles(brick) == ()
 
 
-def test_where_maps_are_large_a_convolution_has_to_compute_enough(convolution):
-    """With so many channels on both sides, 2 * 9 * channels operations for two times four bytes."""
+def test_convolutions_on_large_maps_need_enough_operations_for_tiles(convolution):
+    """Each pair of elements, 8 bytes, costs 2 * 9 * channels operations."""
     assert 18 * 192 / 8 < INTENSITY < 18 * 256 / 8
     assert tiles(convolution(192, 192, 500)) == ()
     assert len(tiles(convolution(256, 256, 500))) == 2
@@ -122,7 +122,7 @@ def test_layers_that_do_not_fit_fewer_rows_leave_a_chain_whole(convolution):
     assert tiles(convolution(512, 512, 90, after=["Reshape"])) == ()
 
 
-def test_what_a_backend_made_or_nobody_can_look_into_has_none(convolution):
+def test_opaque_and_fused_layers_have_no_tiles(convolution):
     brick = convolution(512, 512, 96, after=["Relu"])
     assert tiles(brick)
     first, last = brick.model.layers
@@ -134,8 +134,8 @@ def test_what_a_backend_made_or_nobody_can_look_into_has_none(convolution):
         assert tiles(replace(brick, model=model)) == ()
 
 
-def test_a_chain_that_reads_two_maps_has_none(convolution):
-    """Which rows of the other map belong to a tile, nobody has told."""
+def test_a_chain_that_reads_two_maps_has_no_tiles(convolution):
+    """It is not known which rows of the other map belong to a tile."""
     brick = convolution(512, 512, 96, after=["Relu"])
     first, last = brick.model.layers
     added = replace(last, op="Add", inputs=(*last.inputs, "other"))

@@ -1,4 +1,4 @@
-"""FLOPs and bytes, by hand and against what is known of real networks."""
+"""Operations and bytes, counted by hand and published for real networks."""
 
 import numpy as np
 import pytest
@@ -62,11 +62,11 @@ IMAGE = (1, 8, 10, 10)
                                        [(5, 1, 2, 6)]), {}),
     ],
 )  # fmt: skip
-def test_operations_by_hand(expected, arguments, attributes):
+def test_operations_equal_those_counted_by_hand(expected, arguments, attributes):
     assert flops(*arguments, **attributes) == expected
 
 
-def test_bytes_by_hand():
+def test_bytes_equal_those_counted_by_hand():
     assert moved("Conv", [IMAGE, (8, 8, 3, 3), (8,)], [IMAGE]) == 4 * (800 + 576 + 8 + 800)
     assert moved("Reshape", [IMAGE, (2,)], [(8, 100)]) == 0
     assert moved("Gather", [(1000, 64), (3,)], [(3, 64)]) == 4 * (3 + 2 * 192)
@@ -94,7 +94,9 @@ def test_layers_without_a_rule_are_named_and_not_counted_as_zero(builder):
     # Multiply-adds and weights as the architectures are known for.
     [("resnet50", 4.1, 25.6), ("vgg19", 19.6, 143.7), ("squeezenet", 0.35, 1.24)],
 )
-def test_real_networks(name, giga, million_weights):
+def test_operations_and_weights_of_real_networks_are_the_published_ones(
+    name, giga, million_weights
+):
     work = Work.of(normalize(LightModels().load(name)))
     assert work.flops / 2e9 == pytest.approx(giga, rel=0.03)
     assert work.weight_bytes / 4e6 == pytest.approx(million_weights, rel=0.01)
@@ -102,7 +104,7 @@ def test_real_networks(name, giga, million_weights):
     assert work.moved_bytes > work.weight_bytes
 
 
-def test_convolution_against_counting_products(builder):
+def test_operations_of_convolutions_equal_all_products_counted(builder):
     """A convolution without padding, counted by walking over all of its products."""
     image, weights = np.ones((1, 2, 5, 5)), np.ones((3, 2, 2, 2))
     products = 0
@@ -113,7 +115,7 @@ def test_convolution_against_counting_products(builder):
     assert flops("Conv", [(1, 2, 5, 5), (3, 2, 2, 2)], [(1, 3, 4, 4)]) == 2 * products
 
 
-def test_operations_of_layers_that_occur_again_count_once():
+def test_unique_operations_count_repeated_layers_once():
     def chain(name, *operators):
         names = ["x", *(f"{name}{i}" for i in range(len(operators)))]
         layers = tuple(

@@ -1,4 +1,4 @@
-"""Layers one by one: what a framework needs to build a layer stays known, other weights do not."""
+"""Layers one by one: constants that shape a layer keep their values, other weights do not."""
 
 from dlbricks_core.backends import layer_alone, refused_layers
 from dlbricks_core.ir import to_onnx
@@ -32,7 +32,7 @@ def test_values_that_shape_a_layer_stay_constants():
         assert [each.name for each in to_onnx(model, model.constants).graph.initializer] == [shape]
 
 
-def test_layers_that_do_the_same_work_are_tried_once():
+def test_layers_with_one_signature_are_tried_once():
     model = cases.network("shared_weights").model
     tried = []
 

@@ -1,4 +1,4 @@
-"""What a backend has to define, and what it gets for nothing."""
+"""What a backend has to define, and what its base class provides."""
 
 from collections.abc import Mapping
 
@@ -37,7 +37,7 @@ class Small(Backend):
         return {}
 
 
-def test_seven_methods_are_enough():
+def test_seven_methods_make_a_backend():
     assert Backend.__abstractmethods__ | CpuTimer.__abstractmethods__ == {
         "version", "timer", "check", "load", "run", "warm_io", "outputs"
     }  # fmt: skip

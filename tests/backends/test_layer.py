@@ -1,4 +1,4 @@
-"""What a LayerView answers, on layers in canonical form and on such as leave things out."""
+"""What a LayerView says about layers, in canonical form and with parts left out."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def view(op, shapes, outputs=((),), constants=(), dtypes=None, domain="", **attr
     return LayerView(model, layer)
 
 
-def test_inputs_and_outputs():
+def test_inputs_and_outputs_are_described():
     found = view("Clip", [(2, 3), None, ()], [(2, 3)], dtypes={0: "int8"})
     assert found.count == 3
     assert [found.has(i) for i in range(4)] == [True, False, True, False]
@@ -54,7 +54,7 @@ def test_inputs_and_outputs():
     assert not view("MatMul", [(1, 2), (2, 3)]).is_scalar_weight(1)
 
 
-def test_values_are_given_or_refused_by_the_name_that_the_definition_has():
+def test_missing_values_are_refused_by_the_name_in_the_definition():
     found = view("Pad", [(4,), (2,)], constants={1: [1, 2]})
     assert found.integers(1) == (1, 2)
     assert found.integer(1) == 1
@@ -64,7 +64,7 @@ def test_values_are_given_or_refused_by_the_name_that_the_definition_has():
     assert view("Pad", [(4,), (2,)]).constant(1) is None
 
 
-def test_an_attribute_that_is_left_out_is_the_definitions():
+def test_an_attribute_that_is_left_out_has_its_default():
     assert view("LeakyRelu", [(4,)], alpha=0.5).attribute("alpha") == 0.5
     assert view("LeakyRelu", [(4,)]).attribute("alpha") == pytest.approx(0.01)
     assert view("Conv", [(1, 2, 3)]).attribute("strides") is None
@@ -74,7 +74,7 @@ def test_an_attribute_that_is_left_out_is_the_definitions():
     assert view("LeakyRelu", [(4,)], domain="other").attribute("alpha", 7) == 7
 
 
-def test_what_nobody_asked_for_shows_if_it_matters():
+def test_attributes_that_were_not_read_are_listed_if_they_matter():
     found = view("LRN", [(1, 4, 2, 2)], size=3, alpha=0.25, beta=0.75, bias=2.0)
     assert found.attribute("size") == 3
     assert found.unread() == {"alpha": 0.25, "bias": 2.0}
@@ -87,15 +87,15 @@ def test_what_nobody_asked_for_shows_if_it_matters():
     ("op", "attributes", "axis"),
     [("Concat", {"axis": 1}, 1), ("Softmax", {}, 2), ("Gather", {"axis": -3}, 0), ("Split", {}, 0)],
 )
-def test_axes_count_from_the_front(op, attributes, axis):
+def test_axes_are_counted_from_the_front(op, attributes, axis):
     assert view(op, [(2, 3, 4)], **attributes).axis() == axis
 
 
-def test_an_axis_may_count_in_the_result():
+def test_an_axis_may_refer_to_the_result():
     assert view("OneHot", [(2,), (), (2,)], [(2, 5)]).axis(rank=2) == 1
 
 
-def test_windows():
+def test_windows_have_strides_and_pads_for_each_axis():
     found = view("Conv", [(1, 2, 8, 8)], strides=(2, 1), pads=(0, 1, 2, 3))
     assert found.spatial_rank == 2
     assert found.per_axis("strides") == (2, 1)
@@ -107,21 +107,21 @@ def test_windows():
     assert halves((1, 2, 3, 4)) == ((1, 2), (3, 4))
 
 
-def test_pads_of_all_axes_and_of_some():
+def test_pads_are_given_for_all_axes_or_for_some():
     every = view("Pad", [(2, 3), (4,)], constants={1: [1, 2, 3, -1]})
     assert every.all_pads() == ((1, 2), (3, -1))
     some = view("Pad", [(2, 3, 4), (4,), None, (2,)], constants={1: [1, 2, 3, 4], 3: [-1, 0]})
     assert some.all_pads() == ((2, 0, 1), (4, 0, 3))
 
 
-def test_reductions():
+def test_reduced_axes_follow_from_constants_and_attributes():
     assert view("ReduceSum", [(2, 3, 4), (2,)], constants={1: [2, 0]}).reduced_axes() == (0, 2)
     assert view("ReduceSum", [(2, 3)]).reduced_axes() == (0, 1)
     assert view("ReduceSum", [(2, 3)], noop_with_empty_axes=1).reduced_axes() == ()
     assert view("ReduceSum", [()]).reduced_axes() == ()
 
 
-def test_permutations():
+def test_a_permutation_that_is_left_out_reverses_the_axes():
     assert view("Transpose", [(2, 3, 4)], perm=(1, 0, 2)).permutation() == (1, 0, 2)
     assert view("Transpose", [(2, 3, 4)]).permutation() == (2, 1, 0)
 
@@ -130,7 +130,7 @@ bounds = st.integers(-12, 12)
 
 
 @given(size=st.integers(1, 6), start=bounds, end=bounds, step=st.sampled_from((-3, -1, 1, 2)))
-def test_a_slice_takes_what_the_definition_says(size, start, end, step):
+def test_a_slice_has_the_range_of_the_definition(size, start, end, step):
     # Both count from the back if negative, and are clamped by the direction of the step.
     lowest, highest = (0, size) if step > 0 else (-1, size - 1)
     first = np.clip(start + size * (start < 0), 0, highest)
@@ -146,13 +146,13 @@ def test_a_slice_may_leave_axes_and_steps_out():
     assert found == {0: range(1, 3), 1: range(3, 5)}
 
 
-def test_parts_that_nobody_reads_have_sizes_too():
+def test_parts_of_a_split_that_nobody_reads_have_sizes():
     found = view("Split", [(6, 2), (3,)], [(1, 2), None, (3, 2)], constants={1: [1, 2, 3]})
     assert found.split_sizes() == (1, 2, 3)
     assert view("Split", [(6, 2)], [(2, 2), (4, 2)]).split_sizes() == (2, 4)
 
 
-def test_recurrent_layers():
+def test_activations_and_lengths_of_recurrent_layers_are_known():
     shapes = [(5, 2, 3), (1, 16, 3), (1, 16, 4), None, (2,)]
     assert view("LSTM", shapes[:3]).activations() == ("sigmoid", "tanh", "tanh")
     both = view("RNN", shapes[:3], direction="bidirectional", activations=("Relu", "Tanh"))

@@ -26,14 +26,14 @@ def test_a_canonical_model_has_no_annotations(residual):
     assert not weights_are_reread(model)
 
 
-def test_the_same_layers_under_other_annotations_are_another_brick(residual):
+def test_other_annotations_make_another_brick(residual):
     model = residual()
     graphs = [model, native(model.as_raw(), "some", {}), native(model.as_raw(), "other", {})]
     graphs += [with_weights_reread(graph) for graph in graphs]
     assert len({signature(graph, (0,)) for graph in graphs}) == len(graphs)
 
 
-def test_what_is_cut_from_a_rewritten_graph_is_native(residual):
+def test_bricks_of_a_rewritten_graph_are_marked_as_native(residual):
     model = residual()
     made = native(model.as_raw(), "some", model.constants)
     cut = BrickSet.of([model, model], rewritten={1: made})

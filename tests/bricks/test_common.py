@@ -46,20 +46,20 @@ def test_each_brick_of_one_graph_is_a_part():
     ]  # fmt: skip
 
 
-def test_a_fused_layer_takes_the_place_of_several():
+def test_a_part_may_be_one_fused_layer_in_one_graph_and_several_in_another():
     fused = network("ConvRelu x > b, ConvAdd b > d, Tanh d > y")
     assert parts(MODEL, None, fused) == [
         (["Conv", "Relu"], 2, 1), (["Conv", "Add"], 2, 1), (["Tanh"], 1, 1),
     ]  # fmt: skip
 
 
-def test_the_same_tensors_have_to_be_handed_on():
+def test_graphs_are_cut_only_where_both_hand_on_the_same_tensors():
     # Both hand c on, but only one of them hands on b as well.
     other = network("Conv x > a, Relu a > b, Conv b > c, AddWhatWasKept c > d, Tanh d > y")
     assert (["Conv", "Add"], 2, 2) in parts(MODEL, None, other)
 
 
-def test_a_layout_is_no_other_tensor():
+def test_a_tensor_in_another_layout_is_the_same_tensor():
     b = in_layout("b", "blocks")
     other = network(f"ConvRelu x > {b}, ConvAdd {b} > d, Tanh d > y")
     assert parts(MODEL, None, other)[0] == (["Conv", "Relu"], 2, 1)
@@ -67,7 +67,7 @@ def test_a_layout_is_no_other_tensor():
     assert parts(MODEL, None, converted)[0] == (["Conv", "Relu"], 2, 2)
 
 
-def test_a_tensor_of_unknown_origin_is_no_place():
+def test_graphs_are_not_cut_at_tensors_that_the_model_lacks():
     unknown = network("ConvRelu x > q7, ConvAdd q7 > d, Tanh d > y")
     assert parts(MODEL, None, unknown) == [
         (["Conv", "Relu", "Conv", "Add"], 4, 2), (["Tanh"], 1, 1),
@@ -75,7 +75,7 @@ def test_a_tensor_of_unknown_origin_is_no_place():
     assert parts(MODEL, None, network("All x > y")) == [([each.op for each in MODEL.layers], 5, 1)]
 
 
-def test_an_output_of_the_model_is_needed_to_its_end():
+def test_outputs_of_the_model_are_handed_on_to_the_end():
     model = replace(MODEL, outputs=("b", "y"))
     # The first graph computes the output b early, the second one last.
     late = network("Conv x > a, Relu a > b2, Conv b2 > c, Add c b2 > d, Tanh d > y, Relu a > b",

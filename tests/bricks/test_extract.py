@@ -18,14 +18,14 @@ def parts():
     return CanonicalModel("parts", layers, ("x",), ("c", "y"), tensors)
 
 
-def test_parts_that_nobody_reads_are_no_results(parts):
+def test_parts_of_a_split_that_nobody_reads_are_no_outputs(parts):
     names = [layer.outputs for layer in parts.layers]
     assert names == [("a", "b", "c", "d"), ("y",)]
     assert extract(parts, (0, 1), "whole").outputs == ("t2", "t4")
     assert extract(parts, (0,), "split").outputs == ("t1", "t2")
 
 
-def test_a_whole_model_hands_on_what_the_model_does(parts):
+def test_a_whole_model_as_a_brick_has_the_models_outputs(parts):
     model = normalize(parts)
     (cut,) = BrickSet.of([model], 128, "segments", {}).models
     whole = cut.whole.model
@@ -33,12 +33,12 @@ def test_a_whole_model_hands_on_what_the_model_does(parts):
     assert [layer.op for layer in whole.layers] == [layer.op for layer in model.layers]
 
 
-def test_what_a_dead_layer_computes_is_a_result(parts):
+def test_the_result_of_a_layer_that_nobody_reads_is_an_output(parts):
     alone = CanonicalModel("dead", parts.layers[:1], ("x",), (), parts.tensors)
     assert len(extract(alone, (0,), "split").outputs) == 4
 
 
-def test_a_whole_model_keeps_its_indices_and_is_another_with_others():
+def test_a_whole_model_keeps_its_constant_indices_and_they_are_in_its_signature():
     def picked(index):
         whole, row = TensorSpec("float32", (3, 8)), TensorSpec("float32", (8,))
         layer = Layer("Gather", ("x", "index"), ("y",), {"axis": 0})

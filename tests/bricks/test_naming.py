@@ -28,7 +28,7 @@ def test_layers_are_named_with_window_and_sizes():
     } <= found
 
 
-def test_groups_and_products():
+def test_names_show_groups_and_products():
     found = set(names(bricks_of("shufflenet")).values())
     assert {"Conv 3×3 s2 112→112 g112 @56×56", "BatchNorm @24×112×112"} <= found
     assert "Gemm 2048→1000" in names(bricks_of("resnet50")).values()
@@ -39,14 +39,14 @@ def test_groups_and_products():
     ("granularity", "strategy"), [(1, "chain"), (3, "chain"), (128, "segments")]
 )
 @pytest.mark.parametrize("length", [24, 34, LENGTH])
-def test_names_are_short_and_differ(name, granularity, strategy, length):
+def test_names_are_short_and_unique(name, granularity, strategy, length):
     bricks = bricks_of(name, granularity, strategy)
     found = names(bricks, length)
     assert len(set(found.values())) == len(bricks)
     assert max(map(len, found.values())) <= length
 
 
-def test_what_tells_two_bricks_apart_is_added():
+def test_names_show_what_distinguishes_two_bricks():
     bricks = bricks_of("squeezenet")
     conv = next(model for model in bricks.values() if model.layers[0].op == "Conv")
     (layer,) = conv.layers
@@ -64,7 +64,7 @@ def test_what_tells_two_bricks_apart_is_added():
     }
 
 
-def test_a_long_brick_says_how_it_begins_and_how_many_layers_it_has():
+def test_names_of_long_bricks_show_their_beginning_and_number_of_layers():
     found = [brick_name(model) for model in bricks_of("densenet121", 128, "segments").values()]
     assert "BatchNorm @128×28×28, Mul, Add, Relu, Conv 1×1 … (22 layers)" in found
 
@@ -80,11 +80,11 @@ def test_a_long_brick_says_how_it_begins_and_how_many_layers_it_has():
         ("abcd", "a, b, c, d"),
     ],
 )
-def test_runs_are_folded(words, text):
+def test_repeated_operators_are_folded(words, text):
     assert fold(list(words)) == text
 
 
-def test_many_repeats_take_few_characters():
+def test_folded_names_of_many_repeats_are_short():
     words = ["Slice", "Cast", "Gather"] * 26 + ["Concat"] + [f"Op{i}" for i in range(200)]
     text = fold(words)
     assert text.startswith("(Slice, Cast, Gather) ×26, Concat, ")
@@ -122,7 +122,7 @@ def unfolded(text):
 
 @given(st.sets(st.lists(st.sampled_from(["Conv", "some.domain.Conv", "Relu"]), min_size=1,
                         max_size=40).map(tuple), max_size=20))  # fmt: skip
-def test_sequences_have_names_of_their_own(sequences):
+def test_sequences_are_named_too(sequences):
     found = sequence_names(sequences, 20)
     assert len(set(found.values())) == len(sequences)
     assert all(len(name) <= 20 for name in found.values())

@@ -28,36 +28,36 @@ def each(model):
     return rereads(model, [(i,) for i in range(len(model.layers))])
 
 
-def test_the_same_weights_again_are_warm():
+def test_weights_that_were_just_read_are_warm():
     assert each(steps("w", "w", "w")) == [False, True, True]
     assert each(steps("a", "b", "a", "b")) == [False, False, True, True]
     assert each(steps("a", "b", "c", "d")) == [False] * 4
 
 
-def test_not_after_more_than_caches_hold():
+def test_weights_are_cold_after_more_bytes_than_caches_hold():
     between = "bcde"  # of 4 MB each, as is the first step itself
     assert each(steps("a", *between[:2], "a"))[-1]
     assert not each(steps("a", *between, "a"))[-1]
 
 
-def test_what_is_as_large_by_itself_is_as_warm_as_in_two_runs_of_its_own():
+def test_large_weights_stay_warm_while_one_more_brick_of_their_size_is_read():
     large = 3_000  # 36 MB
     assert each(steps("a", "a", size=large)) == [False, True]
     assert each(steps("a", "b", "a", size=large)) == [False, False, True]
     assert each(steps("a", "b", "c", "a", size=large)) == [False] * 4
 
 
-def test_small_weights_make_no_difference():
+def test_small_weights_do_not_make_a_brick_warm():
     assert each(steps("w", "w", size=100)) == [False, False]
 
 
-def test_most_of_the_weights_have_to_be_the_same():
+def test_a_brick_is_warm_only_if_most_of_its_weights_were_read():
     model = steps("a", "b", "a", "c", "d")
     assert rereads(model, [(0, 1), (2, 3, 4)]) == [False, False]
     assert rereads(model, [(0, 1), (2,), (3, 4)]) == [False, True, False]
 
 
-def test_warm_and_cold_are_two_bricks_where_that_is_asked_for():
+def test_warm_and_cold_are_two_bricks_if_asked_for():
     model = steps("w", "w", "w", "v")
     (cut,) = BrickSet.of([model]).models
     assert list(cut.counts.values()) == [4]
@@ -68,7 +68,7 @@ def test_warm_and_cold_are_two_bricks_where_that_is_asked_for():
     assert cold.signature == cut.occurrences[0].signature
 
 
-def test_a_small_model_never_leaves_the_caches():
+def test_all_bricks_of_a_model_that_fits_into_caches_are_warm():
     fits, exceeds = steps("a", "b", size=350), steps("a", "b", size=370)
     assert fits.weight_bytes < HELD_BYTES < exceeds.weight_bytes
     for model, held in ((fits, True), (exceeds, False)):
@@ -82,7 +82,7 @@ def test_a_small_model_never_leaves_the_caches():
     assert [weights_are_reread(brick.model) for brick in both.bricks.values()] == [True, False]
 
 
-def test_the_whole_small_model_is_told_from_a_brick_of_it():
+def test_a_small_model_and_a_brick_of_it_have_different_signatures():
     model = steps("a", size=100)
     cut = BrickSet.of([model]).models[0]
     assert not fits_in_core_cache(
@@ -137,7 +137,7 @@ def test_a_warm_brick_runs_right_after_itself(primed):
 
 
 @pytest.mark.parametrize(("kind", "told"), [("brick", 7), ("model", 0)])
-def test_a_copy_is_told_what_a_brick_is_not_to_be_found_in(kind, told):
+def test_a_priming_copy_is_told_how_much_of_the_caches_to_displace(kind, told):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7

@@ -45,7 +45,7 @@ def test_residual_units_are_segments_and_repeat_as_a_whole():
     assert sorted(cut.counts.values()) == [1, 3]
 
 
-def test_what_follows_weights_stays_with_them():
+def test_layers_stay_with_the_weights_before_them():
     for sequence in split(residual_units(2), 128, "segments"):
         assert sequence[0] in (0, 2, 7)
 
@@ -70,14 +70,14 @@ def chain_of_convolutions(count, others):
     )
 
 
-def test_short_segments_are_joined_later():
+def test_short_segments_are_joined_to_a_smaller_size():
     model = chain_of_convolutions(4, others=1)
     assert [len(each) for each in split(model, 128, "short-segments")] == [2, 2, 2, 2]
     assert [len(each) for each in split(model, 128, "segments")] == [4, 4]
 
 
 @pytest.mark.parametrize("others", [0, 1, 3])
-def test_layers_without_weights_do_not_count(others):
+def test_only_layers_with_weights_count_towards_the_size(others):
     found = split(chain_of_convolutions(4, others), 128, "segments")
     assert [len(each) for each in found] == [2 * (1 + others)] * 2
 

@@ -31,11 +31,11 @@ def one_layer(op, inputs, outputs, attributes=None, weights=(), constants=None, 
 F = lambda *shape: TensorSpec("float32", shape)  # noqa: E731
 
 
-def test_names_do_not_count(residual):
+def test_names_do_not_change_the_signature(residual):
     assert whole(residual(prefix="a_")) == whole(residual(prefix="something/else:"))
 
 
-def test_shapes_types_operators_and_attributes_count():
+def test_shapes_types_operators_and_attributes_change_the_signature():
     base = one_layer("Relu", {"x": F(1, 8)}, {"y": F(1, 8)})
     others = [
         one_layer("Sigmoid", {"x": F(1, 8)}, {"y": F(1, 8)}),
@@ -51,12 +51,12 @@ def test_shapes_types_operators_and_attributes_count():
     assert len(signatures) == 1 + len(others)
 
 
-def test_attribute_types_count():
+def test_types_of_attributes_change_the_signature():
     a, b, c = (whole(one_layer("Op", {"x": F(1)}, {"y": F(1)}, {"k": k})) for k in (1, 1.0, "1"))
     assert len({a, b, c}) == 3
 
 
-def test_values_of_parameters_count_and_values_of_weights_do_not():
+def test_values_of_parameters_change_the_signature_and_values_of_weights_do_not():
     def reshape(target):
         value = np.array(target, dtype=np.int64)
         return one_layer(
@@ -88,7 +88,7 @@ def test_the_same_tensor_read_twice_is_other_work_than_two_tensors():
     assert whole(twice) != whole(two)
 
 
-def test_topology_counts(builder):
+def test_topology_changes_the_signature(builder):
     def diamond(crossed):
         b = builder()
         x = b.relu(b.input)
@@ -99,7 +99,7 @@ def test_topology_counts(builder):
     assert whole(diamond(True)) != whole(diamond(False))
 
 
-def test_what_is_read_outside_counts(builder):
+def test_which_results_are_read_outside_changes_the_signature(builder):
     b = builder()
     x = b.relu(b.input)
     y = b.relu(x)
@@ -145,7 +145,7 @@ def test_signatures_survive_a_round_trip_through_onnx(name):
         assert whole(normalize(read_model(proto, name="again"))) == identity
 
 
-def test_weight_values_and_producer_of_a_real_network_do_not_count():
+def test_weights_and_producer_of_a_real_network_do_not_change_signatures():
     import onnx
 
     from dlbricks_core.importers.light import _FOLDER

@@ -79,7 +79,7 @@ def test_a_join_from_outside_starts_a_sequence_of_its_own(residual):
     assert split(residual(), 4) == ((0,), (1,), (2,), (3, 4))
 
 
-def test_a_join_inside_the_window_is_no_obstacle(builder):
+def test_a_join_inside_the_window_stays_in_one_sequence(builder):
     b = builder()
     x = b.conv(b.input)
     b.sum(x, b.relu(x))
@@ -113,7 +113,7 @@ def test_granularity_zero_and_unknown_strategies_are_refused(residual):
     ],
     ids=["leaves out", "overlaps", "too long"],
 )
-def test_a_strategy_that_breaks_its_promise_is_found_out(monkeypatch, residual, wrong):
+def test_a_strategy_that_leaves_layers_out_is_refused(monkeypatch, residual, wrong):
     monkeypatch.setitem(STRATEGIES, "wrong", wrong)
     with pytest.raises(DLBricksError, match="did not cover"):
         split_function(residual(), 2, "wrong")

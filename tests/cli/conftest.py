@@ -14,7 +14,7 @@ from dlbricks_core.cli import main
 
 @dataclass
 class Finished:
-    """What a command left behind."""
+    """Status and output of a command."""
 
     status: int
     out: str
@@ -72,7 +72,7 @@ def save(tmp_path):
 
 @pytest.fixture
 def strange(tmp_path):
-    """A model whose first operator nobody knows."""
+    """A model whose first operator is unknown."""
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xay"]
     nodes = [
         helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),

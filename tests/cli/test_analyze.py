@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_analyze(dlbricks, save, read, tmp_path):
+def test_analyze_finds_similarity_repetition_and_operations(dlbricks, save, read, tmp_path):
     a, b = save("a", "Relu", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
     done = dlbricks("analyze", a, b, "--json", "out.json", "--html", "out.html")
     assert done.status == 0
@@ -20,7 +20,7 @@ def test_analyze(dlbricks, save, read, tmp_path):
     assert "Jaccard" in (tmp_path / "out.html").read_text()
 
 
-def test_a_whole_collection_and_json_alone(dlbricks):
+def test_a_whole_collection_can_be_analyzed_into_json_alone(dlbricks):
     import json
 
     done = dlbricks("analyze", "onnx:", "--json", "-")
@@ -29,7 +29,7 @@ def test_a_whole_collection_and_json_alone(dlbricks):
     assert data["totals"]["layers"] == sum(model["layers"] for model in data["models"])
 
 
-def test_nothing_to_analyze(dlbricks):
+def test_analyze_without_a_model_is_refused(dlbricks):
     assert dlbricks("analyze").status == 2
     done = dlbricks("analyze", "absent.onnx")
     assert done.status == 2

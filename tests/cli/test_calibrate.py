@@ -12,7 +12,7 @@ def networks(save):
     return [save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Relu", "Sigmoid", size=24)]
 
 
-def test_what_is_fitted_is_stored_with_what_it_rests_on_and_used(dlbricks, save, read, networks):
+def test_fitted_numbers_are_stored_with_their_origin_and_used(dlbricks, save, read, networks):
     done = dlbricks("calibrate", *networks, *QUICK, "--json", "c.json")
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
@@ -39,7 +39,7 @@ def test_what_is_fitted_is_stored_with_what_it_rests_on_and_used(dlbricks, save,
     assert read("e.json")["models"][0]["interval_ms"] == run["models"][0]["interval_ms"]
 
 
-def test_it_holds_for_the_same_composer_backend_and_threads_until_it_is_forgotten(
+def test_a_calibration_holds_for_its_composer_backend_and_threads_until_forgotten(
     dlbricks, read, networks
 ):
     dlbricks("calibrate", *networks, *QUICK)
@@ -83,7 +83,7 @@ def test_a_network_that_cannot_be_timed_is_left_out_by_name(dlbricks, read, stra
     assert read("s.json")["calibration"] == read("r.json")["calibration"] is not None
 
 
-def test_what_makes_no_sense_is_refused(dlbricks, networks):
+def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
     for arguments, reason in (
         (("-G", "1"), "'sequential' has nothing to calibrate"),
         (("--composer", "parallel", "--forget"), "'parallel' has nothing to calibrate"),

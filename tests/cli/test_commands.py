@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime")
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3")
 
 
-def test_inspect(dlbricks, read):
+def test_inspect_counts_layers_and_operators(dlbricks, read):
     done = dlbricks("inspect", "onnx:resnet50", "onnx:vgg19", "--json", "out.json")
     assert done.status == 0
     resnet, vgg = read("out.json")["models"]
@@ -85,14 +85,14 @@ def test_bench_refuses_folders_that_are_not_bricks(dlbricks, save, tmp_path):
     assert "is not the brick" in done.err
 
 
-def test_a_system_that_is_not_in_the_store(dlbricks, save):
+def test_a_system_that_the_store_lacks_is_refused(dlbricks, save):
     save("a", "Relu")
     done = dlbricks("estimate", "a.onnx", *QUICK, "--store", "s.sqlite", "--system", "abc")
     assert done.status == 2
     assert "no system 'abc'" in done.err
 
 
-def test_doctor(dlbricks, read):
+def test_doctor_gives_advice_with_every_warning(dlbricks, read):
     done = dlbricks("doctor", "--json", "out.json")
     assert done.status == 0
     data = read("out.json")
@@ -102,7 +102,7 @@ def test_doctor(dlbricks, read):
     assert all(check["advice"] for check in data["checks"] if check["status"] == "warn")
 
 
-def test_plugins_and_models(dlbricks):
+def test_plugins_and_models_are_listed(dlbricks):
     plugins = json.loads(dlbricks("plugins", "--json", "-").out)["plugins"]
     (ort,) = [p for p in plugins if p["name"] == "onnxruntime" and p["kind"] == "backend"]
     assert ort["status"] == "ok"
@@ -112,7 +112,7 @@ def test_plugins_and_models(dlbricks):
     assert len(models["collections"]["onnx"]) == 9
 
 
-def test_one_collection_alone(dlbricks):
+def test_one_collection_can_be_listed(dlbricks):
     models = json.loads(dlbricks("models", "onnx:", "--json", "-").out)
     assert list(models["collections"]) == ["onnx"]
     assert models["importers"] == {}
@@ -125,7 +125,7 @@ def test_one_collection_alone(dlbricks):
     assert "onnx:" in unknown.err
 
 
-def test_words_that_are_no_commands(dlbricks):
+def test_unknown_commands_are_refused(dlbricks):
     done = dlbricks("frobnicate")
     assert done.status == 2
     assert "neither a command nor a model" in done.err

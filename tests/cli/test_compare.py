@@ -31,7 +31,7 @@ def net(brick, backend):
     return brick["backends"][backend]["net_ms"]
 
 
-def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
+def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, save, read):
     a = save("a", "Relu", "Relu", "Sigmoid", size=128)
     b = save("b_with_quite_a_long_name", "Relu", "Tanh", size=128)
     command = "compare", "--backends", ",".join(ALL), *QUICK
@@ -63,7 +63,7 @@ def test_a_comparison_keeps_to_the_contract(dlbricks, save, read):
             second = sorted(net(brick, name) for name in ALL)[1]
             assert value * net(brick, brick["fastest"]) == pytest.approx(second)
             low, high = brick["margin"]["interval"]
-            # The second may be slower beyond doubt where a third, that scatters more, is not.
+            # The second may be clearly slower, and a third that scatters more may not.
             assert low > 1 or not brick["clear"]
     # Where each layer is a brick, a part is a brick.
     assert {(x["signature"], x["occurrences"]) for x in data["parts"]} == {
@@ -104,7 +104,7 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbrick
     assert model["parts"] == data["parts"]
     layers = [layer for part in model["parts"] for layer in part["layers"]]
     assert len(layers) == model["layers"]
-    # The layers are the model's, whatever a backend makes of them.
+    # Layers are those of the model, not of what a backend makes of it.
     assert set(layers) == {"Conv", "Relu", "MaxPool", "Concat", "GlobalAveragePool", "Softmax"}
     assert not any("reach across" in note for note in data["notes"])
     bricks = {brick["signature"]: brick["backends"] for brick in data["bricks"]}
@@ -125,7 +125,7 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbrick
             assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
 
 
-def test_what_others_take_of_the_machine_forbids_a_winner(dlbricks, save, read, monkeypatch):
+def test_load_by_others_forbids_a_winner(dlbricks, save, read, monkeypatch):
     a = save("a", *["Relu", "Sigmoid"] * 4, size=256)
     alike = "--backend-option", "onnxruntime.optimizations=off"
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 1.0)
@@ -141,7 +141,7 @@ def test_what_others_take_of_the_machine_forbids_a_winner(dlbricks, save, read, 
         assert each["clear"] == (each["margin"]["interval"][0] > 2)
 
 
-def test_a_load_that_is_not_known_is_told_and_not_taken_for_none(dlbricks, save, read):
+def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, save, read):
     a = save("a", "Relu")
     dlbricks(*TWO, a)
     assert not [note for note in read("out.json")["notes"] if "not known" in note]
@@ -178,7 +178,7 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
         assert order == (there if number % 2 == 0 else there[::-1])
 
 
-def test_what_the_store_holds_is_reused_and_noted(dlbricks, save, read):
+def test_stored_samples_are_reused_and_noted(dlbricks, save, read):
     a = save("a", "Relu", "Sigmoid")
     dlbricks("run", "--backend", "onnxruntime", "--composer", "sequential", *QUICK, a)
     before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
@@ -259,7 +259,7 @@ def test_backends_that_cannot_be_compared_are_refused(dlbricks, save, backends, 
     assert word in done.err
 
 
-def test_places_that_are_not_known_are_named(dlbricks, read, monkeypatch):
+def test_places_that_some_backends_do_not_cut_at_are_named(dlbricks, read, monkeypatch):
     monkeypatch.setattr("dlbricks_core.bricks.common.original", lambda model, name: None)
     done = dlbricks(*TWO, "onnx:light_squeezenet")
     assert done.status == 0

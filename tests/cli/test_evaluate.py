@@ -102,7 +102,7 @@ def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
     assert dlbricks("evaluate", *quick).status == 2
 
 
-def test_where_the_backend_does_not_tell_what_it_executes_the_model_says_so(dlbricks, save, read):
+def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, save, read):
     """ONNX Runtime has no kernel for Relu on 16-bit integers, and so refuses the whole model."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.INT16, (1, 8)) for n in "xy")
     nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
@@ -122,7 +122,7 @@ def test_where_the_backend_does_not_tell_what_it_executes_the_model_says_so(dlbr
     assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
 
 
-def test_the_fastest_composer_says_what_it_timed(dlbricks, read):
+def test_the_fastest_composer_states_what_it_timed(dlbricks, read):
     fastest = ("--composer", "similar", "--runs", "2")
     done = dlbricks("evaluate", *NETWORKS, *QUICK, *fastest, "--json", "e.json")
     assert done.status == 0, done.err

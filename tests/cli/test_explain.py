@@ -26,7 +26,7 @@ def check_sums(found):
             assert group["scaled_ms"] == pytest.approx(scale * group["profiled_ms"])
 
 
-def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_path):
+def test_every_group_of_the_rewritten_graph_has_a_profile(dlbricks, read, tmp_path):
     done = dlbricks("explain", "onnx:squeezenet", *ORT, "--top", "3", "--html", "e.html")
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
@@ -44,7 +44,7 @@ def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_p
     )
     assert all(g["profiled_ms"] > 0 for g in found["groups"])
     assert found["profile"]["outside_groups"] == []
-    # All that is composed and all that is profiled adds up.
+    # The groups add up to the estimate and to the profile.
     assert found["rest_deviation_ms"] == pytest.approx(0, abs=1e-9)
     assert found["groups"][0]["outputs"]
     page = (tmp_path / "e.html").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_every_group_of_the_executed_graph_has_its_profile(dlbricks, read, tmp_p
     assert page.count("<tr>") == 1 + len(found["groups"])
 
 
-def test_what_the_framework_fuses_is_one_group(dlbricks, read):
+def test_fused_layers_are_one_group(dlbricks, read):
     done = dlbricks("explain", "onnx:squeezenet", *ORT, "-G", "1", "--html", "e.html")
     assert done.status == 0, done.err
     found = read("e.json")["explanation"]
@@ -90,7 +90,7 @@ def test_a_backend_that_cannot_profile_is_named(dlbricks, save, read):
     assert all(g["composed_ms"] is not None for g in found["groups"])
 
 
-def test_wrong_input(dlbricks, save):
+def test_wrong_input_is_refused_in_one_line(dlbricks, save):
     model = save("good", "Relu")
     assert dlbricks("explain", *ORT).status == 2
     assert dlbricks("explain", model, model, *ORT).status == 2

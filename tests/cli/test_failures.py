@@ -20,7 +20,7 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--compose
 
 
 def two_branches(op, domain="", dims=(1, 8)):
-    """Relu, then an operator that nobody knows, then Sigmoid."""
+    """Relu, then an unknown operator, then Sigmoid."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node(op, ["a"], ["b"], domain=domain, name="strange"),
@@ -44,7 +44,7 @@ def check_refused(done, *words):
         assert word in done.err
 
 
-def test_missing_truncated_and_foreign_files(dlbricks, save, tmp_path):
+def test_missing_truncated_and_foreign_files_are_refused_in_one_line(dlbricks, save, tmp_path):
     good = save("good", *["Relu"] * 4)
     check_refused(dlbricks(*QUICK, "absent.onnx"), "absent.onnx does not exist")
     (tmp_path / "short.onnx").write_bytes(good.read_bytes()[:-100])
@@ -70,7 +70,7 @@ def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks
     assert [model["name"] for model in read("o.json")["models"]] == ["good"]
     for shown in (done.out, Path("o.html").read_text()):
         assert "bad.onnx" in shown
-    # Told before anything is timed, too.
+    # The error also comes before anything is timed.
     assert "bad.onnx is left out" in done.err
 
 
@@ -100,14 +100,14 @@ def test_one_bad_model_does_not_end_the_others(dlbricks, save, read, command):
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "run"])
-def test_no_good_model_at_all_is_one_line(dlbricks, command):
+def test_a_run_without_any_good_model_is_refused_in_one_line(dlbricks, command):
     options = COMMANDS.get(command, QUICK)
     done = dlbricks(command, "a.onnx", "b.onnx", *options)
     assert done.status == 2
     assert done.err.splitlines()[-1].startswith("Error: none of 2 models can be loaded: a.onnx (")
 
 
-def test_an_import_that_hangs_is_ended(dlbricks, save, read):
+def test_a_hanging_import_is_ended(dlbricks, save, read):
     Path("hanging.py").write_text("def forever():\n    while True: pass\n")
     options = ("--timeout", "5", "--json", "o.json")
     done = dlbricks("inspect", save("good", "Relu"), "torch:hanging:forever", *options)
@@ -116,7 +116,7 @@ def test_an_import_that_hangs_is_ended(dlbricks, save, read):
     assert "no answer within 5 s" in done.out
 
 
-def test_unknown_names(dlbricks, save):
+def test_unknown_names_are_refused_with_suggestions(dlbricks, save):
     model = save("good", "Relu")
     check_refused(
         dlbricks("--backend", "caffe", model), "unknown backend 'caffe'", "onnxruntime",
@@ -154,7 +154,7 @@ def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read
     assert "write a number" in refused.err
 
 
-def test_a_value_is_part_of_the_model(dlbricks, tmp_path, read):
+def test_a_value_for_an_input_is_part_of_the_model(dlbricks, tmp_path, read):
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[4] x, float[1] by) => (float[4] y) { y = Mul(x, by) }"""
     for name in ("first", "second"):
@@ -165,7 +165,7 @@ def test_a_value_is_part_of_the_model(dlbricks, tmp_path, read):
         assert [list(model["inputs"]) for model in read("o.json")["models"]] == inputs
 
 
-def test_a_size_may_be_for_one_model_alone(dlbricks, tmp_path, read):
+def test_a_size_may_be_given_for_one_model(dlbricks, tmp_path, read):
     for name in ("first", "second"):
         onnx.save(two_branches("Abs", dims=("N", "width")), tmp_path / f"{name}.onnx")
     both = ("inspect", "first.onnx", "second.onnx", "--batch", "1", "--json", "o.json")
@@ -177,7 +177,7 @@ def test_a_size_may_be_for_one_model_alone(dlbricks, tmp_path, read):
     check_refused(dlbricks(*both, "--dim", "width=8", "--dim", "third:width=4"), "'third:width'")
 
 
-def test_stores_that_cannot_be_used_stay_as_they_are(dlbricks, save, tmp_path):
+def test_unusable_stores_are_left_unchanged(dlbricks, save, tmp_path):
     model = save("good", "Relu")
     bad = tmp_path / "bad.sqlite"
     bad.write_bytes(b"not a database at all" * 100)
@@ -227,7 +227,7 @@ def start(*arguments, cwd):
     command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)]
     return subprocess.Popen(
         command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # Where the tests run in the background of a shell, they are deaf to Ctrl-C.
+        # Tests that run in the background of a shell ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
@@ -245,7 +245,7 @@ def samples(path):
 @pytest.mark.parametrize(
     ("stop", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
 )
-def test_an_interrupted_run_is_taken_up_again(dlbricks, tmp_path, read, stop, status):
+def test_an_interrupted_run_can_be_continued(dlbricks, tmp_path, read, stop, status):
     many = [*QUICK[:4], "--runs", "60", "--store", "results.sqlite", "onnx:squeezenet"]
     process = start(*many, cwd=tmp_path)
     store = tmp_path / "results.sqlite"
@@ -262,7 +262,7 @@ def test_an_interrupted_run_is_taken_up_again(dlbricks, tmp_path, read, stop, st
     assert done.status == 0
     data = read("out.json")
     assert all(len(b["samples_ms"]) == 60 for b in data["bricks"])
-    # Nothing that was kept was measured again.
+    # Samples that were kept are not measured again.
     runs = data["benchmarking"]["wall_clock"]
     assert runs["models_runs"] + runs["bricks_runs"] + kept == 60 * (len(data["bricks"]) + 1)
 

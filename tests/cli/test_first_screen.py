@@ -40,7 +40,7 @@ def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, save, 
     assert all(place < row_of(lines, "m") for place in warnings)
 
 
-def test_of_many_models_the_answer_still_comes_first(dlbricks, save):
+def test_the_answer_comes_first_with_many_models_too(dlbricks, save):
     models = [save(f"m{i}", "Relu", "Sigmoid") for i in range(30)]
     done = dlbricks("run", *models, *ORT)
     assert done.status == 0, done.err

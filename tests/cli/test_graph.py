@@ -21,7 +21,7 @@ def drawn(path):
     return texts, [part.get("class").split() for part in parts]
 
 
-def test_a_real_network(dlbricks, tmp_path, read):
+def test_a_real_network_is_drawn_with_its_critical_path(dlbricks, tmp_path, read):
     done = dlbricks("graph", "onnx:resnet50", "-o", "out.svg", "--json", "out.json")
     assert done.status == 0
     assert "by floating-point operations" in done.out
@@ -40,7 +40,7 @@ def test_a_real_network(dlbricks, tmp_path, read):
     assert sum(each[0] == "module" for each in classes) == 4
     shortcuts = [each for each in classes if each == ["layer"]]
     assert len(shortcuts) == 4
-    # Into and out of the shortcut of each stage, and past the layers of each module.
+    # Edges: into and out of the shortcut of each stage, and past the layers of each module.
     assert sum(each == ["line"] for each in classes) == 4 * 2 + 4
     data = read("out.json")
     assert (data["drawn_layers"], len(data["layers"])) == (96, 176)
@@ -49,7 +49,7 @@ def test_a_real_network(dlbricks, tmp_path, read):
     assert path["cost"] == sum(data["layers"][i]["cost"] for i in path["layers"])
 
 
-def test_latencies_from_the_store(dlbricks, tmp_path, read):
+def test_costs_are_latencies_if_the_store_has_them(dlbricks, tmp_path, read):
     pytest.importorskip("onnxruntime")
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
     empty = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", *how)
@@ -67,12 +67,12 @@ def test_latencies_from_the_store(dlbricks, tmp_path, read):
     (model,) = read("run.json")["models"]
     calls = {b["signature"]: b["latency_ms"] for b in read("run.json")["bricks"]}
     path = read("out.json")["critical_path"]
-    # The parallel estimate is the path and the timer's cost once.
+    # The parallel estimate is the critical path plus the cost of one call.
     assert 0 <= model["parallel_estimate_ms"] - path["cost"] < min(calls.values()) + 0.1
     assert path["missing"] == {}
 
 
-def test_layers_that_are_not_measured_are_named(dlbricks, save, tmp_path):
+def test_layers_without_a_measurement_are_named(dlbricks, save, tmp_path):
     pytest.importorskip("onnxruntime")
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
     save("a", "Relu")
@@ -85,7 +85,7 @@ def test_layers_that_are_not_measured_are_named(dlbricks, save, tmp_path):
     assert any("unknown" in each for each in classes)
 
 
-def test_names_are_shown_as_they_are(dlbricks, tmp_path):
+def test_names_are_shown_unchanged(dlbricks, tmp_path):
     from onnx import TensorProto, helper, save_model
 
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4)) for n in ("<x&", "y")]
@@ -101,7 +101,7 @@ def test_names_are_shown_as_they_are(dlbricks, tmp_path):
 
 
 def test_odd_models_are_drawn(dlbricks, tmp_path):
-    """A subgraph that nobody looks into, a module in a module, and no layer at all."""
+    """An opaque subgraph, a module inside of a module, and a model without layers."""
     from onnx import TensorProto, helper, save_model
 
     def value(name):
@@ -134,7 +134,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
     assert dlbricks("graph", "nested.onnx", "-o", "out.svg").status == 0
     texts, classes = drawn(tmp_path / "out.svg")
     assert [each[0] for each in classes].count("module") == 2
-    # 2 operations on 4 elements, three times; that and 4 more, twice.
+    # Operations: three times 2 on 4 elements; twice that and 4 more.
     for text in ("2 × in a row", "3 × in a row", "24 FLOPs in all", "56 FLOPs in all"):
         assert text in texts
 
@@ -142,7 +142,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
     assert dlbricks("graph", "nothing.onnx", "-o", "out.svg").status == 0
 
 
-def test_what_cannot_be_drawn(dlbricks, save):
+def test_graphs_that_cannot_be_drawn_are_refused(dlbricks, save):
     assert "names 9 models" in dlbricks("graph", "onnx:", "-o", "out.svg").err
     save("a", "Relu")
     done = dlbricks("graph", "a.onnx", "-o", "absent/out.svg")

@@ -1,4 +1,4 @@
-"""Files that cannot be written are told before anything runs, and nothing is made or lost."""
+"""Files that cannot be written are an error before anything runs; nothing is made or lost."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def content(folder):
 
 @pytest.fixture
 def untouched(dlbricks, tmp_path, monkeypatch):
-    """Runs a command that must be refused with one line, and leave everything as it was."""
+    """Runs a command that must be refused in one line, and must leave everything as it was."""
 
     def nothing(*_arguments, **_more):
         raise AssertionError("something was read before the files were checked")
@@ -61,7 +61,7 @@ def test_unwritable_files_are_noticed_before_measuring(
     assert reason in untouched("run", *QUICK, "a.onnx", option, name)
 
 
-def test_one_file_cannot_be_two(untouched, save, tmp_path, dlbricks):
+def test_one_file_cannot_be_two_outputs(untouched, save, tmp_path, dlbricks):
     save("a", "Relu")
     assert "--json" in untouched("run", *QUICK, "a.onnx", "--json", "o", "--html", "./o")
     assert "--json" in untouched("run", *QUICK, "a.onnx", "--json", "-", "--html", "-")
@@ -116,7 +116,7 @@ def test_names_that_are_not_utf8_and_brackets_work_everywhere(dlbricks, tmp_path
     assert r"caf\xe9[/x]\x1b.onnx does not exist" in missing.err
 
 
-def test_terminals_that_know_only_ascii(save, tmp_path):
+def test_terminals_that_know_only_ascii_get_escapes(save, tmp_path):
     save("ünï 士", "Relu")
     command = [sys.executable, "-m", "dlbricks_core.cli", "analyze", "ünï 士.onnx", "-v"]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path,
@@ -142,7 +142,7 @@ def test_estimates_need_no_right_to_write(dlbricks, save, tmp_path):
     assert sorted(path.name for path in store.parent.iterdir()) == ["s.db"]
 
 
-def test_a_user_without_a_home(dlbricks, save, monkeypatch):
+def test_a_user_without_a_home_folder_must_name_a_store(dlbricks, save, monkeypatch):
     def homeless(*_arguments):
         raise RuntimeError("could not determine the home directory")
 
@@ -168,7 +168,7 @@ def forbidden(folder, *arguments):
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
-def test_a_store_that_is_deleted_in_mid_run_ends_it(tmp_path, save):
+def test_a_run_ends_if_its_store_is_deleted(tmp_path, save):
     save("a", *["Relu"] * 3)
     command = [sys.executable, "-m", "dlbricks_core.cli", "run", *QUICK, "--runs", "100000",
                "--json", "o.json", "a.onnx"]  # fmt: skip

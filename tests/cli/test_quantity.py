@@ -77,7 +77,7 @@ def test_an_estimate_of_what_the_store_lacks_is_partial(dlbricks, save):
     ],
     ids=["name", "protocol", "composer"],
 )
-def test_what_does_not_fit_a_quantity_is_refused_with_a_hint(dlbricks, arguments, told):
+def test_options_that_do_not_fit_a_quantity_are_refused_with_a_hint(dlbricks, arguments, told):
     # Large enough for a composer that infers figures to infer some.
     done = dlbricks("run", "onnx:squeezenet", *QUICK, *arguments)
     assert done.status == 2, done.out
@@ -86,7 +86,7 @@ def test_what_does_not_fit_a_quantity_is_refused_with_a_hint(dlbricks, arguments
     assert "Hint: " in done.err
 
 
-def test_a_precision_is_refused(dlbricks, save):
+def test_a_precision_is_refused_for_other_quantities(dlbricks, save):
     backend = "--backend", "onnxruntime"
     done = dlbricks("run", save("c", "Relu"), *backend, "--quantity", "load-time", "--budget", "5s")
     assert done.status == 2

@@ -14,7 +14,7 @@ BACKEND = ("--backend", "onnxruntime", "--threads", "1")
 QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3", "--store", "results.sqlite")
 
 
-def test_a_run_keeps_to_the_contract(dlbricks, save, read):
+def test_json_of_a_run_keeps_to_the_contract(dlbricks, save, read):
     a, b = save("a", "Relu", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
     done = dlbricks(*QUICK, a, b, "--json", "out.json")
     assert done.status == 0
@@ -55,7 +55,7 @@ def test_a_run_keeps_to_the_contract(dlbricks, save, read):
     assert data["failures"] == []
 
 
-def test_the_estimate_is_the_sum_less_the_timers_cost(dlbricks, save, read):
+def test_the_estimate_is_the_sum_less_the_cost_of_calls(dlbricks, save, read):
     dlbricks(*QUICK, save("a", "Relu", "Relu"), "--json", "out.json")
     data = read("out.json")
     call = data["timer"]["call_ms"]
@@ -101,7 +101,7 @@ def test_samples_of_an_older_protocol_are_other_measurements(dlbricks, save, mon
     assert "from the store" not in dlbricks(*QUICK, a).out
 
 
-def test_granularity_and_paper_protocol(dlbricks, save, read):
+def test_granularity_and_the_papers_protocol_can_be_chosen(dlbricks, save, read):
     a = save("a", "Relu", "Relu", "Sigmoid")
     done = dlbricks(*QUICK, "-G", "4", "--protocol", "paper", a, "--json", "out.json")
     assert "20% trimmed mean" in " ".join(done.out.split())
@@ -152,7 +152,7 @@ def test_no_progress_bar_where_nobody_watches(dlbricks, save):
     assert "\x1b" not in done.out
 
 
-def test_figures_are_numbers(dlbricks, save, read):
+def test_all_numbers_in_json_are_finite(dlbricks, save, read):
     dlbricks(*QUICK, save("a", "Relu"), "--json", "out.json")
 
     def numbers(value):

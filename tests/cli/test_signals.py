@@ -29,7 +29,7 @@ def start(tmp_path, monkeypatch):
         def prepare():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
-            # Where the tests run in the background of a shell, they are deaf to Ctrl-C.
+            # Tests that run in the background of a shell ignore Ctrl-C.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             before()
 
@@ -65,13 +65,13 @@ def samples(path):
 
 
 def clean(tmp_path, children):
-    """Whether nothing is left of a run but what it has measured."""
+    """Whether a run has left nothing but its samples."""
     running = [c for c in children if c.is_running() and c.status() != psutil.STATUS_ZOMBIE]
     return not running and not any((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_a_run_and_what_was_measured_stays(start, tmp_path, name):
+def test_a_signal_ends_a_run_and_keeps_what_was_measured(start, tmp_path, name):
     number = signal.Signals[name]
     process = start(*RUN)
     assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
@@ -87,7 +87,7 @@ def test_a_signal_ends_a_run_and_what_was_measured_stays(start, tmp_path, name):
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.2, 2.0])
-def test_a_run_that_is_killed_leaves_nothing_whenever_that_is(start, tmp_path, seconds):
+def test_a_run_that_is_killed_at_any_time_leaves_no_processes(start, tmp_path, seconds):
     process = start(*RUN)
     time.sleep(seconds)
     children = psutil.Process(process.pid).children(recursive=True)
@@ -101,7 +101,7 @@ def test_a_second_signal_ends_at_once_and_leaves_nothing(start, tmp_path):
     assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
     children = psutil.Process(process.pid).children(recursive=True)
     for child in children:
-        child.suspend()  # guards that do not answer: there is something to wait for
+        child.suspend()  # guards that do not answer have to be waited for
     process.terminate()
     time.sleep(0.3)
     begin = time.monotonic()
@@ -115,7 +115,7 @@ def test_a_second_signal_ends_at_once_and_leaves_nothing(start, tmp_path):
     assert until(lambda: clean(tmp_path, children), 20)
 
 
-def test_what_nohup_ignores_stays_ignored(start, tmp_path):
+def test_signals_that_nohup_ignores_stay_ignored(start, tmp_path):
     process = start(*RUN, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     assert until(lambda: samples(tmp_path / "results.sqlite") > 50)
     process.send_signal(signal.SIGHUP)
@@ -147,7 +147,7 @@ def test_a_run_stays_within_limits_of_the_user(start, tmp_path):
     assert process.returncode == 0, err
 
 
-def test_too_little_for_the_framework_is_one_line_with_the_limit(start, tmp_path, monkeypatch):
+def test_a_limit_too_low_for_the_framework_is_named_in_one_line(start, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     # If memory ends while CPython 3.11 unwinds an exception, it tries to allocate an integer for

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, read by nobody, or not alone."""
+"""Standard streams that are closed, full, not read, or shared."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def shell(tmp_path, save):
         ("dlbricks inspect b.onnx 2> /dev/full", 2, ""),
     ],
 )
-def test_streams_that_cannot_be_used_are_one_line_or_nothing(shell, line, status, reason):
+def test_unusable_streams_cause_at_most_one_line(shell, line, status, reason):
     done = shell(line)
     assert done.returncode == status
     assert reason in done.stderr
@@ -77,7 +77,7 @@ def test_json_is_appended_to_standard_output(shell, tmp_path, name):
     assert json.loads(text.removeprefix("old\nbefore\n").removesuffix("after\n"))["models"]
 
 
-def test_json_goes_through_a_pipe_and_to_another_descriptor(shell, tmp_path):
+def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell, tmp_path):
     done = shell("dlbricks inspect a.onnx --json - | cat; dlbricks inspect a.onnx --json /dev/fd/3 "
                  "3>&1 >/dev/null")  # fmt: skip
     first, second = done.stdout.split("}\n{")

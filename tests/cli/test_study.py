@@ -28,7 +28,7 @@ def by_way(name):
     return found
 
 
-def test_two_networks_at_two_granularities(dlbricks, read, tmp_path):
+def test_a_study_of_two_networks_covers_both_granularities(dlbricks, read, tmp_path):
     done = dlbricks("study", "onnx:squeezenet", "onnx:shufflenet", *QUICK, "--json", "copy.json")
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
@@ -44,7 +44,7 @@ def test_two_networks_at_two_granularities(dlbricks, read, tmp_path):
     assert data["published"] is None
     assert "signature" not in data["evaluations"][0]
 
-    # Figures are recomputed from the tables.
+    # The figures follow from the tables.
     normalized, totals, bricks = (by_way(n) for n in ("normalized", "granularities", "bricks"))
     speedups = by_way("speedups")
     latencies = {row["model"]: float(row["measured_ms"]) for row in rows("latency")}
@@ -107,7 +107,7 @@ def test_two_networks_at_two_granularities(dlbricks, read, tmp_path):
     assert f"{data['evaluations'][2]['geometric_mean']:.3f}" in page
 
 
-def test_a_report_is_written_again_from_its_data(dlbricks, save, tmp_path):
+def test_a_report_can_be_written_again_from_its_data(dlbricks, save, tmp_path):
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
     assert dlbricks("study", a, b, *QUICK, "--batch", "2").status == 0
     assert dlbricks("study", "--from", "study/study.json", "-o", "again").status == 0
@@ -133,7 +133,7 @@ def page(folder):
     return re.sub(r"<dt>Written.*|\b(id|href|url)=\"[^\"]*\"|url\(#[^)]*\)", "", text)
 
 
-def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
+def test_an_interrupted_study_can_be_continued(dlbricks, save, read, monkeypatch):
     from dlbricks_core.store import ResultStore
 
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
@@ -164,12 +164,12 @@ def test_an_interrupted_study_goes_on(dlbricks, save, read, monkeypatch):
         "tiled", "segmented", "similar"
     ]  # fmt: skip
     assert evaluations[:3] == data["evaluations"][:3]
-    # Asking the backend what it executes is part of every run, and takes another time.
+    # Rewriting is part of every run, and its time varies.
     for before, after in zip(data["evaluations"][3:], evaluations[3:], strict=True):
         assert before["models"] == after["models"]
 
 
-def test_what_fails_is_named_and_left_out(dlbricks, save, read, strange, tmp_path):
+def test_models_that_fail_are_named_and_left_out(dlbricks, save, read, strange, tmp_path):
     good = save("good", "Relu", "Sigmoid")
     done = dlbricks("study", strange, good, *QUICK)
     assert done.status == 3
@@ -199,7 +199,7 @@ def test_what_fails_is_named_and_left_out(dlbricks, save, read, strange, tmp_pat
         (("-o", "results.txt"), "the folder results.txt cannot be written"),
     ],
 )
-def test_wrong_input(dlbricks, save, tmp_path, arguments, message):
+def test_wrong_input_is_refused_before_measuring(dlbricks, save, tmp_path, arguments, message):
     (tmp_path / "results.txt").write_text("")
     done = dlbricks("study", save("a", "Relu"), *QUICK, *arguments)
     assert done.status == 2
@@ -217,7 +217,7 @@ def test_wrong_input(dlbricks, save, tmp_path, arguments, message):
         ("run.json", b'{"bricks": []}', "holds no study"),
     ],
 )
-def test_files_that_are_no_studies(dlbricks, tmp_path, name, content, message):
+def test_files_that_are_no_studies_are_refused(dlbricks, tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     done = dlbricks("study", "--from", name, "-o", "again")
@@ -232,11 +232,11 @@ def test_a_report_from_data_measures_nothing(dlbricks, save):
     assert "neither a MODEL nor --backend" in " ".join(done.err.split())
 
 
-def test_no_model(dlbricks):
+def test_a_study_without_a_model_is_refused(dlbricks):
     assert dlbricks("study", *QUICK).status == 2
 
 
-def test_quick_takes_few_runs(dlbricks, save, read):
+def test_a_quick_study_takes_few_runs(dlbricks, save, read):
     from dlbricks_core.workflows.study import QUICK_RUNS
 
     done = dlbricks("study", save("a", "Relu"), *QUICK[:-2], "--quick", "--json", "-")

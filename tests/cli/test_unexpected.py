@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw: one line, a status of their own, the traceback with -v."""
+"""Unexpected errors: one line, a status of their own, the traceback with -v."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from dlbricks_core.worker import RemoteError, WorkerProcess
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Lets the next command fail in its midst."""
+    """Makes the next command fail while it runs."""
 
     def break_with(error):
         def fail(*_arguments, **_more):
@@ -43,7 +43,7 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_report_it(dlbricks, br
 
 @pytest.mark.parametrize("flag", ["-v", "--verbose", "-qv"])
 @pytest.mark.parametrize("place", [1, 2, 4])
-def test_the_traceback_is_there_wherever_the_flag_stands(dlbricks, broken, flag, place):
+def test_the_flag_for_tracebacks_may_stand_anywhere(dlbricks, broken, flag, place):
     arguments = ["inspect", "--dim", "a=1", "a.onnx"]
     arguments.insert(place if place != 2 else 3, flag)
     for error, status in ((KeyError("x"), 70), (DLBricksError("told", "hint"), 2)):
@@ -54,7 +54,7 @@ def test_the_traceback_is_there_wherever_the_flag_stands(dlbricks, broken, flag,
         assert done.err.splitlines()[-2].startswith("Error: ")
 
 
-def test_failures_in_workers_that_a_run_survives_leave_their_traceback(dlbricks, monkeypatch):
+def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
     def survive(*_arguments, **_more):
         with (
             WorkerProcess("fractions:Fraction") as worker,
@@ -72,7 +72,7 @@ def test_failures_in_workers_that_a_run_survives_leave_their_traceback(dlbricks,
     assert any(line.startswith("TypeError: ") for line in lines)
 
 
-def test_a_value_that_looks_like_the_flag_is_none(dlbricks, broken):
+def test_a_value_that_looks_like_the_flag_is_not_one(dlbricks, broken):
     broken(KeyError("x"))
     for arguments in (("--json", "-v"), ("--json=-v",), ("--", "-v")):
         done = dlbricks("inspect", "a.onnx", *arguments)
@@ -80,7 +80,7 @@ def test_a_value_that_looks_like_the_flag_is_none(dlbricks, broken):
         assert "Traceback" not in done.err
 
 
-def test_the_help_tells_every_exit_status(dlbricks):
+def test_the_help_names_every_exit_status(dlbricks):
     text = " ".join(dlbricks("--help").out.split())
     for status in ("0 all done", "2 wrong usage", "3 finished", "70 a defect", "130 interrupted",
                    "141 nobody reads"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""``dlbricks verify``: agreement, and everything that keeps from it."""
+"""``dlbricks verify``: agreement, and everything that can prevent it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_verify_finds_a_wrong_backend(wrong, model):
     assert loose.agrees
 
 
-def test_verify_takes_the_first_backend_for_a_reference(wrong, model):
+def test_the_first_backend_is_the_reference(wrong, model):
     exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_s=0))
     assert (exact.reference, exact.error) == ("faulty", 0.0)
     assert (off.reference, off.agrees) == ("faulty", False)
@@ -93,7 +93,7 @@ def test_backends_that_agree_with_each_other_dispute_the_reference(wrong, model)
     assert not first.agrees
 
 
-def test_the_reference_stands_where_a_backend_agrees_with_it(wrong, model):
+def test_the_reference_counts_if_a_backend_agrees_with_it(wrong, model):
     *off, exact = verify([model], options("wrong", "wrong", "faulty"))
     assert {verdict.reference for verdict in (*off, exact)} == {REFERENCE}
     assert [verdict.agrees for verdict in (*off, exact)] == [False, False, True]
@@ -122,7 +122,7 @@ MODULE = sys.modules["dlbricks_core.workflows.verify"]
 KNOWN = "known to be wrong in the onnx reference: LSTM: clip is ignored"
 
 
-def test_a_known_defect_of_the_reference_costs_no_agreement(wrong, clipped):
+def test_a_known_defect_of_the_reference_is_not_held_against_backends(wrong, clipped):
     found = verify([clipped], options("wrong", "wrong"))
     assert all(verdict.agrees for verdict in found)
     assert found[0].remarks == (
@@ -134,7 +134,7 @@ def test_a_known_defect_of_the_reference_costs_no_agreement(wrong, clipped):
     assert [printed.count(remark) for remark in found[0].remarks] == [1, 1]
 
 
-def test_a_backend_with_the_same_defect_does_not_make_it_right(wrong, clipped):
+def test_a_backend_with_the_same_defect_does_not_make_the_reference_right(wrong, clipped):
     *right, same = verify([clipped], options("wrong", "wrong", "faulty"))
     assert all(verdict.agrees for verdict in right)
     assert (same.agrees, same.reference) == (False, "wrong")
@@ -143,7 +143,7 @@ def test_a_backend_with_the_same_defect_does_not_make_it_right(wrong, clipped):
     )  # fmt: skip
 
 
-def test_one_backend_is_not_held_against_a_reference_that_is_wrong(wrong, clipped, model):
+def test_a_single_backend_is_not_judged_by_a_wrong_reference(wrong, clipped, model):
     alone, other = verify([clipped, model], options("wrong"))
     assert "nothing to compare" in alone.failure
     assert alone.remarks == (KNOWN,)
@@ -157,7 +157,7 @@ def test_verify_tells_why_there_is_no_reference(wrong, model):
     assert remark == "the onnx reference has no results: no answer within 0.001 s"
 
 
-def test_the_failure_of_the_reference_is_one(wrong, model, monkeypatch):
+def test_a_failure_of_the_reference_is_reported(wrong, model, monkeypatch):
     monkeypatch.setattr(MODULE, "REFERENCE_HOST", "builtins:object")
     found = verify([model], options("faulty", "faulty"))
     assert all(verdict.agrees for verdict in found)
@@ -168,7 +168,7 @@ def test_the_failure_of_the_reference_is_one(wrong, model, monkeypatch):
     assert stream.getvalue().count(f"Failed: {model.name} on the onnx reference: {failure}") == 1
 
 
-def test_the_failure_of_the_reference_shows_in_the_status(dlbricks, save, read, monkeypatch):
+def test_a_failure_of_the_reference_shows_in_the_exit_status(dlbricks, save, read, monkeypatch):
     for framework in ("onnxruntime", "torch"):
         pytest.importorskip(framework)
     monkeypatch.setattr(MODULE, "REFERENCE_HOST", "builtins:object")
@@ -189,7 +189,7 @@ def test_verify_names_layers_that_cannot_run_alone(wrong, builder, model):
     assert second.agrees
 
 
-def test_a_check_that_fails_costs_no_other_model(wrong, builder, model):
+def test_a_failing_check_does_not_affect_other_models(wrong, builder, model):
     b = builder()
     b.add("RaiseCheck", b.relu(b.input))
     first, second = verify([b.model(name="odd"), model], options("faulty"))
@@ -198,7 +198,7 @@ def test_a_check_that_fails_costs_no_other_model(wrong, builder, model):
     assert second.agrees
 
 
-def test_text_costs_no_other_model(dlbricks, save, tmp_path, read):
+def test_a_model_of_text_does_not_affect_other_models(dlbricks, save, tmp_path, read):
     pytest.importorskip("onnxruntime")
     text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
     labels (float[4, 3] x) => (string[4] label, float[4, 2] p) {
@@ -222,7 +222,7 @@ def test_verify_reports_each_unsupported_layer(wrong, builder, model):
     assert second.agrees
 
 
-def test_verify_names_what_is_lacking_once(wrong, builder):
+def test_each_unsupported_operator_is_named_once(wrong, builder):
     b = builder()
     x = b.add("Unsupported", b.input, axis=1)
     b.add("Unsupported", b.add("Unsupported", x, axis=2), axis=3)
@@ -230,7 +230,7 @@ def test_verify_names_what_is_lacking_once(wrong, builder):
     assert [(x.part, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
 
 
-def test_verify_outlives_a_crash(wrong, builder, model):
+def test_verify_survives_a_crash(wrong, builder, model):
     b = builder()
     b.add("CrashCheck", b.relu(b.input))
     first, second = verify([b.model(name="crash"), model], options("faulty"))
@@ -238,7 +238,7 @@ def test_verify_outlives_a_crash(wrong, builder, model):
     assert second.agrees
 
 
-def test_verify_runs_a_model_no_longer_than_it_must(wrong, faulty, model):
+def test_verify_runs_a_model_no_longer_than_its_limit(wrong, faulty, model):
     (slow,) = options("slow")
     (verdict,) = verify([model], [replace(slow, timeout_s=3 * faulty.SLOW_S)])
     assert verdict.agrees, verdict.failure
@@ -258,7 +258,7 @@ def test_verify_looks_behind_a_saturated_softmax(wrong, builder):
     large = b.add("Mul", b.input, b.weight(1, value=np.full(1, 9e4, dtype=np.float32)))
     b.add("Softmax", large, axis=1)
     (verdict,) = verify([b.model(name="onehot")], options("wrong"))
-    # One part in a hundred of numbers that spread about as far as they are large.
+    # The error is a hundredth of numbers that spread about as far as they are large.
     assert 0.005 < verdict.error < 0.02
 
 

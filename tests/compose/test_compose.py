@@ -60,7 +60,7 @@ def test_repeated_bricks_count_as_often_as_they_occur(builder):
     assert Sequential().compose(cut, {signature: exact(2.0)}).value == pytest.approx(8.0)
 
 
-def test_the_timers_cost_is_taken_off_every_brick_and_put_back_once():
+def test_the_cost_of_a_call_is_taken_off_every_brick_and_added_once():
     model = dag([(0, 1), (1, 2)], 3)
     cut, latencies = cut_with(model, [1.0, 2.0, 3.0], overhead=0.5)
     assert Sequential().compose(cut, latencies).value == pytest.approx(6.0 - 3 * 0.5 + 0.5)
@@ -83,7 +83,7 @@ def test_a_missing_brick_makes_the_estimate_partial(composer):
 
 
 @pytest.mark.parametrize("composer", [Sequential(), Parallel()], ids=["sequential", "parallel"])
-def test_without_any_measurement_there_is_no_number(composer):
+def test_without_measurements_there_is_no_estimate(composer):
     cut, latencies = cut_with(dag([(0, 1)], 2), [None, None])
     estimate = composer.compose(cut, latencies)
     assert estimate.value is None

@@ -34,12 +34,12 @@ def test_a_few_networks_move_the_deviation_and_many_decide_it():
     assert fitted_deviation(0.03, many) == pytest.approx(0.08, rel=0.03)
 
 
-def test_what_the_samples_scatter_explains_is_not_counted():
+def test_deviations_that_scatter_explains_are_not_counted():
     scatter = 0.06
     off = np.hypot(RANDOM.normal(0, 0.02, 5000), 0) + RANDOM.normal(0, scatter, 5000)
     deviations = [Deviation(error, scatter) for error in off]
     assert fitted_deviation(0.03, deviations) == pytest.approx(0.02, rel=0.2)
-    unlucky = [Deviation(0.001, scatter)] * 10  # less than the scatter: nothing is left of it
+    unlucky = [Deviation(0.001, scatter)] * 10  # scatter alone explains more than this
     assert fitted_deviation(0.03, unlucky) == fitted_deviation(0.03, [Deviation(0, 0)] * 10)
 
 
@@ -65,13 +65,13 @@ def test_the_share_of_operations_is_found(share):
     assert abs(few - 0.7) < abs(share - 0.7) / 2 + 1e-9
 
 
-def test_bricks_whose_samples_scatter_hardly_count():
+def test_bricks_that_scatter_widely_hardly_count():
     mixed = ratios(0.3, 200) + ratios(1.0, 200, scatter=3.0)
     assert fitted_share(0.7, 0.17, mixed) == pytest.approx(0.3, abs=0.05)
 
 
 @given(st.lists(st.builds(LogRatio, small, small, st.floats(-9, 9), st.floats(0, 1))))
-def test_a_share_is_one(found):
+def test_a_share_lies_between_zero_and_one(found):
     assert 0 <= fitted_share(0.7, 0.17, found) <= 1
 
 
@@ -84,7 +84,7 @@ def test_composers_say_what_can_be_fitted(place):
     assert Similar.fitted.keys() > Segmented.fitted.keys()
 
 
-def test_a_calibrated_composer_is_another_one():
+def test_calibrating_a_composer_makes_a_new_one():
     own = Similar()
     found = own.calibrated({"composing_error": 0.01, "computing_share": 0.5, "unknown": 3.0})
     assert (found.composing_error, found.computing_share) == (0.01, 0.5)

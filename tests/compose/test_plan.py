@@ -22,7 +22,7 @@ def bricks(names):
     return {name: Brick(name, model) for name in names}
 
 
-def test_a_recipe_gives_no_figure_where_one_is_not_known():
+def test_recipes_give_no_figure_if_a_source_has_none():
     for recipe in (Own("a"), Scaled("a", "b", 2.0, 0.1), Weighted("a", {"b": -1, "c": 3}, 0.1)):
         assert recipe.figure({"d": figure(1.0)}) is None
     assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure({"b": figure(1.0)}) is None
@@ -34,7 +34,7 @@ def test_overhead_is_neither_scaled_nor_weighted():
     assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure(known).value == pytest.approx(1 - 2 + 12)
 
 
-def test_a_whole_does_not_take_less_than_its_part_but_a_similar_brick_may():
+def test_a_whole_takes_at_least_as_long_as_its_part_and_a_similar_brick_may_not():
     known = {"b": figure(3.0)}
     assert Weighted("a", {"b": 0.5}, 0.1).figure(known) is None
     assert Scaled("a", "b", 0.5, 0.1).figure(known).value == pytest.approx(1.5)
@@ -55,7 +55,7 @@ def test_the_first_recipe_that_gives_a_figure_counts():
     assert not plan.besides
 
 
-def test_a_brick_that_nothing_timed_tells_about_is_a_defect_of_the_composer():
+def test_a_plan_without_a_timed_source_for_a_brick_is_refused():
     with pytest.raises(ValueError, match="nothing that is timed tells about brick a"):
         Plan(bricks("b"), {"a": [Own("a")], "b": [Own("b")]})
 
@@ -65,7 +65,7 @@ scaled = st.tuples(st.sampled_from(NAMES), st.floats(0.1, 10))
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.lists(scaled, min_size=1), min_size=1),
        st.dictionaries(st.sampled_from(NAMES), st.integers(1, 5)))  # fmt: skip
-def test_a_sum_over_bricks_is_the_weighted_sum_over_what_is_timed(others, counts):
+def test_a_sum_over_bricks_is_a_weighted_sum_over_timed_networks(others, counts):
     plan = Plan(
         bricks(NAMES),
         {name: [Scaled(name, *each, 0.0) for each in others.get(name, [])] or [Own(name)]

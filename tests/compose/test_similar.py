@@ -1,4 +1,4 @@
-"""Bricks that are alike but for their size: which are timed, and what they tell of others."""
+"""Bricks that differ in size only: which are timed, and how the others follow."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def latency(*samples, overhead=0.0):
     return Measured(samples, PROTOCOL, overhead)
 
 
-def test_one_of_similar_bricks_is_timed_the_smallest(planned):
+def test_the_smallest_of_similar_bricks_is_timed(planned):
     found = bricks(large=conv(64, 64), small=conv(48, 48), huge=conv(256, 256))
     assert set(planned(Similar(), found).timed) == {"small", "huge"}
     assert set(planned(Segmented(), found).timed) == set(found)
@@ -67,20 +67,20 @@ def test_operations_and_memory_decide_what_an_inferred_brick_takes(planned):
     ],
     ids=["kernel", "type", "depthwise", "groups", "no whole blocks", "operator"],
 )
-def test_what_has_another_form_tells_nothing(planned, other):
+def test_bricks_of_another_form_give_no_figure(planned, other):
     found = bricks(one=conv(32, 32), other=other)
     assert set(planned(Similar(), found).timed) == {"one", "other"}
     assert "other" not in planned(Similar(), found).figures({"one": latency(3.0)})
 
 
-def test_layers_that_a_framework_made_have_the_operations_of_the_standards():
+def test_fused_layers_have_the_operations_of_the_standard_ones():
     plain = Volume.of(conv(32, 64))
     assert Volume.of(conv(32, 64, op="FusedConv", domain="com.microsoft")) == plain
     assert Volume.of(conv(32, 64, domain="com.microsoft.nchwc")) == plain
     assert Volume.of(conv(32, 64, op="Strange", domain="com.example")).flops == 1
 
 
-def test_what_failed_is_told_by_another_that_did_not(planned):
+def test_a_failed_source_is_replaced_by_another_similar_brick(planned):
     found = bricks(a=conv(32, 32), b=conv(40, 40), c=conv(48, 48))
     assert set(planned(Similar(), found).timed) == {"a"}
     told = planned(Similar(), found).figures({"b": latency(2.0)})
@@ -134,7 +134,7 @@ def convolutions():
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0])
-def test_how_bricks_follow_from_each_other_is_fitted(place, share):
+def test_the_rule_between_similar_bricks_can_be_fitted(place, share):
     found = convolutions()
     fitted = Similar().fit(Observed([], found, timed_by(share, found), *place))
     assert abs(fitted["computing_share"] - share) < 0.5 * abs(0.7 - share)
@@ -144,7 +144,7 @@ def test_how_bricks_follow_from_each_other_is_fitted(place, share):
     assert wild["composing_error"] == pytest.approx(Similar.composing_error)
 
 
-def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed(planned):
+def test_a_calibration_changes_ratios_and_not_which_bricks_are_timed(planned):
     found = convolutions()
     truth = timed_by(0.4, found)
     fitted = Similar().calibrated({"computing_share": 0.4, "inference_error": 0.01})
@@ -159,14 +159,14 @@ def test_a_calibration_changes_what_bricks_tell_and_not_which_are_timed(planned)
     assert np.std(told[inferred].plausible) < 0.2 * np.std(own[inferred].plausible)
 
 
-def test_a_brick_that_is_lost_in_the_timers_own_cost_is_not_fitted_to(place):
+def test_bricks_below_the_cost_of_a_call_are_not_fitted_to(place):
     found = bricks(small=conv(32, 32), large=conv(32, 64))
     lost = Observed([], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)}, *place)
     assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)
 
 
-def test_networks_are_estimated_from_the_bricks_that_would_be_timed(place):
-    """What a network is off by then counts, though all of its bricks were timed."""
+def test_the_error_of_a_network_is_that_of_the_bricks_that_would_be_timed(place):
+    """For fitting, all bricks are timed; the error counted is that of timing a few."""
     small, large = conv(32, 32), conv(32, 64)
     tensors = {"x": small.tensors["x"], "w": small.tensors["w"], "v": large.tensors["w"],
                "y": small.tensors["y"], "z": large.tensors["y"]}  # fmt: skip
@@ -184,13 +184,13 @@ def test_networks_are_estimated_from_the_bricks_that_would_be_timed(place):
     assert (exact.error, exact.scatter) == pytest.approx((0, 0))
     (told,) = Similar().deviations(observed)
     assert told.error == pytest.approx((1 + ratio) / (1 + 2 * ratio) - 1)
-    # Of which what inferring is known to be off by explains so much:
+    # The known error of inferring explains this part:
     assert told.scatter == pytest.approx(Similar.inference_error * ratio / (1 + ratio), rel=0.1)
     fitted = Similar().fit(observed)
-    assert fitted["inference_error"] > Similar.inference_error  # twice as long as told
+    assert fitted["inference_error"] > Similar.inference_error  # twice as long as inferred
 
 
-def test_a_brick_that_none_tells_because_another_failed_counts_with_its_own_time(planned, place):
+def test_a_brick_whose_source_failed_counts_with_its_own_time(planned, place):
     found = {"small": Brick("small", conv(32, 32))}
     brickset = BrickSet.of([conv(32, 64)])
     (large,) = brickset.bricks

@@ -1,4 +1,4 @@
-"""Large convolutions that tiles tell, and what becomes of them in an estimate."""
+"""Large convolutions whose latency follows from tiles, and the estimates with them."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ def latency(*samples, overhead=CALL_MS):
 
 
 def truth(brick):
-    """Something that each run costs, and something in proportion to operations."""
+    """A fixed cost, and a cost in proportion to operations."""
     flops = sum(layer_flops(brick.model, layer) or 0 for layer in brick.model.layers)
     return CALL_MS + FIXED_MS + MS_PER_GFLOP * flops / 1e9
 
 
 @pytest.fixture(scope="module")
 def cut(chain_of):
-    """A large convolution and what is before and after it, at one layer a brick."""
+    """A large convolution and the layers around it, one layer in each brick."""
     return BrickSet.of([chain_of(512, 512, 80, pad=0, before=["Relu"], after=["Sigmoid"])])
 
 
@@ -39,12 +39,12 @@ def plan(cut, planned):
 
 @pytest.fixture(scope="module")
 def large(plan):
-    """Signature of the large one."""
+    """Signature of the large convolution."""
     (signature,) = plan.not_timed
     return signature
 
 
-def test_the_large_one_is_not_timed_and_its_tiles_are(cut, plan, large, planned):
+def test_the_tiles_of_a_large_brick_are_timed_instead_of_it(cut, plan, large, planned):
     assert cut.bricks[large].operators == ("Conv",)
     assert len(plan.besides) == 2
     assert set(plan.sources(large)) == plan.besides.keys()
@@ -52,7 +52,7 @@ def test_the_large_one_is_not_timed_and_its_tiles_are(cut, plan, large, planned)
     assert not planned(Sequential(), cut.bricks).besides
 
 
-def test_tiles_tell_what_is_fixed_and_what_grows(cut, plan, large):
+def test_tiles_give_the_fixed_part_and_the_part_that_grows_with_rows(cut, plan, large):
     known = {signature: latency(truth(brick)) for signature, brick in plan.timed.items()}
     told = plan.figures(known)
     found = told[large]
@@ -64,7 +64,7 @@ def test_tiles_tell_what_is_fixed_and_what_grows(cut, plan, large):
     assert not estimate.partial
 
 
-def test_what_tiles_may_be_off_by_is_in_the_interval(plan, large):
+def test_the_error_of_tiles_is_in_the_interval(plan, large):
     samples = np.linspace(0.99, 1.01, 20)
     found = plan.figures({s: latency(*(truth(tile) * samples)) for s, tile in plan.besides.items()})
     low, high = interval(found[large].plausible)
@@ -72,7 +72,7 @@ def test_what_tiles_may_be_off_by_is_in_the_interval(plan, large):
     assert np.ptp(interval(found[large].replicates)) < high - low
 
 
-def test_one_tile_alone_tells_nothing(cut, plan, large):
+def test_one_tile_alone_gives_no_figure(cut, plan, large):
     first = next(iter(plan.besides))
     told = plan.figures({first: latency(5.0)})
     assert large not in told
@@ -80,20 +80,20 @@ def test_one_tile_alone_tells_nothing(cut, plan, large):
 
 
 @pytest.mark.parametrize("larger", [5.0, 5.3, 20.0])
-def test_tiles_that_contradict_each_other_tell_nothing(plan, large, larger):
-    """A line that does not rise enough would have a layer take nothing, or less than its part."""
+def test_tiles_that_contradict_each_other_give_no_figure(plan, large, larger):
+    """A line that hardly rises would give the layer less time than one of its parts."""
     small, large_ = sorted(plan.besides, key=lambda s: truth(plan.besides[s]))
     told = plan.figures({small: latency(5.3), large_: latency(larger)})
     assert (large in told) == (larger == 20.0)
 
 
-def test_what_was_timed_itself_is_not_told(plan, large):
+def test_own_samples_come_before_tiles(plan, large):
     own = latency(7.0)
     known = {s: latency(truth(tile)) for s, tile in plan.besides.items()}
     assert plan.figures({**known, large: own})[large] is own
 
 
-def test_precision_is_asked_for_by_what_tiles_count_for(cut, plan, large, planned):
+def test_tiles_are_timed_as_precisely_as_their_weight_asks(cut, plan, large, planned):
     (model,) = cut.models
     counted = {tile.brick.signature: 3 * tile.weight for tile in tiles(cut.bricks[large])}
     others = {signature: 1 for signature in cut.bricks if signature != large}

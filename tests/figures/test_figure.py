@@ -29,7 +29,7 @@ def half_width(replicates):
     return (high - low) / 2
 
 
-def test_what_something_disturbed_counts_only_where_too_few_are_left():
+def test_disturbed_samples_count_only_if_too_few_others_are_left():
     def taken(*samples):
         sets = (
             Observation("s", number, (ms,), overhead=ms / 100, flags=("far",) if ms > 9 else ())
@@ -45,7 +45,7 @@ def test_what_something_disturbed_counts_only_where_too_few_are_left():
     assert taken(10.0, 5.0, 11.0, 6.0).samples == (10.0, 5.0, 11.0, 6.0)
 
 
-def test_drift_stays_common_where_one_ran_in_some_of_the_rounds_only():
+def test_drift_stays_common_to_networks_that_share_only_some_rounds():
     every, some = np.arange(60), np.arange(0, 60, 2)
     whole, brick = latency(DRIFT, every), latency(DRIFT[some], some)
     apart = latency(DRIFT[some], some, session="another")
@@ -55,7 +55,7 @@ def test_drift_stays_common_where_one_ran_in_some_of_the_rounds_only():
     assert same.replicates == pytest.approx(2 * whole.replicates)
 
 
-def test_a_round_weighs_the_same_in_every_process_and_order():
+def test_a_round_has_the_same_weight_in_every_process_and_order():
     first = latency(DRIFT[:8], range(8)).replicates
     assert len(first) == RESAMPLES
     _weights.cache_clear()
@@ -73,5 +73,5 @@ def test_replicates_scatter_as_the_figure_does(count):
     assert abs(bias) < 0.25 * true
 
 
-def test_one_sample_leaves_nothing_open():
+def test_replicates_of_a_single_sample_are_that_sample():
     assert set(latency([3.0], [0]).replicates) == {3.0}

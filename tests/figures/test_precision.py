@@ -32,7 +32,7 @@ def measured(each, samples, overhead=0.0):
     return Measurement(each, observations=tuple(taken))
 
 
-def test_the_known_optimum_of_two_bricks():
+def test_allocation_for_two_bricks_is_the_known_optimum():
     # n_b is proportional to c*s/sqrt(t): 4 * 0.5 / 2 = 1 to 1 * 3 / 1 = 3.
     spreads = {A: spread(20.0, 0.5, run_ms=4.0), B: spread(20.0, 3.0, run_ms=1.0)}
     demand = PrecisionTarget("m", {A: 4, B: 1})
@@ -43,15 +43,15 @@ def test_the_known_optimum_of_two_bricks():
     assert Z * math.sqrt(variance) == pytest.approx(1.0)
 
     def seconds(a):
-        """What it costs to reach the same with another number for the first."""
+        """Cost of the same half-width with another number of runs of the first brick."""
         b = FASTER_HALF_VARIANCE * 3.0**2 / ((1 / Z) ** 2 - FASTER_HALF_VARIANCE * 2.0**2 / a)
         return 4.0 * a + 1.0 * b
 
     assert seconds(found[A]) < min(seconds(found[A] * 1.05), seconds(found[A] * 0.95))
 
 
-def test_what_is_taken_off_a_sum_scatters_as_what_is_added():
-    """A tile of a large brick counts for a negative part of it."""
+def test_terms_that_are_subtracted_scatter_like_terms_that_are_added():
+    """A tile may count with a negative weight in a large brick."""
     spreads = {A: spread(2.0, 0.1), B: spread(6.0, 0.3)}
     line, sum_ = PrecisionTarget("m", {A: -5.0, B: 6.0}), PrecisionTarget("m", {A: 5.0, B: 6.0})
     assert line.total_ms(spreads) == pytest.approx(26)
@@ -62,14 +62,14 @@ def test_what_is_taken_off_a_sum_scatters_as_what_is_added():
     assert line.needs(spreads, 0.001)[A] > FEWEST
 
 
-def test_the_timers_own_cost_is_in_a_sum_once():
+def test_a_sum_holds_the_cost_of_a_call_once():
     spreads = {A: spread(2.0, 0.1, overhead=0.5), B: spread(3.0, 0.1, overhead=0.4)}
     assert PrecisionTarget("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
     assert Spread.of(measured(A, [2.5, 2.5, 2.6], 0.5)).ms == pytest.approx(2.0)
     assert Spread.of(measured(A, [0.2, 0.2], 0.5)).ms == 0
 
 
-def test_quiet_and_hopeless_networks():
+def test_quiet_networks_need_no_more_runs_and_hopeless_ones_the_most():
     quiet, noisy = spread(10.0, 0.01), spread(10.0, 50.0)
     assert PrecisionTarget("m", {A: 3}).needs({A: quiet}, 0.01) == {}
     assert PrecisionTarget("m", {A: 1, B: 1}).needs({A: quiet, B: noisy}, 0.01)[B] == MOST
@@ -77,7 +77,7 @@ def test_quiet_and_hopeless_networks():
     assert PrecisionTarget("m", {A: 1}).needs({A: spread(0.0, 1.0)}, 0.01) == {A: MOST}
 
 
-def test_what_is_not_known_yet_takes_no_part():
+def test_bricks_without_samples_take_no_part():
     spreads = {A: spread(10.0, 1.0)}
     demand = PrecisionTarget("m", {A: 1, C: 5})
     assert demand.half_width(spreads) == PrecisionTarget("m", {A: 1}).half_width(spreads)
@@ -85,7 +85,7 @@ def test_what_is_not_known_yet_takes_no_part():
     assert PrecisionTarget("m", {C: 5}).needs(spreads, 0.01) == {}
 
 
-def test_what_is_common_to_all_in_a_round_takes_more_of_them():
+def test_noise_that_all_share_in_a_round_needs_more_rounds():
     keys = [key(str(i)) for i in range(30)]
     demand = PrecisionTarget("m", dict.fromkeys(keys, 1))
     noise = np.random.default_rng(0).normal(10, 0.5, (30, 20))
@@ -112,7 +112,7 @@ bricks = st.lists(
 
 
 @given(bricks, st.floats(0.001, 0.2))
-def test_the_wanted_half_width_is_met(parts, precision):
+def test_samples_as_allocated_reach_the_wanted_half_width(parts, precision):
     keys = [key(str(i)) for i in range(len(parts))]
     spreads = {
         k: spread(ms, ms * relative, run_ms)
@@ -133,7 +133,7 @@ def test_the_wanted_half_width_is_met(parts, precision):
 
 
 @pytest.mark.parametrize("count", [6, 7, 20])
-def test_the_deviation_of_few_samples_is_not_too_small(count):
+def test_the_deviation_of_few_samples_is_not_underestimated(count):
     samples = np.random.default_rng(0).normal(100, 5, (4000, count))
     assert np.mean([deviation(each) for each in samples]) == pytest.approx(5, rel=0.05)
 

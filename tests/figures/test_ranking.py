@@ -18,7 +18,7 @@ def drifting(rounds=40, seed=0):
     return np.where(np.arange(rounds) % 2, 2.0, 1.0) * rng.normal(1, 0.01, rounds)
 
 
-def test_drift_that_both_saw_leaves_the_ratio_alone():
+def test_drift_that_both_share_leaves_their_ratio_unchanged():
     speed = drifting()
     noise = np.random.default_rng(1).normal(1, 0.01, speed.size)
     ratio = Ratio.of(cost(speed * 1.1 * noise), cost(speed))
@@ -30,7 +30,7 @@ def test_drift_that_both_saw_leaves_the_ratio_alone():
     assert not Ratio.of(cost(shuffled), cost(speed)).exceeds(1)
 
 
-def test_noise_alone_has_no_winner():
+def test_noise_alone_makes_no_winner():
     ranking = Ranking.of({"a": cost(drifting(seed=1)), "b": cost(drifting(seed=2))})
     assert ranking.winner is None
     assert ranking.fastest in ("a", "b")
@@ -48,13 +48,13 @@ def test_the_winner_must_beat_every_other():
     assert Ranking.of({"slow": cost(3 * speed), "fast": cost(speed)}).winner == "fast"
 
 
-def test_the_timers_own_cost_does_not_count():
+def test_the_cost_of_a_call_does_not_count():
     quick = Ranking.of({"a": cost([1.2] * 5, overhead=0.2), "b": cost([2.9] * 5, overhead=0.4)})
     assert quick.costs["a"].ms == pytest.approx(1.0)
     assert quick.margin.value == pytest.approx(2.5)
 
 
-def test_what_is_lost_in_the_timers_cost_is_no_clear_winner():
+def test_a_backend_below_the_cost_of_a_call_is_no_clear_winner():
     lost = Ranking.of({"a": cost([0.1] * 5, overhead=0.2), "b": cost([0.5] * 5, overhead=0.2)})
     assert lost.fastest == "a"
     assert lost.margin == Ratio(None, None, None)
@@ -63,21 +63,21 @@ def test_what_is_lost_in_the_timers_cost_is_no_clear_winner():
     assert both.margin == Ratio(1.0, 1.0, 1.0)
 
 
-def test_one_backend_alone_wins_nothing():
+def test_a_single_backend_is_no_winner():
     alone = Ranking.of({"a": cost([1.0] * 3)})
     assert (alone.fastest, alone.winner, alone.margin) == ("a", None, None)
     assert Ranking.of({}).fastest is None
 
 
 @pytest.mark.parametrize(("slowdown", "winner"), [(1.0, "a"), (1.9, "a"), (2.1, None)])
-def test_a_disturbance_may_account_for_a_difference(slowdown, winner):
+def test_a_difference_that_a_disturbance_explains_makes_no_winner(slowdown, winner):
     ranking = Ranking.of({"a": cost([1.0] * 5), "b": cost([2.0] * 5)}, slowdown)
     assert ranking.winner == winner
     assert ranking.is_disturbed == (winner is None)
     assert not Ranking.of({"a": cost([1.0] * 5), "b": cost([1.0] * 5)}, slowdown).is_disturbed
 
 
-def test_a_total_varies_with_what_it_is_the_sum_of():
+def test_a_total_varies_with_its_parts():
     one, other = cost([1.0, 1.1, 1.2] * 4), cost([3.0, 3.2, 3.1] * 4)
     total = Cost.total([(2, one), (1, other)])
     assert total.ms == pytest.approx(2 * one.ms + other.ms)

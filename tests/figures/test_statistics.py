@@ -43,14 +43,14 @@ def test_trimmed_mean_goes_from_the_mean_to_the_median(samples):
         assert trimmed_mean(samples, min(almost_half, 0.4999)) == pytest.approx(median(samples))
 
 
-def test_the_faster_half_counts_and_of_an_odd_number_half_the_middle():
+def test_faster_half_takes_half_of_the_middle_sample_of_an_odd_number():
     assert faster_half([4, 1, 1000, 3]) == 2
     assert faster_half([3, 1, 1000]) == pytest.approx((1 + 0.5 * 3) / 1.5)
     assert faster_half([7]) == 7
 
 
 @given(latencies, st.floats(0, 1e9))
-def test_how_slow_the_slower_half_was_does_not_count(samples, slower):
+def test_faster_half_ignores_how_slow_the_slower_half_is(samples, slower):
     ordered = sorted(samples)
     half = (len(samples) + 1) // 2
     disturbed = ordered[:half] + [ms + slower for ms in ordered[half:]]
@@ -59,13 +59,13 @@ def test_how_slow_the_slower_half_was_does_not_count(samples, slower):
     assert faster_half(samples) <= median(samples) * (1 + 1e-12)
 
 
-def test_the_faster_half_of_normal_samples_lies_and_scatters_as_stated():
+def test_faster_half_of_normal_samples_has_the_stated_mean_and_variance():
     found = faster_half(np.random.default_rng(2).normal(0, 1, (4000, 200)))
     assert found.mean() == pytest.approx(-np.sqrt(2 / np.pi), abs=0.01)
     assert 200 * found.var() == pytest.approx(FASTER_HALF_VARIANCE, rel=0.1)
 
 
-def test_locations_work_along_the_last_axis():
+def test_locations_are_taken_along_the_last_axis():
     table = np.random.default_rng(0).random((3, 4, 15))
     for statistic in (median, trimmed_mean, faster_half):
         found = statistic(table)
@@ -76,7 +76,7 @@ def test_locations_work_along_the_last_axis():
 @pytest.mark.parametrize(
     "statistic", [median, trimmed_mean, faster_half, median_interval, warnings_for]
 )
-def test_nothing_follows_from_no_samples(statistic):
+def test_locations_of_no_samples_are_refused(statistic):
     with pytest.raises(ValueError, match="no samples"):
         statistic([])
 
@@ -127,7 +127,7 @@ def test_unstable_samples_give_the_warnings_of_pyperf(samples, words):
     assert all(word in text for word, text in zip(words, found, strict=True))
 
 
-def test_warnings_say_how_much():
+def test_warnings_state_the_numbers_that_they_rest_on():
     assert warnings_for([1.0, 1.0, 4.0]) == [
         "the standard deviation (1.73 ms) is 87% of the mean (2 ms)",
         "the minimum (1 ms) is 50% smaller than the mean (2 ms)",
@@ -137,7 +137,7 @@ def test_warnings_say_how_much():
 
 
 @given(latencies, st.floats(1.5, 100))
-def test_only_the_warning_of_short_samples_depends_on_the_unit(samples, factor):
+def test_only_the_warning_about_short_samples_depends_on_the_unit(samples, factor):
     def kinds(values):
         return [text.split("(")[0] for text in warnings_for(values) if "shortest" not in text]
 

@@ -2,8 +2,8 @@
 
 A network takes ``CALL_NS`` a run, and for every layer its operator's ``NS_PER_ELEMENT``
 times the elements of its result. Either a busy loop lets that time really pass, or a
-clock of the worker's own says that it has: that time depends on nothing else, and passes
-as noisily and as unevenly as wanted.
+clock of the worker's own says that it has. Simulated time depends on nothing else, and has
+exactly the noise and drift that a test asks for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LAYER_NOISE = 0.01
 INTERRUPTS_PER_NS = 1 / 60e6
 INTERRUPT_NS = 2e6
 DRIFT, DRIFT_PERIOD_NS = 0.15, 4e8
-"""The machine becomes slower and faster by so much, over so long."""
+"""Amplitude and period of the changes in the machine's speed."""
 
 
 def cost_ns(model):

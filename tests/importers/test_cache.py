@@ -53,7 +53,7 @@ def test_a_model_is_imported_once(load, tmp_path):
     assert not load(path, fresh=True)[1]
 
 
-def test_another_content_is_another_model(load, tmp_path):
+def test_other_contents_are_imported_anew(load, tmp_path):
     path = relu(tmp_path / "a.onnx")
     load(path)
     before = path.stat()
@@ -64,7 +64,7 @@ def test_another_content_is_another_model(load, tmp_path):
     assert model.tensors["x"].shape == (1, 8)
 
 
-def test_other_options_are_another_model(load, tmp_path):
+def test_other_options_are_imported_anew(load, tmp_path):
     path = relu(tmp_path / "a.onnx", size="n")
     assert load(path, LoadOptions(dims={"n": 3}))[0].tensors["x"].shape == (1, 3)
     assert load(path, LoadOptions(dims={"n": 5}))[0].tensors["x"].shape == (1, 5)
@@ -99,7 +99,7 @@ def test_external_data_are_part_of_the_model(load, tmp_path):
     assert again.tensors["y"].shape == (2, 12)
 
 
-def test_factories_go_by_their_sources(load, tmp_path):
+def test_factories_are_imported_anew_when_their_sources_change(load, tmp_path):
     pytest.importorskip("torch")
     factory = """
         import torch
@@ -123,7 +123,7 @@ def test_factories_go_by_their_sources(load, tmp_path):
     assert load("torch:nets:net")[0].weight_bytes != model.weight_bytes
 
 
-def test_what_cannot_be_kept_is_imported_again(load, tmp_path, monkeypatch):
+def test_models_that_cannot_be_kept_are_imported_again(load, tmp_path, monkeypatch):
     path = relu(tmp_path / "a.onnx")
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -137,7 +137,7 @@ class Evil:
 
 
 @pytest.mark.parametrize("payload", [pickle.dumps(Evil()), b"", b"\x80\x05garbage"])
-def test_an_entry_runs_no_code(tmp_path, monkeypatch, payload):
+def test_reading_an_entry_runs_no_code(tmp_path, monkeypatch, payload):
     monkeypatch.chdir(tmp_path)
     cache = ImportCache(tmp_path)
     path = relu(tmp_path / "a.onnx")
@@ -152,7 +152,7 @@ def test_an_entry_runs_no_code(tmp_path, monkeypatch, payload):
     assert not Path("ran").exists()
 
 
-def test_the_oldest_entries_go_first(tmp_path, monkeypatch):
+def test_the_oldest_entries_are_removed_first(tmp_path, monkeypatch):
     monkeypatch.setattr("dlbricks_core.importers.cache.MOST_BYTES", 3000)
     cache = ImportCache(tmp_path)
     for number in range(5):
@@ -162,7 +162,7 @@ def test_the_oldest_entries_go_first(tmp_path, monkeypatch):
 
 
 @given(st.text(max_size=20), st.integers(0, 9))
-def test_keys_tell_options_apart(name, size):
+def test_keys_differ_with_options(name, size):
     cache = ImportCache(Path("/nowhere"))
     keys = {
         cache.key(TARGET, source, options)

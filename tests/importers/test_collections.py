@@ -18,7 +18,7 @@ def test_all_nine_light_networks_load():
         assert len(model.layers) > 10
 
 
-def test_light_prefix_may_be_left_out():
+def test_the_prefix_light_may_be_left_out():
     assert LightModels().load("resnet50").source == "onnx:light_resnet50"
 
 
@@ -28,7 +28,7 @@ def test_unknown_name_suggests_near_ones():
     assert "light_resnet50" in caught.value.hint
 
 
-def test_shape_text_is_parsed():
+def test_texts_of_shapes_are_parsed():
     assert parse_shape("1x3x224x224") == (1, 3, 224, 224)
     assert parse_shape("7") == (7,)
     assert parse_shape("1x2x0x8") == (1, 2, 0, 8)
@@ -36,6 +36,6 @@ def test_shape_text_is_parsed():
 
 
 @pytest.mark.parametrize("text", ["", "1x", "00x3", "0x01", "1,3", "-1x3", "x"])
-def test_other_shape_text_is_refused(text):
+def test_other_texts_of_shapes_are_refused(text):
     with pytest.raises(ValueError, match="not a shape"):
         parse_shape(text)

@@ -125,7 +125,7 @@ HOSTILE = [_absolute, _above, _above_and_back, _link, _linked_folder, _hard_link
 
 @pytest.mark.parametrize("dims", [(3,), (9000,)], ids=["small", "large"])
 @pytest.mark.parametrize("place", HOSTILE)
-def test_whatever_else_is_refused_by_the_tensors_name(load, folder, place, dims):
+def test_any_other_location_is_refused_with_the_name_of_the_tensor(load, folder, place, dims):
     with pytest.raises(ModelError, match="'shape'") as caught:
         load(model(tensor(dims=dims, location=place(folder))))
     assert "net.onnx" in caught.value.message
@@ -178,19 +178,19 @@ PLACES = [inside_a_branch, inside_a_function, inside_a_constant, inside_an_attri
 
 
 @pytest.mark.parametrize("place", [*PLACES, inside_a_sparse_tensor])
-def test_everything_that_a_model_holds_is_checked(load, place):
+def test_external_data_is_checked_wherever_a_model_holds_tensors(load, place):
     with pytest.raises(ModelError, match=r"'part'.*outside of the model's folder"):
         load(place(tensor("part", location="/etc/hostname")))
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_everything_is_found_beside_the_model(load, place, tmp_path, monkeypatch):
+def test_external_data_is_found_beside_the_model(load, place, tmp_path, monkeypatch):
     (tmp_path / "data.bin").write_bytes(np.array([4, 4, 2]).tobytes())
     monkeypatch.chdir(tmp_path)  # a file of the same name, with other numbers
     assert load(place(tensor("part", location="data.bin"))).tensors["y"].sizes == (2, 4, 4)
 
 
-def test_a_model_without_a_folder_reads_no_file(folder, monkeypatch):
+def test_a_model_in_memory_reads_no_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     raw = read_model(model(tensor(location="data.bin")), name="m")
     assert "shape" not in raw.constants
@@ -216,12 +216,12 @@ def test_a_length_that_is_left_out_follows_from_the_shape(load, folder):
         ({"offset": 10**15}, "holds 0 of 24 bytes"),
     ],
 )
-def test_places_that_do_not_fit_are_refused(load, entries, words):
+def test_offsets_and_lengths_that_do_not_fit_are_refused(load, entries, words):
     with pytest.raises(ModelError, match=f"'shape': .*{words}"):
         load(model(tensor(location="data.bin", **entries)))
 
 
-def test_a_pointer_in_the_place_of_the_data_is_named(load, folder):
+def test_a_pointer_file_in_place_of_the_data_is_named(load, folder):
     (folder / "data.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(ModelError, match="Git LFS pointer"):
         load(model(tensor(location="data.bin", offset=40)))

@@ -1,4 +1,4 @@
-"""What a model says of itself."""
+"""Properties of models."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def test_live_bytes_of_a_chain_are_those_of_two_neighbours_and_the_edges():
     assert chain.live_bytes == 1 + 16 + 4 + 8
 
 
-def test_what_is_read_late_stays():
+def test_tensors_that_are_read_late_stay_alive():
     skip = model(
         Layer("Relu", ("x",), ("a",)),
         Layer("Relu", ("a",), ("b",)),
@@ -35,7 +35,7 @@ def test_what_is_read_late_stays():
     assert skip.live_bytes == 1 + 16 + 2 + 4 + 8
 
 
-def test_results_stay_and_what_nobody_reads_goes():
+def test_outputs_stay_alive_and_unread_tensors_do_not():
     unread = model(
         Layer("Split", ("x",), ("a", "z", "")),
         Layer("Relu", ("a",), ("b",)),
@@ -46,7 +46,7 @@ def test_results_stay_and_what_nobody_reads_goes():
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 9)), min_size=1, max_size=8))
-def test_live_bytes_are_the_most_of_any_moment(layers):
+def test_live_bytes_are_the_largest_sum_at_any_moment(layers):
     names = ["x", *(f"t{i}" for i in range(len(layers)))]
     reads = [names[number % (i + 1)] for i, (number, _) in enumerate(layers)]
     sizes = dict(zip(names, [4, *(size for _, size in layers)], strict=True))

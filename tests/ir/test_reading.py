@@ -82,7 +82,7 @@ def test_broken_constants_are_named(name):
 
 
 @pytest.mark.parametrize("attributes", [{}, {"value_int": 1, "value_float": 1.0}, {"other": 1}])
-def test_constants_have_one_value(attributes):
+def test_constants_with_several_values_are_refused(attributes):
     node = helper.make_node("Constant", [], ["bias"], **attributes)
     refused(model([node, *ADD]), "Constant", "'bias'")
 
@@ -94,7 +94,7 @@ def test_sparse_initializers_have_a_type():
     refused(proto, "tensor 'bias'", "element type 0")
 
 
-def test_results_that_only_training_gives_are_missed():
+def test_layers_that_read_results_of_training_are_named():
     four = [constant(name, np.ones(4, np.float32)) for name in "sbmv"]
     node = NODE("BatchNormalization", ["x", *"sbmv"], ["t", "y", "z"], training_mode=0)
     refused(model([node], *four), "'y'", "not trained")
@@ -129,20 +129,20 @@ def test_broken_layers_are_named(nodes, words):
     refused(model(nodes, opset=18), words)
 
 
-def test_new_axes_may_lie_far_behind_the_old_ones():
+def test_unsqueezed_axes_may_lie_far_behind_the_others():
     nodes = [NODE("ReduceMean", ["x"], ["m"], axes=[1], keepdims=0),
              NODE("Unsqueeze", ["m"], ["y"], axes=[1, 2, 3])]  # fmt: skip
     assert read(model(nodes, opset=11)).tensors["y"].sizes == (2, 1, 1, 1)
 
 
-def test_an_axis_that_is_ignored_may_be_any():
+def test_an_ignored_axis_may_have_any_value():
     scale = constant("s", np.float32(1))
     node = NODE("QuantizeLinear", ["x", "s"], ["q"], axis=7)
     back = NODE("DequantizeLinear", ["q", "s"], ["y"], axis=7)
     assert read(model([node, back], scale)).tensors["y"].sizes == (2, 4)
 
 
-def test_indices_that_take_inference_down_never_reach_it():
+def test_indices_that_crash_shape_inference_never_reach_it():
     node = NODE("GatherND", ["x", "i"], ["y"], name="r", batch_dims=-2)
     refused(model([node], constant("i", [[0, 1]])), "batch_dims", "'r'")
 
@@ -156,7 +156,7 @@ def test_names_must_not_be_empty(kind):
     refused(proto, "no name")
 
 
-def test_names_that_are_no_text_are_readable():
+def test_names_that_are_not_text_are_shown_readably():
     proto = model([NODE("Relu", ["x"], ["QQQQ"], name="QQQQ"), NODE("Tanh", ["QQQQ"], ["y"])])
     raw = proto.SerializeToString().replace(b"QQQQ", "卷积".encode("gbk"))
     relu, tanh = read(ModelProto.FromString(raw)).layers
@@ -176,7 +176,7 @@ FOLDED = {
 
 
 @pytest.mark.parametrize("op", FOLDED)
-def test_results_that_no_machine_holds_are_never_made(op):
+def test_constants_too_large_for_any_machine_are_never_computed(op):
     names = [weight.name for weight in FOLDED[op]]
     nodes = [NODE(op, names, ["large"], name="made"),
              NODE("ReduceMax", ["large"], ["most"], keepdims=0),
@@ -184,7 +184,7 @@ def test_results_that_no_machine_holds_are_never_made(op):
     refused(model(nodes, *FOLDED[op]), "layer 'made'")
 
 
-def test_texts_that_double_stay_small():
+def test_texts_that_double_with_every_layer_stay_small():
     nodes = [NODE("StringConcat", [f"t{i}", f"t{i}"], [f"t{i + 1}"]) for i in range(60)]
     nodes.append(NODE("Identity", ["t60"], ["y"]))
     normal = read(model(nodes, constant("t0", np.array(["ab"], object)), opset=20))
@@ -211,7 +211,7 @@ def with_functions(*functions, first="f0"):
     return model([call(first, "x", "y")], functions=functions, domains=["local"])
 
 
-def test_functions_that_multiply_are_counted_first():
+def test_functions_that_multiply_layers_are_counted_before_they_are_inlined():
     functions = [function(f"f{i}", [call(f"f{i + 1}", "a", "t"), call(f"f{i + 1}", "t")])
                  for i in range(30)]  # fmt: skip
     begin = time.perf_counter()
@@ -232,7 +232,7 @@ def test_functions_that_make_no_sense_are_refused(functions, words):
     refused(with_functions(*functions), words)
 
 
-def test_a_function_that_lacks_is_an_unknown_operator():
+def test_a_missing_function_is_an_unknown_operator():
     (layer,) = read(with_functions(function("other", [NODE("Relu", ["a"], ["b"])]))).layers
     assert layer.opaque == "unknown operator local.f0"
 
@@ -255,7 +255,7 @@ def test_functions_follow_the_opset_that_they_name(opset):
     ("opsets", "ops"),
     [((11, 17), ["Reshape", "Softmax", "Reshape"]), ((13, 11), ["Softmax"])],
 )
-def test_layers_of_functions_mean_what_their_opset_says(opsets, ops):
+def test_layers_of_functions_follow_the_opset_of_the_function(opsets, ops):
     """Until 12, Softmax is over all axes from the second on."""
     own, outer = opsets
     made = function("f0", [NODE("Softmax", ["a"], ["b"])], own)
@@ -330,7 +330,7 @@ def test_more_layers_than_any_model_has_are_refused():
     refused(model(nodes), "layers")
 
 
-def test_what_goes_wrong_inside_a_border_is_one_error():
+def test_exceptions_inside_a_border_become_one_kind_of_error():
     with pytest.raises(ModelError, match="net: ValueError: a b") as caught, Border("net"):
         raise ValueError("a\nb")
     assert isinstance(caught.value.__cause__, ValueError)
@@ -348,7 +348,7 @@ def test_a_broken_branch_that_always_runs_is_an_error():
     refused(proto, "nowhere2")
 
 
-def test_pipes_are_not_waited_for(tmp_path):
+def test_reading_a_pipe_does_not_wait(tmp_path):
     os.mkfifo(tmp_path / "net.onnx")
     with pytest.raises(ModelError, match="regular file"):
         OnnxImporter().load(tmp_path / "net.onnx")
@@ -357,7 +357,7 @@ def test_pipes_are_not_waited_for(tmp_path):
         OnnxImporter().load(tmp_path / "zero.onnx")
 
 
-def test_the_limit_of_protobuf_has_its_own_line(tmp_path):
+def test_files_above_the_limit_of_protobuf_have_an_error_of_their_own(tmp_path):
     path = tmp_path / "large.onnx"
     with path.open("wb") as file:
         file.write(b"\x08\x08")

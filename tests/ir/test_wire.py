@@ -1,4 +1,4 @@
-"""What a file consists of is counted before it is parsed."""
+"""Messages of a file are counted before it is parsed."""
 
 import numpy as np
 import onnx
@@ -29,13 +29,13 @@ def test_files_of_nothing_but_empty_messages_are_refused(name):
         wire.check_messages(b"\x08\x08" + message(7, many))
 
 
-def test_messages_inside_of_others_count():
+def test_nested_messages_are_counted():
     node = message(1, message(5, b"") * 2_100_000)
     with pytest.raises(ModelError, match="holds more than"):
         wire.check_messages(message(7, node))
 
 
-def test_long_lists_and_large_tensors_do_not_count(monkeypatch):
+def test_long_lists_and_large_tensors_are_not_counted(monkeypatch):
     monkeypatch.setattr(wire, "MAX_MESSAGES", 20)
     node = helper.make_node("Trees", ["x"], ["y"], values=[0.5] * 10**6, ids=list(range(10**6)))
     weight = numpy_helper.from_array(np.ones(10**6, np.float32), "w")
@@ -67,7 +67,7 @@ def test_the_count_is_that_of_the_parsed_messages(nodes, attributes, depth):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_come_to_an_end(raw):
+def test_counting_ends_for_any_bytes(raw):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "SMALL_FILE_BYTES", 0)
         wire.check_messages(raw)

@@ -27,7 +27,7 @@ CPUS = "sys/devices/system/cpu"
 
 
 class Files:
-    """Writes a tree under a folder, and shows it as a machine."""
+    """Writes a tree of files under a folder, and presents it as a machine."""
 
     def __init__(self, root):
         self.root = root
@@ -57,7 +57,7 @@ class Files:
         return self
 
     def virtual(self):
-        """Lets a hypervisor be below."""
+        """Makes it a virtual machine."""
         text = (self.root / "proc/cpuinfo").read_text()
         return self.write("proc/cpuinfo", text.replace("fpu", "fpu hypervisor"))
 
@@ -67,7 +67,7 @@ class Files:
 
 @pytest.fixture
 def bare(tmp_path):
-    """A machine that tells nothing: what some containers are like."""
+    """A machine that says nothing about itself, like some containers."""
     return Files(tmp_path)
 
 

@@ -28,7 +28,7 @@ class Host:
         return Cores(self.distance, lambda: self.now_s, self.nap)
 
 
-def test_they_are_waited_for():
+def test_cores_that_are_apart_are_waited_for():
     host = Host((0, 0.2), (1.2, 1.7))
     cores = host.cores()
     assert cores.gather()
@@ -44,7 +44,7 @@ def test_they_are_waited_for():
     assert cores.warnings == ()
 
 
-def test_waiting_ends_and_is_reported():
+def test_waiting_in_vain_ends_and_is_reported():
     host = Host((0, 1000))
     cores = host.cores()
     waits = []
@@ -60,7 +60,7 @@ def test_waiting_ends_and_is_reported():
     assert "up to 2.3 times as long" in warning
 
 
-def test_those_that_come_together_are_waited_for_each_time():
+def test_cores_that_come_together_again_are_waited_for_each_time():
     host = Host(*((second, second + 0.6) for second in range(0, 200, 2)))
     cores = host.cores()
     while host.now_s < 200:
@@ -82,7 +82,7 @@ def test_waiting_takes_half_of_the_time_at_most():
     assert cores.waited_s == pytest.approx(100, rel=0.1)
 
 
-def test_a_system_that_lets_nobody_look_is_named():
+def test_a_system_that_forbids_looking_is_named():
     looks = []
 
     def refused():
@@ -97,7 +97,7 @@ def test_a_system_that_lets_nobody_look_is_named():
     assert "Operation not permitted" in warning
 
 
-def test_what_was_seen_before_a_refusal_is_reported_too():
+def test_distances_seen_before_a_refusal_are_reported():
     host = Host((0, 1000))
 
     def until_refused():
@@ -157,7 +157,7 @@ def test_the_farthest_of_several_cores_counts(server, monkeypatch):
     assert look() == FAR
 
 
-def test_memory_is_read_in_parts_of_which_each_comes_once():
+def test_each_part_of_the_memory_is_read_once():
     memory = Memory(2**20)
     parts = [memory.next() for _ in range(16)]
     assert {part.nbytes for part in parts} == {2**16}
@@ -169,7 +169,7 @@ def test_memory_is_read_in_parts_of_which_each_comes_once():
 
 
 @pytest.mark.skipif(len(Machine().cpus) < 2, reason="takes two CPUs")
-def test_the_distance_of_real_cores():
+def test_the_distance_of_real_cores_is_plausible():
     allowed = os.sched_getaffinity(0)
     one, other = sorted(allowed)[:2]
     memory = Memory(2**26)

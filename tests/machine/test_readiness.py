@@ -24,7 +24,7 @@ def checks(files, *cpus):
     return {found.name: found for found in (check(machine) for check in readiness.CHECKS)}
 
 
-def test_a_fresh_server_is_told_what_to_change(server):
+def test_a_fresh_server_gets_advice(server):
     found = checks(server)
     warned = {name for name, check in found.items() if check.status == "warn"}
     assert warned == {"frequency governor", "turbo", "hyper-threading", "temperature", "clock"}
@@ -87,14 +87,14 @@ def test_virtual_cpus_that_are_apart_are_seen(server, monkeypatch, found, status
     assert bool(distance.advice) == (status == "warn")
 
 
-def test_the_distance_is_unknown_where_the_caches_are(bare):
+def test_the_distance_is_unknown_if_the_caches_are(bare):
     bare.write("proc/cpuinfo", "flags\t\t: fpu")
     found = checks(bare.virtual(), 0, 1)
     assert found["caches"].status == found["distance"].status == "unknown"
     assert "caches" in found["distance"].finding
 
 
-def test_the_caches_are_told(server):
+def test_sizes_of_caches_are_reported(server):
     assert checks(server)["caches"].finding == "1 MiB of its own for each core, the largest 25 MiB"
 
 
@@ -113,7 +113,7 @@ def test_the_caches_are_told(server):
         (f"{CPUS}/intel_pstate/no_turbo", "1", "ok", ""),
     ],
 )
-def test_turbo_of_every_driver_is_seen(bare, path, text, status, command):
+def test_turbo_is_recognized_with_every_driver(bare, path, text, status, command):
     turbo = checks(bare.write(path, text), 0)["turbo"]
     assert turbo.status == status
     assert turbo.advice.startswith(command)
@@ -187,11 +187,11 @@ def test_load_is_judged_alike_before_and_after_a_run(change, name, words):
     [({}, 0.025), ({"others": 1.0, "steal": 1.0}, 0.5), ({"others": 4.1}, 1.0),
      ({"others": None}, None), ({"steal": None}, None)],
 )  # fmt: skip
-def test_the_share_that_others_used(change, share):
+def test_the_share_of_others_follows_from_processor_times(change, share):
     assert MachineLoad(**{**QUIET, **change}).share == share
 
 
-def test_a_process_of_someone_else_is_seen():
+def test_processes_of_others_are_seen():
     sampler = LoadSampler()
     subprocess.run([sys.executable, "-c", ORPHAN], check=True)
     time.sleep(0.8)
@@ -201,7 +201,7 @@ def test_a_process_of_someone_else_is_seen():
 
 
 @pytest.mark.parametrize("missing", ["cpu_times", "Process"])
-def test_without_proc_nothing_is_known_of_the_load_and_that_is_said(monkeypatch, missing):
+def test_without_proc_the_load_is_reported_as_unknown(monkeypatch, missing):
     def absent(*arguments, **named):
         raise FileNotFoundError("/proc/stat")
 

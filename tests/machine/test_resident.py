@@ -18,7 +18,7 @@ print(before, held, after, peak, peak_mib())
 """
 
 
-def test_the_peak_stays_until_it_is_forgotten():
+def test_the_peak_stays_until_it_is_reset():
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     before, held, after, peak, forgotten = map(float, done.stdout.split())

@@ -26,7 +26,7 @@ def test_cpu_lists_are_read():
     assert parse_cpus("") == frozenset()
 
 
-def test_facts_of_a_server(server):
+def test_facts_of_a_server_are_read(server):
     found = current_system(server.machine(0, 1, 2, 3))
     assert found.cpu == "Intel(R) Xeon(R) Platinum 8124M CPU @ 3.00GHz"
     assert (found.family, found.model, found.stepping) == ("6", "85", "4")
@@ -51,7 +51,7 @@ def test_facts_of_a_server(server):
         assert text in found.describe()
 
 
-def test_machines_that_are_alike_are_different_hosts(server):
+def test_two_machines_with_equal_facts_are_different_hosts(server):
     one, same, other = (
         current_host(server.write(BOOT, f"6e5c3d8f-{number}").machine(0)) for number in (1, 1, 2)
     )
@@ -59,7 +59,7 @@ def test_machines_that_are_alike_are_different_hosts(server):
     assert "6e5c" not in one
 
 
-def test_without_proc_the_host_is_not_known(bare):
+def test_without_proc_the_host_is_unknown(bare):
     assert current_host(bare.machine()) == ""
 
 
@@ -71,7 +71,7 @@ def test_the_host_is_the_same_in_every_process():
     assert done.stdout.strip() == current_host() != ""
 
 
-def test_facts_of_an_arm_processor(bare):
+def test_facts_of_an_arm_processor_are_read(bare):
     bare.write(
         "proc/cpuinfo",
         "processor\t: 0\nFeatures\t: fp asimd asimddp sve i8mm bf16 sm3\n"
@@ -102,14 +102,14 @@ def test_this_machine_is_described():
     assert facts["fingerprint"] == found.fingerprint
 
 
-def test_the_name_of_the_machine_stays_private(monkeypatch):
+def test_the_name_of_the_machine_is_not_among_the_facts(monkeypatch):
     monkeypatch.setattr(platform, "node", lambda: "secret-name")
     monkeypatch.setenv("HOSTNAME", "secret-name")
     assert "secret-name" not in json.dumps(current_system().to_dict())
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU only")
-def test_affinity_of_the_process_counts():
+def test_the_affinity_of_the_process_limits_usable_cpus():
     script = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
         "from dlbricks_core.machine.system import current_system, physical_cores_available as p;"
@@ -158,7 +158,7 @@ def test_quota_of_version_1_is_found(bare, mount, path):
     assert physical_cores_available(machine) == 2
 
 
-def test_no_quota_of_version_1_is_none(bare):
+def test_an_unlimited_quota_of_version_1_is_no_quota(bare):
     bare.write("proc/self/cgroup", "4:cpu:/\n3:memory:/")
     bare.memory()
     bare.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1")
@@ -169,7 +169,7 @@ def test_no_quota_of_version_1_is_none(bare):
     assert bare.machine().memory_available() == 12 * GIB
 
 
-def test_memory_of_a_container_is_what_its_limit_leaves(server):
+def test_free_memory_of_a_container_is_its_limit_less_its_use(server):
     server.write("sys/fs/cgroup/user.slice/memory.max", str(4 * GIB))
     server.write("sys/fs/cgroup/user.slice/memory.current", str(GIB))
     server.write("sys/fs/cgroup/user.slice/session.scope/memory.max", "max")

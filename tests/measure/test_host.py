@@ -7,7 +7,7 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 class Recorder:
-    """A timer that notes what is asked of it; networks are their own names."""
+    """A timer that records its calls; networks are represented by their names."""
 
     def __init__(self):
         self.heard = []
@@ -55,7 +55,7 @@ def test_a_copy_runs_first_and_keeps_its_results_until_the_timed_run_is_over(
 
 
 @pytest.mark.parametrize(("cache", "copied"), [(17, True), (16, False), (None, True)])
-def test_weights_of_which_no_cache_keeps_anything_need_no_copy(cache, copied):
+def test_networks_larger_than_all_caches_need_no_priming_copy(cache, copied):
     layer = Layer("MatMul", ("x", "w"), ("y",))
     tensors = dict.fromkeys("xwy", TensorSpec("float32", (4, 4)))
     assert (
@@ -64,12 +64,12 @@ def test_weights_of_which_no_cache_keeps_anything_need_no_copy(cache, copied):
     )
 
 
-def test_in_a_loop_of_its_own_nothing_comes_before(host):
+def test_nothing_precedes_runs_in_a_loop(host):
     assert len(host.sample("net", 2, warm_io=False)) == 2
     assert host.timer.heard == ["run net", "run net"]
 
 
-def test_a_turn_tells_what_each_took_and_where_it_broke(host, tmp_path):
+def test_a_turn_returns_each_time_and_where_it_broke(host, tmp_path):
     position = tmp_path / "position"
     position.touch()
     taken = host.sample_in_turn(["net", "plain"], True, str(position))

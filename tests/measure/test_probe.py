@@ -29,7 +29,7 @@ SHARED = Quantity("shared", "things", Composition.SUM, "what bricks keep")
 
 
 class Sums(Probe):
-    """Its value is the number of layers and 10; its process is a part."""
+    """Observes the number of layers plus 10; the process is a part of the quantity."""
 
     quantity = Quantity("layers-and-ten", "layers", Composition.SUM, "layers, and ten")
     parts = (Quantity("process", "", Composition.SUM, "process that observed"),)
@@ -50,7 +50,7 @@ class Peaks(Sums):
 
 
 class Short(Sums):
-    """Tells less than it promises."""
+    """Returns fewer values than the quantity has parts."""
 
     def observe(self, timer, model, seed):
         return (1.0,)
@@ -80,7 +80,7 @@ def test_a_sum_counts_every_brick_and_the_overhead_once(values, overhead, often)
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.tuples(sizes, sizes), min_size=1))
-def test_a_peak_is_what_all_keep_and_the_most_that_one_needs_beyond(values):
+def test_a_peak_is_the_sum_that_all_keep_and_the_largest_need_beyond(values):
     probe = Peaks()
     peaks = figures(probe, {s: kept + more for s, (kept, more) in values.items()})
     kept = figures(probe, {s: kept for s, (kept, _) in values.items()})
@@ -121,7 +121,7 @@ def job(probe, op, missing=2):
 
 
 def answers(store, each):
-    """Of the quantity and its part, the stored measurements."""
+    """Stored measurements of the quantity and of its part."""
     part = replace(each.key, quantity=Sums.parts[0])
     found = store.get([each.key, part])
     return found[each.key], found[part]
@@ -148,7 +148,7 @@ def worker(faulty, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """In a worker this file is a module of its own name."""
+    """A worker imports this file as a module of its own name."""
     for probe in (Sums, Alone, Peaks, Short):
         monkeypatch.setattr(probe, "__module__", "test_probe")
 
@@ -178,7 +178,7 @@ def test_an_isolated_probe_observes_each_in_a_process_of_its_own(worker, store):
     assert len(set(processes)) == 4
 
 
-def test_what_fails_is_named_and_the_others_are_observed(worker, store):
+def test_networks_that_fail_are_named_and_the_others_observed(worker, store):
     jobs = [job(Sums(), "Raise"), job(Sums(), "Relu")]
     failures = ProbingSession(worker, store, Sums()).run(jobs)
     assert failures == {jobs[0].key: "RuntimeError: no such layer"}
@@ -186,7 +186,7 @@ def test_what_fails_is_named_and_the_others_are_observed(worker, store):
     assert len(answers(store, jobs[1])[0].values) == 2
 
 
-def test_what_is_to_be_replaced_goes_with_the_first_new_value_and_its_parts(worker, store):
+def test_old_values_are_replaced_with_the_first_new_one(worker, store):
     each = job(Sums(), "Relu", 1)
     ProbingSession(worker, store, Sums()).run([each])
     before, _ = answers(store, each)
@@ -196,7 +196,7 @@ def test_what_is_to_be_replaced_goes_with_the_first_new_value_and_its_parts(work
     assert after.observations[0].session != before.observations[0].session
 
 
-def test_a_probe_that_tells_too_little_is_a_failure(worker, store):
+def test_a_probe_without_enough_values_is_a_failure(worker, store):
     with pytest.raises(Exception, match="tells 1 values of a quantity with 1 parts"):
         ProbingSession(worker, store, Short()).run([job(Short(), "Relu")])
 

@@ -22,7 +22,7 @@ def sample(ms, number, *warnings):
 
 
 class Machine:
-    """Runs what is due, with noise as told."""
+    """Runs the networks that are due, with given noise."""
 
     def __init__(self, schedule, **relative):
         self.schedule = schedule
@@ -43,7 +43,7 @@ class Machine:
         return sum(each in due for due in self.rounds)
 
 
-def test_fixed_runs():
+def test_fixed_runs_are_run_as_often_as_asked():
     machine = Machine(FixedRuns({A: 3, B: 1, WHOLE: 0}))
     machine.run(A, B, WHOLE)
     assert [len(due) for due in machine.rounds] == [2, 1, 1]
@@ -67,14 +67,14 @@ def test_few_runs_are_spread_over_the_rounds_of_many():
     assert max(map(len, machine.rounds[1:])) <= 4
 
 
-def test_what_remains_waits_for_no_round_that_is_empty():
+def test_networks_that_remain_wait_for_no_empty_round():
     machine = Machine(FixedRuns({A: 2, B: 20}))
     assert machine.schedule.due([A]) == {A}
     machine.schedule.take(A, sample(10, 0))
     assert machine.schedule.due([A]) == {A}
 
 
-def test_a_quiet_machine_needs_the_fewest_and_a_noisy_one_no_more_than_the_most():
+def test_runs_lie_between_the_fewest_on_a_quiet_machine_and_the_most():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01))
     machine.run(A, B, WHOLE)
     assert machine.rounds == [{A, B, WHOLE}] * FEWEST
@@ -102,7 +102,7 @@ def test_a_model_and_its_bricks_run_in_the_same_rounds():
     assert by_brick.count(WHOLE) == by_brick.count(A) > by_brick.count(B)
 
 
-def test_models_that_are_precise_wait_for_no_other():
+def test_precise_models_are_not_run_on_with_others():
     other = PrecisionTarget("n end to end", {key("n", "model"): 1})
     machine = Machine(UntilPrecise([[SUM, ONE], [other]], 0.01), n=0.05)
     machine.run(A, B, WHOLE, key("n", "model"))
@@ -110,7 +110,7 @@ def test_models_that_are_precise_wait_for_no_other():
     assert machine.count(key("n", "model")) > 2 * FEWEST
 
 
-def test_a_brick_of_two_models_takes_the_larger_number():
+def test_a_brick_of_two_models_gets_the_larger_number_of_runs():
     large = PrecisionTarget("large", {A: 1, B: 50})
     alone = Machine(UntilPrecise([[large]], 0.01), a=0.1)
     alone.run(A, B)
@@ -119,7 +119,7 @@ def test_a_brick_of_two_models_takes_the_larger_number():
     assert both.count(A) > 2 * alone.count(A)
 
 
-def test_late_only_the_fewest_are_taken():
+def test_after_the_budget_only_the_fewest_runs_are_taken():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), m=0.2)
     schedule = machine.schedule
     assert schedule.due([A, B], late=True) == {A, B}
@@ -130,7 +130,7 @@ def test_late_only_the_fewest_are_taken():
     assert schedule.due([A, B, WHOLE], late=True) == set()
 
 
-def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
+def test_disturbed_samples_do_not_make_a_sum_precise():
     schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     random = np.random.default_rng(5)
     quiet = total = 0
@@ -145,7 +145,7 @@ def test_samples_that_something_disturbed_do_not_make_a_sum_precise():
     assert schedule.shortfalls() == []
 
 
-def test_samples_that_something_disturbed_are_never_enough_however_precise():
+def test_disturbed_samples_are_never_enough_however_precise():
     schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     total = 0
     while schedule.due([A]):
@@ -154,7 +154,7 @@ def test_samples_that_something_disturbed_are_never_enough_however_precise():
     assert total == 40 + FEWEST
 
 
-def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
+def test_measuring_ends_on_a_machine_that_stays_disturbed():
     schedule = UntilPrecise([[PrecisionTarget("m", {A: 1})]], 0.01)
     total = 0
     while schedule.due([A]):
@@ -163,7 +163,7 @@ def test_a_machine_that_is_disturbed_for_ever_comes_to_an_end():
     assert total == MOST
 
 
-def test_measurements_from_before_count():
+def test_earlier_measurements_count():
     def stored(each, number, scatter):
         samples = 10 * np.random.default_rng(3).normal(1, scatter, number)
         taken = [Observation("s", i, (float(ms),), overhead=0.01) for i, ms in enumerate(samples)]
@@ -174,20 +174,20 @@ def test_measurements_from_before_count():
     assert UntilPrecise([[SUM]], 0.01, known[:1]).lacking([A]) == set()
 
 
-def test_a_network_that_failed_holds_nothing_up():
+def test_a_failed_network_does_not_hold_up_the_others():
     machine = Machine(UntilPrecise([[SUM, ONE]], 0.01), a=0.05)
     machine.run(A)
     assert FEWEST < machine.count(A) < MOST
 
 
-def test_what_takes_long_has_enough_after_few_runs():
+def test_slow_networks_have_enough_after_few_runs():
     machine = Machine(FixedRuns({A: 9, B: 2}, enough_s=0.025))  # runs of 10 ms
     machine.run(A, B)
     assert (machine.count(A), machine.count(B)) == (FEWEST_LONG, 2)
     assert not long_enough((1e6,) * (FEWEST_LONG - 1), 1.0)
 
 
-def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
+def test_a_model_is_cheap_if_all_of_its_networks_cost_next_to_nothing():
     small, smaller = (
         PrecisionTarget("s", {key("s", "model"): 1}),
         PrecisionTarget("t", {key("t"): 9}),
@@ -197,7 +197,7 @@ def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
     costs = {A: 20, B: 20, WHOLE: 50, key("s", "model"): 3}
     for each, ms in costs.items():
         schedule.take(each, sample(ms, 0))
-    assert schedule.cheap(everything) == set()  # of one, nobody knows what it costs
+    assert schedule.cheap(everything) == set()  # the cost of one is unknown
     schedule.take(key("t"), sample(1, 0))
     assert schedule.cheap(everything) == {key("s", "model"), key("t")}
     schedule.take(key("s", "model"), sample(30, 1))
@@ -206,7 +206,7 @@ def test_cheap_is_what_costs_next_to_nothing_as_a_whole_family():
     assert FixedRuns({A: 3, B: 1}).cheap({A, B}) == set()
 
 
-def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
+def test_after_the_budget_cheap_networks_run_along_with_others():
     small = key("s", "model")
     schedule = UntilPrecise([[SUM, ONE], [PrecisionTarget("s end to end", {small: 1})]], 0.01)
     everything = {A, B, WHOLE, small}
@@ -214,7 +214,7 @@ def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
     for number in range(FEWEST):
         schedule.take(small, sample(random.normal(1, 0.1), number))
     assert schedule.due(everything) == everything
-    assert schedule.due(everything, late=True) == {A, B, WHOLE}  # nobody knows what these cost
+    assert schedule.due(everything, late=True) == {A, B, WHOLE}  # their costs are unknown
     for each in (A, B, WHOLE):
         for number in range(FEWEST - 1):
             schedule.take(each, sample(20, number))
@@ -224,7 +224,7 @@ def test_late_what_is_cheap_runs_along_as_long_as_anything_else_does():
     assert schedule.due(everything, late=True) == set()
 
 
-def test_what_runs_more_often_is_looked_at_as_soon_as_it_has_enough():
+def test_networks_that_run_more_often_are_checked_as_soon_as_they_have_enough():
     noisy = key("n", "model")
     schedule = UntilPrecise([[SUM, ONE], [PrecisionTarget("n end to end", {noisy: 1})]], 0.01)
     random = np.random.default_rng(5)

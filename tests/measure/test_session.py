@@ -52,7 +52,7 @@ def bench(faulty):
 
 @pytest.mark.parametrize("in_turns", [True, False])
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_faults_are_named_and_everything_else_is_measured(
+def test_networks_that_fail_are_named_and_all_others_are_measured(
     bench, store, protocol, in_turns, faulty, monkeypatch
 ):
     monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(in_turns=in_turns))
@@ -106,7 +106,7 @@ def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, stor
     assert sum(len(m.values) for m in store.get(j.key for j in jobs).values()) == 5
 
 
-def test_what_is_timed_anew_stays_until_new_samples_replace_it(bench, store, monkeypatch):
+def test_old_samples_stay_until_new_ones_replace_them(bench, store, monkeypatch):
     monkeypatch.setattr("dlbricks_core.measure.session._TURN_MS", 1e-6)  # one by one
     relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
     for each in jobs:
@@ -124,7 +124,7 @@ def test_what_is_timed_anew_stays_until_new_samples_replace_it(bench, store, mon
     assert 1e6 not in store.get([relu.key])[relu.key].values
 
 
-def test_interleaved_takes_turns_and_paper_does_not(bench, store):
+def test_networks_take_turns_when_interleaved_and_not_as_in_the_paper(bench, store):
     jobs = [job("Relu"), job("Tanh")]
     order = []
     in_turn, in_loop = bench.sample_in_turn, bench.sample
@@ -136,7 +136,7 @@ def test_interleaved_takes_turns_and_paper_does_not(bench, store):
     )
     Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     relu, tanh = (each.handle for each in jobs)
-    assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round the other way
+    assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round is backwards
     order.clear()
     loops = [job("Abs"), job("Neg")]
     Session(bench, store, PROTOCOLS["paper"]).run(loops)
@@ -154,8 +154,8 @@ def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, mon
     assert order == [1, relu.handle, tanh.handle, 1, tanh.handle, relu.handle]
 
 
-def test_a_turn_is_short_and_on_one_backend(faulty, store):
-    """So that an interrupt loses little, and backends alternate model by model."""
+def test_turns_are_short_and_of_one_backend(faulty, store):
+    """An interrupt then loses little, and backends alternate model by model."""
     made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     other = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
     jobs = [job(op) for op in ("Relu", "Tanh", "Abs", "Neg")]
@@ -170,7 +170,7 @@ def test_a_turn_is_short_and_on_one_backend(faulty, store):
     assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
 
-def test_cores_are_gathered_before_each_turn_and_samples_say_where_that_was_in_vain(bench, store):
+def test_samples_say_if_cores_were_apart_in_their_turn(bench, store):
     class Recorder:
         def gather(self):
             heard.append(len(kept()))
@@ -187,7 +187,7 @@ def test_cores_are_gathered_before_each_turn_and_samples_say_where_that_was_in_v
         assert [taken.flags for taken in found.observations] == [(), (FAR,)]
 
 
-def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store):
+def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(faulty, store):
     settings = WorkerSettings(BackendSettings(), memory_bytes=2**31)
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
@@ -206,7 +206,7 @@ def test_what_does_not_fit_into_memory_together_is_timed_in_groups(faulty, store
         assert session.effort.groups == 2
 
 
-def test_the_timers_own_cost_is_measured_and_kept(bench, store):
+def test_the_cost_of_a_call_is_measured_and_kept(bench, store):
     Session(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
     kept = store.get([job("Relu").key])[job("Relu").key]
     assert 0 <= kept.overheads[0] < 10
@@ -215,7 +215,7 @@ def test_the_timers_own_cost_is_measured_and_kept(bench, store):
     assert kept.layers == ("Relu",)
 
 
-def test_steps_are_what_advance_hears(bench, store):
+def test_progress_is_reported_step_by_step(bench, store):
     for protocol in PROTOCOLS.values():
         heard = []
         session = Session(bench, store, protocol, heard.append)
@@ -224,14 +224,14 @@ def test_steps_are_what_advance_hears(bench, store):
         assert len(heard) == session.steps(jobs)
 
 
-def test_its_worker_keeps_memory(bench):
+def test_workers_keep_freed_memory(bench):
     bench.load("one", one("Relu"))
     (guard,) = psutil.Process().children()
     (worker,) = guard.children()
     assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
-def test_its_worker_is_limited_when_it_is_asked_and_when_it_times(bench):
+def test_workers_are_limited_when_they_rewrite_and_when_they_time(bench):
     def limits():
         (guard,) = psutil.Process().children()
         (worker,) = guard.children()
@@ -244,10 +244,10 @@ def test_its_worker_is_limited_when_it_is_asked_and_when_it_times(bench):
     bench.load("one", one("Relu"))
     most, timed = limits()
     assert 2**30 < most < 2 * 2**30
-    assert timed == asked - 1  # nobody looks at what it has in use
+    assert timed == asked - 1  # without the thread that watches its memory
 
 
-def test_a_bench_that_is_closed_starts_no_worker(faulty):
+def test_a_closed_backend_worker_starts_no_process(faulty):
     settings = WorkerSettings(BackendSettings(), memory_bytes=2**30)
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         pass
@@ -258,9 +258,7 @@ def test_a_bench_that_is_closed_starts_no_worker(faulty):
 @pytest.mark.parametrize(
     ("primed", "cache", "copies"), [(True, 17, 1), (True, 16, 0), (False, 17, 0)]
 )
-def test_the_copy_that_a_network_is_primed_by_counts_too(
-    faulty, monkeypatch, primed, cache, copies
-):
+def test_memory_of_priming_copies_is_counted(faulty, monkeypatch, primed, cache, copies):
     monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(primed=primed))
     monkeypatch.setattr("dlbricks_core.measure.worker.largest_cache", lambda: cache)
     made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
@@ -403,7 +401,7 @@ def test_groups_share_the_budget(bench, store, monkeypatch):
     assert FEWEST < second < MOST
 
 
-def test_loading_is_a_part_of_the_seconds(bench, store):
+def test_loading_is_counted_in_the_seconds(bench, store):
     session = Session(bench, store, PROTOCOLS["interleaved"])
     session.run([job("Relu"), job("Tanh")])
     effort = session.effort
@@ -411,7 +409,7 @@ def test_loading_is_a_part_of_the_seconds(bench, store):
     assert effort.loading["model"] == effort.seconds["model"] == 0
 
 
-def test_what_a_session_cost_can_be_told_from_its_samples(bench, store):
+def test_the_cost_of_a_session_follows_from_its_samples(bench, store):
     session = Session(bench, store, PROTOCOLS["interleaved"])
     session.run([job("Relu"), job("Tanh")])
     told = Effort.of(store.measurements())
@@ -421,7 +419,7 @@ def test_what_a_session_cost_can_be_told_from_its_samples(bench, store):
     assert told.seconds["brick"] == pytest.approx(session.effort.seconds["brick"])
 
 
-def test_samples_of_unknown_cost_are_no_runs_for_nothing():
+def test_samples_of_unknown_cost_are_not_counted_as_free():
     key = job("Relu").key
     samples = (Observation("old", 0, (1.0,)), Observation("new", 0, (1.0,), spent_s=0.5))
     told = Effort.of([Measurement(key, observations=samples)])

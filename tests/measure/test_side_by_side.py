@@ -64,7 +64,7 @@ def test_groups_are_of_about_one_size(bench, store):
 
 
 def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
-    """Where others lay before, large feature maps may find no room."""
+    """In a used worker, large feature maps may find no free memory."""
     starts = []
     launched = BackendWorker._launched
 
@@ -82,7 +82,7 @@ def test_each_group_has_a_fresh_worker(bench, store, monkeypatch):
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
-def test_a_network_counts_as_where_it_takes_most(bench, store, monkeypatch, order):
+def test_a_network_counts_with_its_largest_size_on_any_backend(bench, store, monkeypatch, order):
     benches = {name: bench(2**30) for name in order}
     for name, nbytes in (("a", 2**29), ("b", 1)):
         monkeypatch.setattr(benches[name], "nbytes", lambda model, nbytes=nbytes: nbytes)

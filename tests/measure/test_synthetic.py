@@ -77,16 +77,14 @@ def test_on_a_quiet_machine_estimates_are_exact(synthetic, networks, evaluated):
         assert each.same_rounds
 
 
-def test_where_time_is_proportional_to_size_similar_bricks_tell_each_other_exactly(
-    synthetic, networks, evaluated
-):
+def test_similar_bricks_are_exact_if_time_is_proportional_to_size(synthetic, networks, evaluated):
     found = evaluated(networks(9), 3, composer="similar")
     assert len(found.result.brickset.bricks) == 9
     assert len(found.result.cutting.plan.not_timed) == 6  # three forms
     assert sum(bool(each.derived_from) for each in found.result.bricks) == 6
     for each in found.models:
         assert each.estimate_ms == pytest.approx(each.measured_ms, rel=1e-5)
-    assert sum(each.half_width > 0.2 for each in found.models) == 6  # which nobody could know
+    assert sum(each.half_width > 0.2 for each in found.models) == 6  # which samples cannot show
     assert found.speedups.paper.speedup > 2.5
 
 
@@ -134,7 +132,7 @@ def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, 
     assert loops.mape > 3 * rounds.mape
 
 
-def test_time_that_really_passes_is_estimated_from_bricks(synthetic, networks, evaluated):
+def test_estimates_of_real_time_are_right(synthetic, networks, evaluated):
     found = evaluated(networks(2, smallest=150), 15, clock="busy")
     assert found.mape < 0.05
 
@@ -149,7 +147,7 @@ def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic,
         bench.load("brick", model)
         samples = bench.sample("brick", 200, warm_io=True)
         inside = bench.outputs("brick")["inside_ms"][-200:]
-    # What else the machine does is not the timed region's own; it meets some of the runs.
+    # Other work on the machine slows some of the runs; it is not part of the timed region.
     overhead = np.percentile(np.array(samples) - inside, 25)
     assert 0 < overhead < 0.01 * 0.1
 
@@ -157,7 +155,7 @@ def test_the_timed_region_adds_less_than_a_hundredth_to_a_short_brick(synthetic,
 def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
     synthetic, networks, tmp_path
 ):
-    """What is fitted on them is known: errors of nothing, beside what was there before."""
+    """The fitted numbers are known: no errors, combined with the numbers from before."""
     *seen, other = networks(10)
     cut = CutOptions.chosen(None, None, "similar")
     options = Request.of("synthetic", threads=1, runs=3)
@@ -170,7 +168,9 @@ def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
     assert fitting.calibration.bricks == 9
     assert values["composing_error"] == pytest.approx(0.03 * math.sqrt(10 / 19), rel=1e-3)
     assert values["inference_error"] == pytest.approx(0.17 * math.sqrt(10 / 16), rel=1e-3)
-    assert values["computing_share"] == pytest.approx(0.7)  # both volumes say the same here
+    assert values["computing_share"] == pytest.approx(
+        0.7
+    )  # operations and bytes give the same ratio here
     assert (before.calibration, after.calibration) == (None, fitting.calibration)
     widths = [
         [relative_half_width(model.estimate.interval) for model in result.models]

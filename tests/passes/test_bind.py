@@ -39,7 +39,7 @@ def test_on_the_command_line_the_hint_can_be_copied() -> None:
     assert "Give --batch N --dim data.2=N --dim W=N " in caught.value.hint
 
 
-def test_a_question_mark_is_no_name() -> None:
+def test_a_dimension_called_question_mark_has_no_name() -> None:
     proto = onnx.parser.parse_model(TEXT)
     for axis in (0, 2):  # as Paddle writes sizes that have nothing to do with each other
         proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "?"
@@ -57,7 +57,7 @@ def test_batch_and_names_bind_everything() -> None:
     assert normal.tensors["y"].sizes == (2, 3, 8, 5)
 
 
-def test_a_place_binds_its_symbol() -> None:
+def test_a_size_given_by_place_binds_its_symbol_everywhere() -> None:
     dims = {"mask.3": 5, "data.2": 8, "other.0": 7, "N": 2}
     normal = normalize(model(), batch=9, dims=dims)
     assert normal.tensors["data"].sizes == (2, 3, 8, 5)
@@ -88,7 +88,7 @@ def test_negative_sizes_are_refused() -> None:
         normalize(model(), batch=-1)
 
 
-def test_an_empty_cache_is_allowed() -> None:
+def test_a_size_of_zero_is_allowed() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[1,past,4] cache, float[1,1,4] new) => (float[1,all,4] y)
     { y = Concat<axis=1>(cache, new) }"""
@@ -176,7 +176,7 @@ def test_only_the_missing_parts_of_an_expression_are_asked_for() -> None:
 @pytest.mark.parametrize("mask", ["__import__('os').remove('x')", "past ** seq", "past + 'a'",
                                   "past + 1.5", "past / 2", "past // (seq - 1)", "(" * 150,
                                   "+".join(["past"] * 99)])  # fmt: skip
-def test_anything_else_is_a_name(mask: str) -> None:
+def test_texts_that_are_no_expressions_are_names(mask: str) -> None:
     dims = {"past": 2, "seq": 1}
     with pytest.raises(UnboundDimensionsError):
         normalize(cached(mask), batch=1, dims=dims)
@@ -188,7 +188,7 @@ def test_anything_else_is_a_name(mask: str) -> None:
     ({}, {"cache": (1, 3, 4), "new": (2, 1, 4)}, "'N' cannot have two sizes"),
     ({"past": 1, "cache.1": 2}, {}, "two sizes: past=1 and cache.1=2"),
 ])  # fmt: skip
-def test_contradictions_are_named(
+def test_contradicting_sizes_are_named(
     dims: dict[str, int], shapes: dict[str, tuple[int, ...]], reason: str
 ) -> None:
     with pytest.raises(ModelError, match=reason):

@@ -209,7 +209,7 @@ SPELLINGS: dict[str, list[CanonicalModel]] = {
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_spellings_come_to_the_same_form(name: str) -> None:
+def test_equal_layers_have_one_form_however_they_are_written(name: str) -> None:
     first, *others = SPELLINGS[name]
     assert len(first.layers) == 1
     assert not first.layers[0].opaque
@@ -227,7 +227,7 @@ def test_spellings_come_to_the_same_form(name: str) -> None:
     ],
     ids=["strides", "pads", "batch", "bias"],
 )
-def test_other_layers_keep_another_form(different: CanonicalModel) -> None:
+def test_different_layers_have_different_forms(different: CanonicalModel) -> None:
     assert form(different) != form(SPELLINGS["conv defaults"][0])
 
 
@@ -236,7 +236,7 @@ sizes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 @settings(max_examples=150, deadline=None)
 @given(shape=sizes, data=st.data())
-def test_any_slice_means_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_any_slice_computes_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
     bounds = st.integers(-7, 7)
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
     # Where a start lies before the first element, the definition is not Python's.
@@ -260,7 +260,7 @@ def test_any_slice_means_the_same(shape: tuple[int, ...], data: st.DataObject) -
 
 @settings(max_examples=150, deadline=None)
 @given(shape=sizes, data=st.data())
-def test_any_axes_mean_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_any_axes_compute_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
     rank = len(shape)
     axes = data.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
     signed = [axis - rank if data.draw(st.booleans()) else axis for axis in axes]
@@ -345,7 +345,7 @@ def test_quick_shapes_are_of_operators_with_one_required_output() -> None:
         assert onnx.defs.get_schema(op, 21).outputs[0].option.name != "Variadic"
 
 
-def test_misfits_are_reported_with_their_layer() -> None:
+def test_shapes_that_do_not_fit_are_reported_with_their_layer() -> None:
     for op, shape, weight in (("Add", (2, 3), np.zeros(4, np.float32)),
                               ("MatMul", (2, 3), np.zeros((4, 5), np.float32)),
                               ("Reshape", (2, 3), i64(4, 2)),
@@ -356,7 +356,7 @@ def test_misfits_are_reported_with_their_layer() -> None:
         canonical("MaxPool", S)
 
 
-def test_parts_without_elements_are_no_parts_of_a_concat():
+def test_a_concat_drops_parts_without_elements():
     empty = np.zeros((2, 0), np.float32)
     (layer,) = canonical("Concat", (2, 3), empty, axis=1).layers
     assert layer.inputs == ("x",)
@@ -373,7 +373,7 @@ def test_a_concat_of_nothing_reads_one_tensor_without_elements():
     assert [len(layer.inputs) for layer in model.layers if layer.op == "Concat"] == [1]
 
 
-def test_a_canonical_model_is_normal_as_a_raw_one() -> None:
+def test_normalizing_a_canonical_model_changes_nothing() -> None:
     model = canonical("Relu", S)
     raw = model.as_raw()
     again = normalize(raw)

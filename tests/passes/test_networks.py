@@ -36,7 +36,7 @@ def light(name: str) -> CanonicalModel:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_light_network_is_canonical(name: str) -> None:
+def test_light_networks_are_canonical(name: str) -> None:
     raw = light(name)
     normal = normalize(raw)
     assert len(normal.layers) == LAYERS[name]
@@ -77,7 +77,7 @@ def test_fold_batchnorm_leaves_convolutions_with_bias() -> None:
     assert normalize(normal.as_raw()).layers == normal.layers
 
 
-def test_fold_batchnorm_spares_what_others_read() -> None:
+def test_fold_batchnorm_leaves_results_that_other_layers_read() -> None:
     proto = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 15]>
         g (float[1,3,8,8] x) => (float[1,4,8,8] z, float[1,4,8,8] c)
@@ -97,7 +97,9 @@ def test_fold_batchnorm_spares_what_others_read() -> None:
     + sorted((DATA / "pytorch-operator").glob("*/model.onnx")),
     ids=lambda path: path.parent.name,
 )
-def test_shipped_model_gives_the_same(path: Path, compared: Callable[..., CanonicalModel]) -> None:
+def test_shipped_models_compute_the_same(
+    path: Path, compared: Callable[..., CanonicalModel]
+) -> None:
     proto = onnx.load(path)
     if {opset.domain: opset.version for opset in proto.opset_import}.get("", 0) < 7:
         proto = onnx.version_converter.convert_version(proto, 7)

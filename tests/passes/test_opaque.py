@@ -1,4 +1,4 @@
-"""What cannot be known before the model runs is named, and the rest stays normal."""
+"""Layers that cannot be known before the model runs are named, and the rest stays normal."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_if_inside_of_a_branch_reads_what_the_branch_computed(
     assert [layer.op for layer in model.layers] == ops
 
 
-def test_what_an_opaque_layer_in_a_branch_captures_lives() -> None:
+def test_tensors_that_an_opaque_layer_in_a_branch_captures_are_kept() -> None:
     model = normal("""
         g (float[4] x, int64 trips, bool go) => (float[4] y)
         <bool yes = {1}>
@@ -169,14 +169,14 @@ def test_if_with_an_open_condition_is_opaque() -> None:
     assert model.layers[0].captures == ("x",)
 
 
-def test_if_is_only_decided_by_what_a_number_can_say() -> None:
+def test_if_is_not_decided_by_a_computed_condition() -> None:
     text = BRANCHES.format(more="", weights="", condition="condition").replace(
         "    y = If", "    t = ReduceSum<keepdims=0>(x) condition = Cast<to=9>(t)\n    y = If"
     )
     assert reasons(normal(text))["If"] == "subgraph (If)"
 
 
-def test_if_may_be_decided_by_what_is_no_tensor() -> None:
+def test_if_on_an_optional_is_opaque() -> None:
     text = BRANCHES.format(more=", optional(float[2]) maybe", weights="", condition="there")
     text = text.replace("    y = If", "    there = OptionalHasElement(maybe)\n    y = If")
     assert reasons(normal(text))["If"] == "subgraph (If)"
@@ -198,7 +198,7 @@ def test_a_value_for_an_input_decides_its_branches(value: int, ops: list[str]) -
     ("values", "message"),
     [({"m": 1}, "no input is called 'm'"), ({"n": 0.5}, "cannot hold 0.5")],
 )
-def test_a_value_has_to_fit(values: dict[str, float], message: str) -> None:
+def test_a_value_that_does_not_fit_is_refused(values: dict[str, float], message: str) -> None:
     raw = read_model(
         onnx.parser.parse_model(HEAD + "g (float[2] x, int64 n) => (float[2] y) { y = Relu(x) }"),
         name="m",
@@ -207,7 +207,7 @@ def test_a_value_has_to_fit(values: dict[str, float], message: str) -> None:
         normalize(raw, values=values)
 
 
-def test_loop_is_opaque_and_its_captures_live() -> None:
+def test_loop_is_opaque_and_its_captures_are_kept() -> None:
     model = normal("""
         g (float[4] x, int64 trips, bool go) => (float[4] y)
         {
@@ -227,7 +227,7 @@ def test_identity_between_input_and_output_stays() -> None:
     assert [layer.op for layer in model.layers] == ["Identity"]
 
 
-def test_one_tensor_as_two_outputs_keeps_both_names() -> None:
+def test_one_tensor_as_several_outputs_keeps_all_names() -> None:
     model = normal("""g (float[4] x) => (float[4] a, float[4] b, float[4] c)
         { t = Relu(x)  a = Identity(t)  b = Identity(t)  c = Neg(t) }""")
     assert model.outputs == ("a", "b", "c")
@@ -238,7 +238,7 @@ def test_one_tensor_as_two_outputs_keeps_both_names() -> None:
     ]
 
 
-def test_what_reaches_no_output_is_gone() -> None:
+def test_layers_and_weights_that_reach_no_output_are_dropped() -> None:
     model = normal("""g (float[4] x) => (float[4] y)
         <float[4] w = {1, 2, 3, 4}, float[4] unused = {1, 2, 3, 4}>
         { y = Mul(x, w)  dead = Exp(x)  deader = Neg(dead) }""")
@@ -254,7 +254,7 @@ def test_constant_result_is_a_weight() -> None:
     assert [layer.op for layer in model.layers] == ["Relu"]
 
 
-def test_random_numbers_stay() -> None:
+def test_layers_that_draw_random_numbers_stay() -> None:
     model = normal("""g (float[4] x) => (float[4] y)
         <float[4] w = {1, 2, 3, 4}>
         { noise = RandomNormalLike<seed=1.0>(w)  y = Add(x, noise) }""")

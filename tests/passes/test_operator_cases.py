@@ -220,7 +220,9 @@ def prepared(name: str) -> tuple[ModelProto, dict[str, Any], dict[str, int]]:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_operator_case(name: str, outcome: Callable[..., str]) -> None:
+def test_every_operator_computes_the_same_in_canonical_form(
+    name: str, outcome: Callable[..., str]
+) -> None:
     model, inputs, dims = prepared(name)
     case = CASES[name]
     # Zeros and ones that are drawn anew at each run: only their number can be compared.

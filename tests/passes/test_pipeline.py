@@ -1,4 +1,4 @@
-"""Passes keep their word: what they ensure holds, and the order gives each what it requires."""
+"""Passes ensure what they promise, and run in an order that gives each what it requires."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ HOLDS: Mapping[Property, Callable[[CanonicalModel], bool]] = {
 
 
 @pytest.mark.parametrize("model", raw_models(), ids=lambda model: model.name)
-def test_what_a_pass_ensures_holds_from_then_on(model: RawModel) -> None:
+def test_properties_that_a_pass_ensures_hold_from_then_on(model: RawModel) -> None:
     values = {"c": 1.0} if "c" in model.inputs else {}
     options = NormalizeOptions(batch=2, values=values, fold_batchnorm=True)
     held: set[Property] = set()
@@ -149,7 +149,7 @@ def test_what_a_pass_ensures_holds_from_then_on(model: RawModel) -> None:
 
 @pytest.mark.parametrize("which", sorted(HOLDS, key=lambda each: each.name))
 def test_every_property_is_false_of_some_model(which: Property) -> None:
-    """A check that nothing fails proves nothing."""
+    """A check that no model fails would prove nothing."""
     huge = BIND_SIZES.run(texts("dynamic"), NormalizeOptions(batch=2**40))
     assert not all(HOLDS[which](model) for model in (huge, *map(texts, TEXTS)))
 
@@ -162,6 +162,6 @@ def test_a_pass_that_comes_too_early_is_named(passes: tuple[Pass, ...]) -> None:
         check_order((late, *passes))
 
 
-def test_requirements_are_said_in_words() -> None:
+def test_requirements_are_stated_in_words() -> None:
     with pytest.raises(ValueError, match="it requires: every input has a static shape"):
         check_order([BINDING[1]])

@@ -1,4 +1,4 @@
-"""Sequences and optionals: nothing of them is left where constants decide what they hold."""
+"""Sequences and optionals are removed if constants decide what they hold."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHUNK = """g (float[3,{size}] x) => (y)
 ])  # fmt: skip
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("opset", [11, 13, 18])
-def test_chunks_are_a_split(
+def test_chunks_become_a_split(
     compared: Callable[..., CanonicalModel], size, kind, split, i, j, widths, axis, opset
 ) -> None:
     text = CHUNK.format(size=size, kind=kind, split=split, i=i, j=j, axis=axis)
@@ -51,13 +51,13 @@ def test_chunks_are_a_split(
     assert model.constants[model.layers[0].inputs[1]].tolist() == widths
 
 
-def test_parts_may_be_empty(compared: Callable[..., CanonicalModel]) -> None:
+def test_parts_of_a_sequence_may_be_empty(compared: Callable[..., CanonicalModel]) -> None:
     text = CHUNK.format(size=8, kind="[3]", split="{0, 5, 3}", i=0, j=2, axis=1)
     model = compared(proto_of(text), {"x": np.ones((3, 8), np.float32)})
     assert operators(model) == ["Split", "Tanh", "Concat"]
 
 
-def test_parts_may_lose_their_axis(compared: Callable[..., CanonicalModel]) -> None:
+def test_parts_of_a_sequence_may_lose_their_axis(compared: Callable[..., CanonicalModel]) -> None:
     text = """g (float[3,2,4] x) => (y) <int64 i = {-1}, int64 j = {0}>
     { q = SplitToSequence<axis=-2, keepdims=0>(x)  a = SequenceAt(q, i)  b = SequenceAt(q, j)
       y = Add(a, b) }"""
@@ -66,7 +66,9 @@ def test_parts_may_lose_their_axis(compared: Callable[..., CanonicalModel]) -> N
     assert model.tensors["y"].sizes == (3, 4)
 
 
-def test_what_is_built_up_is_joined(compared: Callable[..., CanonicalModel]) -> None:
+def test_a_sequence_that_is_built_up_becomes_a_concat(
+    compared: Callable[..., CanonicalModel],
+) -> None:
     text = """g (float[2,3] x) => (y, z, n, same) <int64 front = {0}, int64 last = {-1}>
     { e = SequenceEmpty<dtype=1>()  r = Relu(x)  t = Tanh(x)  s0 = SequenceInsert(e, r)
       s1 = SequenceInsert(s0, t, front)  s2 = SequenceInsert(s1, x, last)  s3 = Identity(s2)
@@ -77,7 +79,7 @@ def test_what_is_built_up_is_joined(compared: Callable[..., CanonicalModel]) -> 
     assert model.constants["n"] == 2
 
 
-def test_how_many_a_sequence_holds_decides_shapes() -> None:
+def test_the_length_of_a_sequence_may_decide_shapes() -> None:
     model = lowered("""g (float[6,4] x) => (y)
     <int64 s = {2}, int64[1] zero = {0}, int64[1] w = {8}>
     { q = SplitToSequence<axis=0>(x, s)  n = SequenceLength(q)  h = Unsqueeze(n, zero)
@@ -86,7 +88,7 @@ def test_how_many_a_sequence_holds_decides_shapes() -> None:
 
 
 @pytest.mark.parametrize("inside", ["x", "SequenceConstruct(x)"])
-def test_an_optional_is_what_it_holds(inside: str) -> None:
+def test_an_optional_is_replaced_by_its_element(inside: str) -> None:
     made = "s = Identity(x)" if inside == "x" else f"s = {inside}"
     after = "e = OptionalGetElement(o)" + ("" if inside == "x" else "  t = SequenceAt(e, zero)")
     text = f"""g (float[2,3] x) => (y) <int64 zero = {{0}}>
@@ -98,7 +100,7 @@ def test_an_optional_is_what_it_holds(inside: str) -> None:
     assert model.constants["c"] == 1
 
 
-def test_an_optional_without_anything_has_no_element() -> None:
+def test_an_empty_optional_has_no_element() -> None:
     text = """g (float[2,3] x) => (y)
     { h = OptionalHasElement()  c = Cast<to=1>(h)  y = Add(x, c) }"""
     model = lowered(text)
@@ -117,7 +119,7 @@ def test_a_position_that_the_user_feeds_is_named_and_the_rest_is_timed() -> None
     assert model.tensors["y"].sizes == (4, 8)
 
 
-def test_parts_of_different_shapes_leave_what_follows_unknown() -> None:
+def test_parts_of_different_shapes_leave_later_shapes_unknown() -> None:
     model = lowered(RUNTIME.format(width=20))
     assert [layer.op for layer in model.layers if not layer.opaque] == ["Relu"]
 
@@ -158,7 +160,7 @@ def test_a_sequence_of_very_many_parts_is_left_to_the_runtime() -> None:
         "ConcatFromSequence<axis=1.5>(q)",
     ],
 )
-def test_layers_that_lack_something_are_errors_or_opaque(layer: str) -> None:
+def test_incomplete_layers_are_errors_or_opaque(layer: str) -> None:
     text = f"g (float[4] x) => (y) {{ q = SequenceConstruct(x)  y = {layer} }}"
     try:
         assert lowered(text).layers[-1].opaque

@@ -1,4 +1,4 @@
-"""Texts: constants are computed, layers that work on others are named."""
+"""Texts: those that are constant are computed, layers that work on others are named."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def normal(nodes, outputs, inputs=(), constants=None, opset=20, **options) -> Ca
     (np.array([], np.int64), []),
     (np.array(8, np.uint8), "8"),
 ])  # fmt: skip
-def test_a_constant_number_becomes_text(number: np.ndarray, text: object) -> None:
+def test_a_constant_number_can_be_cast_to_text(number: np.ndarray, text: object) -> None:
     cast = helper.make_node("Cast", ["v"], ["t"], to=TensorProto.STRING)
     relu = helper.make_node("Relu", ["x"], ["y"])
     model = normal([relu, cast], ["y", "t"], [("x", TensorProto.FLOAT, [2])], {"v": number})
@@ -76,7 +76,7 @@ def test_a_text_that_is_no_number_has_no_value() -> None:
 
 
 @pytest.mark.parametrize("texts", [["a\0b", ""], ["", ""], ["ünï", "卷积"], []])
-def test_any_text_is_kept(texts: list[str]) -> None:
+def test_any_constant_text_is_kept(texts: list[str]) -> None:
     array = np.array(texts, dtype=object)
     assert tensor_array(tensor_value(array)).tolist() == texts
 
@@ -112,7 +112,7 @@ def test_layers_around_those_that_work_on_text_are_timed() -> None:
                 assert not texts
 
 
-def test_a_text_that_nobody_reads_is_empty() -> None:
+def test_a_text_that_no_layer_reads_is_empty() -> None:
     relu = helper.make_node("Relu", ["x"], ["y"])
     inputs = [("x", TensorProto.FLOAT, [2]), ("unused", TensorProto.STRING, [2])]
     network = materialize(normal([relu], ["y"], inputs))

@@ -171,7 +171,9 @@ for axis in (0, 1, 2, 3):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_old_layer_gives_the_same(name: str, compared: Callable[..., CanonicalModel]) -> None:
+def test_layers_of_old_opsets_compute_the_same(
+    name: str, compared: Callable[..., CanonicalModel]
+) -> None:
     op, opset, inputs, weights, outputs, attributes, expected = CASES[name]
     proto, fed = one_layer(op, opset, inputs, weights, outputs, attributes)
     if expected == "gemm":

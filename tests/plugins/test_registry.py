@@ -1,4 +1,4 @@
-"""Plugins of every kind of badness, as distributions that are really installed."""
+"""Plugins that are broken in every way, as distributions that are really installed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Site:
         return {(p["kind"], p["name"]): p for p in found}
 
     def backend(self, name):
-        """The plugin, having seen that its neighbours are as they should be."""
+        """The plugin; asserts that its neighbours are as they should be."""
         found = self.plugins()
         assert found["importer", "onnx"]["status"] == "ok"
         assert found["backend", "sound"]["status"] == "ok"
@@ -78,7 +78,7 @@ def site(tmp_path):
     return site
 
 
-def test_a_sound_plugin_is_listed_with_all_that_it_can(site):
+def test_a_sound_plugin_is_listed_with_its_features(site):
     source = BACKEND.replace(
         'distribution = "numpy"',
         'distribution = "numpy"\n    default_models = ("onnx:light_vgg19",)\n'
@@ -159,7 +159,7 @@ def test_a_broken_plugin_is_listed_with_reason_and_cure(wards, number):
     assert plugin["distribution"] in plugin["cure"] or plugin["cure"] == "pip install it"
 
 
-def test_broken_plugins_leave_the_others_as_they_are(wards):
+def test_broken_plugins_do_not_change_the_others(wards):
     found = wards[1]
     assert {name for (_, name), p in found.items() if p["status"] == "broken"} == {
         f"bad{number}" for number in range(len(BROKEN))
@@ -177,7 +177,7 @@ def test_a_broken_plugin_that_is_asked_for_is_an_error_for_users(wards, number):
     assert named(BROKEN[number][2], number) in refused.stderr
 
 
-def test_the_users_interrupt_is_not_a_plugins_fault(site):
+def test_an_interrupt_by_the_user_is_not_a_fault_of_the_plugin(site):
     site.install("bad", "raise KeyboardInterrupt")
     assert "Interrupted" in site.run("plugins", status=130).stderr
 
@@ -225,7 +225,7 @@ FAILING = [
 ]
 
 
-def test_importers_that_fail_when_asked_leave_files_to_the_others(site):
+def test_a_failing_importer_leaves_files_to_the_others(site):
     names = [f"aaa{number}" for number in range(len(FAILING))]  # they come before "onnx"
     for name, change in zip(names, FAILING, strict=True):
         site.install(name, IMPORTER.replace(*change), kind="importer")
@@ -243,7 +243,7 @@ def test_importers_that_fail_when_asked_leave_files_to_the_others(site):
         assert f"importer {name} is broken" in " ".join(refused.split())
 
 
-def test_a_collection_that_fails_when_asked_leaves_the_others(site):
+def test_a_failing_collection_does_not_affect_the_others(site):
     source = """
     class Good(ModelCollection):
         name = "NAME"
@@ -257,7 +257,7 @@ def test_a_collection_that_fails_when_asked_leaves_the_others(site):
     assert "SystemExit: none" in listed.stderr
 
 
-def test_what_is_installed_or_removed_is_seen_at_once(site):
+def test_installed_and_removed_plugins_are_seen_at_once(site):
     assert ("backend", "late") not in site.plugins()
     info = site.install("late", BACKEND)
     assert site.plugins()["backend", "late"]["status"] == "ok"

@@ -62,7 +62,9 @@ def test_each_edit_of_an_editable_install_makes_another_version(site, files):
     assert len({first, second, version()}) == 3
 
 
-def test_code_that_hides_what_is_installed_is_told_from_it(site, tmp_path_factory, monkeypatch):
+def test_code_that_hides_an_installed_plugin_has_another_version(
+    site, tmp_path_factory, monkeypatch
+):
     install(site, INIT, BACKEND)
     other = tmp_path_factory.mktemp("tree")
     (other / "some_plugin").mkdir()
@@ -86,12 +88,12 @@ def test_a_plugin_may_be_one_module_or_lie_in_a_namespace(site):
     assert version("company.one.backend") != inner
 
 
-def test_a_local_version_stays_one(site):
+def test_a_local_version_stays_a_valid_version(site):
     install(site, version="1.2+cpu")
     assert version(number="1.2+cpu").startswith("1.2+cpu.")
 
 
-def test_all_plugins_that_are_installed_here_have_one():
+def test_all_installed_plugins_have_a_version():
     found = discover("backend", Backend)
     assert found
     for plugin in found:

@@ -1,4 +1,4 @@
-"""Reads an HTML page as a browser would, and checks that it is whole in itself."""
+"""Reads an HTML page as a browser would, and checks that it needs no other files."""
 
 import re
 import xml.etree.ElementTree as ElementTree

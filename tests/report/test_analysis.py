@@ -44,7 +44,7 @@ def plots(page):
     return {ElementTree.fromstring(each).get("aria-label") for each in drawings(page)}
 
 
-def test_tables(analysis):
+def test_tables_hold_similarity_and_repetition(analysis):
     text = printed(analysis)
     similarity = analysis.similarity.matrix[0][1]
     assert re.search(rf"resnet50 +1 1\.00 {similarity:.2f} ", text)
@@ -52,7 +52,7 @@ def test_tables(analysis):
     assert re.search(r"Conv +\d+ +\d+ +\d+ +\d+\.\d%", text)
 
 
-def test_data(analysis):
+def test_json_holds_signatures_similarity_and_shares(analysis):
     data = analysis_data(analysis)
     resnet = data["models"][0]
     assert (resnet["layers"], resnet["unique_layers"]) == (176, len(set(resnet["signatures"])))
@@ -86,13 +86,13 @@ def test_many_models_are_listed_as_pairs(residual):
     assert len(plots(analysis_page(many))) == 5
 
 
-def test_one_model_has_nothing_to_compare_with(residual):
+def test_one_model_has_no_similarity(residual):
     one = analyze([residual()])
     assert "Similarity" not in printed(one)
     assert "Jaccard" not in analysis_page(one)
 
 
-def test_what_has_no_rule_is_named(builder):
+def test_operators_without_a_rule_are_named(builder):
     b = builder()
     b.relu(b.add("<No>Such", b.input))
     strange = analyze([b.model(name="[bold]&<b>")])
@@ -117,5 +117,5 @@ def test_a_model_without_layers_has_a_page(builder):
     [(0, "0"), (999, "999"), (999.6, "1.00 k"), (8217637232, "8.22 G"), (62.04e6, "62.0 M"),
      (999.6e6, "1.00 G"), (825e6, "825 M"), (3e18, "3000 P")],
 )  # fmt: skip
-def test_quantities(value, text):
+def test_quantities_have_units_and_three_digits(value, text):
     assert quantity(value) == text

@@ -36,7 +36,7 @@ def printed(*things, terminal=False):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_shown_as_they_are_everywhere(name):
+def test_names_are_shown_unchanged_everywhere(name):
     rows = table(name, name, left=2)
     rows.title = rows.caption = name
     rows.add_row(name, styled(name, (name, "bold")))
@@ -47,7 +47,7 @@ def test_names_are_shown_as_they_are_everywhere(name):
 @given(
     st.text(st.characters()) | st.text("\x1b[31m\x07\x9b\x85\r\n\t\u202e\u2066\u200b\udce9\ud800")
 )
-def test_nothing_that_is_printed_drives_a_terminal(text):
+def test_nothing_that_is_printed_controls_a_terminal(text):
     rows = table(text, "", left=2)
     rows.title = rows.caption = text
     rows.add_row(text, styled(text))
@@ -56,7 +56,7 @@ def test_nothing_that_is_printed_drives_a_terminal(text):
 
 
 @given(st.text(st.characters()))
-def test_harmless_text_can_be_printed_and_stays_as_it_is(text):
+def test_harmless_text_is_printable_and_unchanged(text):
     once = harmless(text)
     assert safe(once)
     assert harmless(once) == once
@@ -64,14 +64,14 @@ def test_harmless_text_can_be_printed_and_stays_as_it_is(text):
         assert once == text
 
 
-def test_escapes_are_those_of_the_language():
+def test_escapes_are_those_of_python():
     assert harmless("\x1b\x7f\x85\u202e\ud800\U000e0001\n") == (
         r"\x1b\x7f\x85\u202e\ud800\U000e0001\n"
     )
     assert harmless(b"caf\xe9".decode("utf-8", "surrogateescape")) == r"caf\xe9"
 
 
-def test_a_progress_bar_shows_names_as_they_are():
+def test_a_progress_bar_shows_names_unchanged():
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     with ProgressBar(console, verbose=True) as progress:
         progress.stage("Timing [old] \x1b]0;title\x07 :smile:", 3)

@@ -48,7 +48,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert files(tmp_path) == ["o.json"]
 
 
-def test_links_stay_links_and_twins_stay_twins(tmp_path):
+def test_symbolic_and_hard_links_stay_links(tmp_path):
     path, link, twin = (tmp_path / name for name in ("real", "link", "twin"))
     path.write_text("old")
     twin.hardlink_to(path)
@@ -62,7 +62,7 @@ def test_links_stay_links_and_twins_stay_twins(tmp_path):
     assert (tmp_path / "made").read_text() == "new"
 
 
-def test_a_pipe_is_written_to(tmp_path):
+def test_a_pipe_can_be_written_to(tmp_path):
     path, read = tmp_path / "pipe", []
     os.mkfifo(path)
     reader = threading.Thread(target=lambda: read.append(path.read_text()))
@@ -75,7 +75,7 @@ def test_a_pipe_is_written_to(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
-def test_what_is_open_is_written_on(tmp_path, name):
+def test_an_open_descriptor_is_written_to_from_where_it_stands(tmp_path, name):
     path = tmp_path / "log"
     path.write_text("before\n")
     with path.open("a") as file:
@@ -88,7 +88,7 @@ def test_what_is_open_is_written_on(tmp_path, name):
     assert path.read_text() == "before\nown\ntext\nafter\n"
 
 
-def test_what_is_not_open_for_writing_is_told(tmp_path):
+def test_a_descriptor_that_is_not_open_for_writing_is_an_error(tmp_path):
     path = tmp_path / "in"
     path.touch()
     with path.open() as file, pytest.raises(DLBricksError, match="not open for writing"):
@@ -97,12 +97,12 @@ def test_what_is_not_open_for_writing_is_told(tmp_path):
         check_writable(type(path)("/dev/fd/987"))
 
 
-def test_text_that_is_no_unicode_is_written_as_escapes(tmp_path):
+def test_text_that_is_not_unicode_is_written_as_escapes(tmp_path):
     write_text("caf\udce9", tmp_path / "o.html")
     assert (tmp_path / "o.html").read_bytes() == rb"caf\udce9"
 
 
-def test_what_cannot_be_written_is_told_and_nothing_is_made(tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error_and_nothing_is_left(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("kept")
     for name, reason in (

@@ -1,4 +1,4 @@
-"""Pages are whole in themselves, well-formed, and show names as they are."""
+"""Pages need no other files, are well-formed, and show names unchanged."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def models():
     ]
 
 
-def test_a_comparisons_page(models, tmp_path, read_page):
+def test_the_page_of_a_comparison_holds_backends_system_and_plots(models, tmp_path, read_page):
     result = dlbricks.compare(
         models, backends=["onnxruntime", "pytorch"], runs=3, threads=1, store=tmp_path / "s.db"
     )
@@ -49,7 +49,7 @@ def test_a_comparisons_page(models, tmp_path, read_page):
     assert len(page.plots) >= 2
 
 
-def test_a_runs_page(models, tmp_path, read_page):
+def test_the_page_of_a_run_holds_its_bricks_and_a_plot(models, tmp_path, read_page):
     result = dlbricks.estimate(
         models, backend="onnxruntime", end_to_end=True, runs=3, threads=1, store=tmp_path / "s.db"
     )
@@ -65,7 +65,9 @@ def test_a_runs_page(models, tmp_path, read_page):
     assert "batch 2, x=2x4, x=5;" in read_page(run_page(result.result, load)).text
 
 
-def test_an_evaluations_page(models, tmp_path, read_page):
+def test_the_page_of_an_evaluation_holds_errors_costs_and_what_was_left_out(
+    models, tmp_path, read_page
+):
     strange = onnx.ModelProto()
     strange.CopyFrom(models[0])
     strange.graph.name = "<strange>"
@@ -87,7 +89,7 @@ def test_an_evaluations_page(models, tmp_path, read_page):
     assert page.drawings == []
 
 
-def test_an_explanations_page(models, tmp_path, read_page):
+def test_the_page_of_an_explanation_holds_profile_and_difference(models, tmp_path, read_page):
     run = dlbricks.estimate(
         models[0], backend="onnxruntime", end_to_end=True, runs=3, threads=1,
         store=tmp_path / "s.db",
@@ -106,7 +108,7 @@ def test_an_explanations_page(models, tmp_path, read_page):
     assert len(page.plots) == 1
 
 
-def test_a_page_of_what_is_missing(models, tmp_path, read_page):
+def test_a_page_names_what_is_missing_and_failed(models, tmp_path, read_page):
     strange = onnx.ModelProto()
     strange.CopyFrom(models[0])
     strange.graph.node[1].op_type = "NoSuch<operator>"

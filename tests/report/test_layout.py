@@ -19,7 +19,7 @@ def overlap(a, at, b, bt):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_graphs(seed):
+def test_boxes_of_random_graphs_do_not_overlap_and_edges_pass_between_them(seed):
     chance = random.Random(seed)
     count = chance.randrange(1, 30)
     boxes = [Box(chance.uniform(20, 200), chance.uniform(10, 60)) for _ in range(count)]
@@ -47,7 +47,7 @@ def test_random_graphs(seed):
                     assert not left + 1e-6 < x < left + boxes[v].width - 1e-6
 
 
-def test_what_can_be_drawn_without_crossings_is():
+def test_graphs_that_need_no_crossings_have_none():
     edges = [
         *[(0, 1), (0, 2), (0, 3), (1, 5), (1, 7), (2, 7), (3, 4), (3, 5), (3, 6)],
         *[(4, 8), (6, 8), (6, 9), (6, 10), (7, 9)],
@@ -69,5 +69,5 @@ def test_edges_enter_and_leave_where_the_box_says():
         assert len({round(x, 3) for x, _ in points}) == 1
 
 
-def test_nothing_to_lay_out():
+def test_an_empty_graph_has_an_empty_layout():
     assert layered([], []).places == []

@@ -47,7 +47,7 @@ def run(tmp_path_factory):
 
 
 def with_samples(run, *samples, warnings=()):
-    """The run with other samples of its bricks, in milliseconds, on a machine so disturbed."""
+    """The run with other samples of its bricks, in milliseconds, and a given disturbance."""
     protocol = run.bricks[0].latency.protocol
     bricks = [
         replace(each, latency=Measured(taken, protocol), warnings=(), origin="measured")
@@ -70,7 +70,7 @@ def test_a_quiet_run_needs_no_remark(run):
     assert texts(run) == []
 
 
-def test_scatter_that_intervals_allow_for_is_a_note(run):
+def test_scatter_that_intervals_cover_is_a_note(run):
     found = with_samples(run, SCATTERED, *[QUIET] * 4)
     assert texts(found) == [
         (
@@ -92,7 +92,7 @@ def test_scatter_on_a_disturbed_machine_makes_the_figures_doubtful(run):
     assert not are_doubtful(run_remarks(calm))
 
 
-def test_uncertain_bricks_count_by_their_share_of_the_sum(run):
+def test_uncertain_bricks_are_ranked_by_their_share_of_the_sum(run):
     few = with_samples(run, UNCERTAIN, *[QUIET] * 4)
     ((label, text),) = texts(few)
     assert label == "Warning"
@@ -103,7 +103,7 @@ def test_uncertain_bricks_count_by_their_share_of_the_sum(run):
     assert text.startswith("latencies of 4 of 5 bricks (")
 
 
-def test_short_runs_and_predictions_are_told(run):
+def test_short_runs_and_predictions_are_remarked_on(run):
     short = with_samples(run, (0.5, 0.5, 0.5, 0.5), *[QUIET] * 4)
     assert texts(short) == [("Note", "1 of 5 bricks (1% of the sum) take less than 1 ms a run")]
     assert doubts(short.bricks[0]) == ["below 1 ms"]
@@ -113,7 +113,7 @@ def test_short_runs_and_predictions_are_told(run):
     assert ("Warning", expected) in texts(found)
 
 
-def test_the_worst_come_first_and_each_once():
+def test_the_worst_remarks_come_first_and_each_once():
     note, warning, doubt = (
         Remark(effect, "text") for effect in (Effect.NOTE, Effect.WARNING, Effect.DOUBTFUL)
     )
@@ -133,7 +133,7 @@ def printed(found):
     return console.file.getvalue()
 
 
-def test_what_makes_figures_doubtful_stands_before_them(run, read_page):
+def test_remarks_that_make_figures_doubtful_stand_before_them(run, read_page):
     found = with_samples(run, *[UNCERTAIN] * 5, warnings=("somebody else was busy",))
     lines = printed(found).splitlines()
     assert max(map(len, lines)) <= 80

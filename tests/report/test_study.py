@@ -1,4 +1,4 @@
-"""A study's page and data, and where the paper's own figures stand beside ours."""
+"""Page and data of a study, and the paper's published figures in them."""
 
 import math
 from dataclasses import replace
@@ -22,7 +22,7 @@ NAME = '<img src="http://x.example/y.png">&amp;, "a"'
 
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory):
-    """The same two networks as the paper's, and as some others."""
+    """The same two networks under names of the paper, and under other names."""
     from dlbricks_core.importers.light import LightModels
 
     squeezenet = normalize(LightModels().load("squeezenet"))
@@ -42,7 +42,7 @@ def page_of(study):
     return study_page(StudyRecord(study_data(study)))
 
 
-def test_page(studied, read_page):
+def test_the_page_names_models_and_composers(studied, read_page):
     page = read_page(page_of(studied[0]), files={"study.json", *(f"{name}.csv" for name in TABLES)})
     assert NAME in page.text
     assert page.drawings
@@ -52,7 +52,7 @@ def test_page(studied, read_page):
 
 
 class Papers(ModelCollection):
-    """A collection whose models somebody wrote about."""
+    """A collection with published figures."""
 
     name = "paper"
     published = Publication(
@@ -73,7 +73,7 @@ class Papers(ModelCollection):
         raise NotImplementedError
 
 
-def test_published_figures_stand_only_beside_the_models_that_they_are_of(studied, monkeypatch):
+def test_published_figures_are_shown_only_for_their_models(studied, monkeypatch):
     of_paper, of_others = studied
     plugin = Plugin("models", "paper", "a:b", "papers", "1", loaded=Papers)
     monkeypatch.setattr(published, "discover", lambda *_: [plugin])
@@ -92,7 +92,7 @@ def test_published_figures_stand_only_beside_the_models_that_they_are_of(studied
     assert ">90%<" not in page_of(of_others)
 
 
-def test_a_fault_of_a_collection_does_not_cost_the_study(studied, monkeypatch):
+def test_a_fault_in_a_collection_does_not_end_the_study(studied, monkeypatch):
     class Faulty(Papers):
         published = Publication(
             "Somebody, 2020",
@@ -106,13 +106,13 @@ def test_a_fault_of_a_collection_does_not_cost_the_study(studied, monkeypatch):
     assert (found["ours"], found["ours_text"]) == (None, "failed: KeyError: 'nothing'")
 
 
-def test_a_broken_collection_has_published_nothing(studied, monkeypatch):
+def test_a_broken_collection_has_no_published_figures(studied, monkeypatch):
     broken = Plugin("models", "paper", "a:b", "papers", "1", problem="it is broken")
     monkeypatch.setattr(published, "discover", lambda *_: [broken])
     assert study_data(studied[0])["published"] is None
 
 
-def test_tables(studied):
+def test_tables_hold_the_studys_ratios(studied):
     found, _ = studied
     assert study_complete(found)
     record = StudyRecord(study_data(found))
@@ -133,7 +133,7 @@ def test_the_version_is_on_the_page(studied):
     assert f"by DLBricks {dlbricks.__version__}" in page_of(studied[0])
 
 
-def test_models_that_differ_in_their_weights_alone_count_each(studied):
+def test_models_that_differ_only_in_weights_count_each(studied):
     """As in the paper's definition of the benchmarking speedup."""
     way = studied[0].by_granularity[1]
     one, other = way.models

@@ -47,7 +47,7 @@ def test_a_calibration_comes_back_exactly(store, tmp_path):
     assert FOUND.signatures == {"abc"}
 
 
-def test_a_newer_one_takes_its_place(store):
+def test_a_newer_calibration_replaces_the_older_one(store):
     store.keep_calibration(FOUND)
     newer = dataclasses.replace(FOUND, values={"composing_error": 0.01})
     store.keep_calibration(newer)
@@ -74,14 +74,14 @@ def _other(value):
 
 
 @pytest.mark.parametrize("other", list(_others()), ids=str)
-def test_it_holds_for_nothing_else(store, other):
+def test_a_calibration_holds_for_its_own_question_only(store, other):
     store.keep_calibration(FOUND)
     assert store.calibration(other) is None
     assert store.forget_calibration(other) is False
     assert store.calibration(KEY) == FOUND
 
 
-def test_it_can_be_forgotten(store):
+def test_a_calibration_can_be_forgotten(store):
     store.keep_calibration(FOUND)
     assert store.forget_calibration(KEY) is True
     assert store.calibration(KEY) is None

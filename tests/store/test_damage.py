@@ -1,4 +1,4 @@
-"""Stores that others damaged: rows are named and left out, or one error says what is wrong."""
+"""Damaged stores: rows are named and left out, or one error says what is wrong."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_of_many_damaged_rows_the_first_are_named(path):
      ("models", [{"name": "net"}]), ("bricks", "7"), ("version", None), ("taken_at", "now"),
      ("taken_at", "2026-01-01T00:00:00"), ("values", None)],
 )  # fmt: skip
-def test_a_damaged_calibration_is_none(path, name, value):
+def test_a_damaged_calibration_is_ignored(path, name, value):
     with ResultStore.open(path) as store:
         found = store.calibration(FITTED).to_dict()
     for text in (json.dumps({**found, name: value}), "nonsense", json.dumps([1]), "7"):
@@ -156,7 +156,7 @@ def test_measurements_of_a_damaged_quantity_are_left_out(path, statement):
 
 
 @pytest.mark.parametrize("graph", [b"", b"nonsense", "text", 3])
-def test_a_damaged_rewrite_is_none(path, graph):
+def test_a_damaged_rewrite_is_ignored(path, graph):
     with ResultStore.open(path) as store:
         store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
     change(path, ("UPDATE rewrites SET graph = ?", graph))
@@ -212,7 +212,7 @@ def test_another_structure_is_refused_in_one_line(path, statements):
 
 
 def refusal(path, writes):
-    """What a store says when all of it is used; nothing if it can be."""
+    """The error that a store raises when all of it is used; empty if there is none."""
     try:
         with ResultStore.open(path, writes=writes) as store:
             store.get([KEY]), list(store.measurements()), store.systems()
@@ -237,7 +237,7 @@ def test_every_truncated_or_overwritten_store_is_an_error_or_a_store(path):
                 path.with_name(path.name + log).unlink(missing_ok=True)
 
 
-def test_a_store_that_is_locked_for_ever_is_refused(path, monkeypatch):
+def test_a_store_that_stays_locked_is_refused(path, monkeypatch):
     monkeypatch.setattr("dlbricks_core.store.database.BUSY_SECONDS", 0.1)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -271,7 +271,7 @@ def test_a_store_that_disappears_ends_the_run(path, how):
         store._file = None  # closing it would tell once more
 
 
-def test_what_is_no_regular_file_is_refused(tmp_path):
+def test_anything_but_a_regular_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/zero", "/dev/null"):
         for writes in (True, False):
@@ -279,7 +279,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path):
                 ResultStore.open(place, writes=writes)
 
 
-def test_a_home_folder_that_is_not_known(monkeypatch):
+def test_an_unknown_home_folder_is_an_error(monkeypatch):
     with pytest.raises(StoreError, match="no home folder"):
         ResultStore.open("~nobody-of-this-name/results.db")
 

@@ -1,4 +1,4 @@
-"""Stores and exported files as they were written before: nothing of them is lost."""
+"""Stores and exported files of earlier versions: nothing in them is lost."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ def store(request, tmp_path):
         yield opened
 
 
-def test_every_sample_is_there(store):
+def test_an_upgrade_keeps_every_sample(store):
     first, second = store.get([GOOD])[GOOD].observations
     assert (first.values, first.overhead, first.flags) == ((1.5, 2.5), 0.25, ("far",))
     assert (first.session, first.round, first.spent_s, first.loading_s) == ("s", 0, 1.0, 0.5)
@@ -55,12 +55,12 @@ def test_every_sample_is_there(store):
     assert store.get([GOOD])[GOOD].layers == ("Conv",)
 
 
-def test_failures_and_systems_are_there(store):
+def test_an_upgrade_keeps_failures_and_systems(store):
     assert store.get([BAD])[BAD].failure == "ill"
     assert store.systems() == {"sys": {"cpu": "x"}}
 
 
-def test_of_its_sessions_nothing_is_known(store):
+def test_an_upgraded_store_knows_no_sessions(store):
     assert store.sessions() == []
 
 
@@ -69,7 +69,7 @@ def test_a_plugin_under_development_does_not_find_the_samples(store):
     assert store.get([dataclasses.replace(GOOD, setup=edited)]) == {}
 
 
-def test_calibrations_are_found(tmp_path):
+def test_an_upgrade_keeps_calibrations(tmp_path):
     shutil.copy(DATA / "version-0003.db", tmp_path / "results.db")
     with ResultStore.open(tmp_path / "results.db") as store:
         found = store.calibration(
@@ -140,7 +140,7 @@ def calibrations(path):
 
 
 def assert_holds(store, before, fitted):
-    """All of it is there, and nothing else."""
+    """The upgraded store holds all of it, and nothing else."""
     assert store.get(before) == before
     assert list(store.measurements()) == list(before.values())
     for key, numbers in fitted:
@@ -149,7 +149,7 @@ def assert_holds(store, before, fitted):
 
 
 @pytest.mark.parametrize("writes", [True, False])
-def test_all_of_a_real_store_is_there(today, writes):
+def test_an_upgrade_keeps_all_of_a_real_store(today, writes):
     before, fitted = expected(today), calibrations(today)
     assert len(before) == 14
     assert sum(bool(each.failure) for each in before.values()) == 2

@@ -1,4 +1,4 @@
-"""Opening what is there: older, newer, foreign and damaged files."""
+"""Opening existing files: older, newer, foreign and damaged ones."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def filled(tmp_path):
 
 
 def next_schema(tmp_path, monkeypatch, last="pass"):
-    """Makes the process one of a later DLBricks."""
+    """Makes the process run a later version of DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
     (folder / "versions" / "v0006_next.py").write_text(NEXT.format(last=last))

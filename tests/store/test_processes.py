@@ -55,7 +55,7 @@ def run_together(body, path, count):
     for process in processes:
         process.stdout.readline()
     path.with_name("go").touch()
-    # All are ended before one is judged, or the others would live on into other tests.
+    # All are ended before one is checked; otherwise they would run on during other tests.
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * count, errors
 
@@ -94,7 +94,7 @@ def test_a_file_that_another_process_is_creating_is_waited_for(tmp_path):
     other.close()
 
 
-def test_a_killed_process_loses_nothing_that_it_had_added(tmp_path):
+def test_a_killed_process_loses_nothing_that_it_has_added(tmp_path):
     path = tmp_path / "results.db"
     path.with_name("go").touch()
     process = start(FOREVER, path, "killed")

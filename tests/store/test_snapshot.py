@@ -34,13 +34,13 @@ def seen(folder):
     return {p.name: hashlib.sha256(p.read_bytes()).digest() for p in folder.iterdir()}
 
 
-def test_reading_leaves_nothing_behind(path):
+def test_reading_leaves_no_files_behind(path):
     before = seen(path.parent)
     assert samples(path) == (1.5,)
     assert seen(path.parent) == before
 
 
-def test_what_another_process_has_just_written_is_seen(path):
+def test_samples_that_another_process_has_just_written_are_seen(path):
     with ResultStore.open(path) as writer:
         writer.add_samples(KEY, Observation("s", 1, (2.5,)))
         assert samples(path) == (1.5, 2.5)
@@ -59,7 +59,7 @@ def killed(path, folder, *logs):
 
 
 @pytest.mark.parametrize("logs", [("-wal", "-shm"), ("-wal",)])
-def test_what_a_killed_process_left_in_the_log_is_seen(path, tmp_path, logs):
+def test_samples_that_a_killed_process_left_in_the_log_are_seen(path, tmp_path, logs):
     assert samples(killed(path, tmp_path / "left", *logs)) == (1.5, 2.5)
 
 
@@ -72,7 +72,7 @@ def open_folder():
 
 
 @pytest.mark.parametrize("logs", [("-wal", "-shm"), ("-wal",), ()])
-def test_a_folder_that_cannot_be_written(path, open_folder, logs):
+def test_a_store_in_a_read_only_folder_can_be_read(path, open_folder, logs):
     left = killed(path, open_folder / "left", *logs)
     for each in left.parent.iterdir():
         each.chmod(0o444)
@@ -108,7 +108,7 @@ def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, monkeypatch):
     assert seen(tmp_path) == before
 
 
-def test_where_there_is_no_store_none_is_made(tmp_path):
+def test_reading_creates_no_store(tmp_path):
     for place in (tmp_path / "absent.db", tmp_path / "absent" / "a.db"):
         with ResultStore.open(place, writes=False) as store:
             assert store.get([KEY]) == {}

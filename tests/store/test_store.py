@@ -46,7 +46,7 @@ def test_samples_come_back_exactly_and_in_order(store):
     assert found.failure is None
 
 
-def test_a_second_opening_sees_what_the_first_wrote(tmp_path):
+def test_reopening_a_store_finds_what_was_written(tmp_path):
     with ResultStore.open(tmp_path / "a.db") as first, ResultStore.open(tmp_path / "a.db") as other:
         first.add_samples(KEY, Observation("s", 0, (1.0,)))
         assert other.get([KEY])[KEY].values == (1.0,)
@@ -96,14 +96,14 @@ def test_a_quantity_in_another_unit_is_refused(store):
     assert store.get([KEY])[KEY].values == (1.0,)
 
 
-def test_a_quantity_comes_back_with_all_that_is_said_of_it(store):
+def test_a_quantity_comes_back_with_all_its_properties(store):
     key = dataclasses.replace(KEY, quantity=LOAD_TIME)
     store.add_samples(key, Observation("s", 0, (1.0,)))
     [found] = store.measurements()
     assert found.question.quantity.to_dict() == LOAD_TIME.to_dict()
 
 
-def test_of_a_session_the_last_word_counts(store):
+def test_the_newest_record_of_a_session_counts(store):
     first = Session("a", "host", "sys", "0.1.0", datetime(2026, 1, 2, tzinfo=UTC))
     earlier = Session("b", "", "sys", "0.1.0", datetime(2026, 1, 1, tzinfo=UTC), 0.5)
     for each in (first, earlier, dataclasses.replace(first, load=0.25)):
@@ -190,7 +190,7 @@ def test_new_samples_take_the_place_of_older_ones_at_once(store):
     assert store.info().observations == 2
 
 
-def test_what_cannot_be_added_replaces_nothing(store):
+def test_samples_that_cannot_be_added_replace_nothing(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     twice = [(numbered(1), Observation("s", 0, (2.0,)), ())] * 2
     with pytest.raises(StoreError):
@@ -208,14 +208,14 @@ def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
     assert all(len(found.observations) == 1 for found in listed)
 
 
-def test_newest_facts_about_a_system_win(store):
+def test_the_newest_facts_about_a_system_count(store):
     store.remember_system("f1", {"cpu": "old"})
     store.remember_system("f2", {"cpu": "other"})
     store.remember_system("f1", {"cpu": "new", "cores": 2})
     assert store.systems() == {"f1": {"cpu": "new", "cores": 2}, "f2": {"cpu": "other"}}
 
 
-def test_info_counts(store):
+def test_info_counts_measurements_observations_and_failures(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.add_samples(KEY, Observation("s", 1, (1.0,)))
     info = store.info()
@@ -224,7 +224,7 @@ def test_info_counts(store):
     assert info.location == str(store.path)
 
 
-def test_locations(tmp_path, monkeypatch):
+def test_locations_are_paths_urls_or_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -262,7 +262,7 @@ def test_hints_name_the_argument_as_the_user_writes_it(tmp_path):
     assert caught.value.hint.endswith(f"such as --store {tmp_path / 'results.db'}")
 
 
-def test_nothing_is_a_value_of_a_quantity_but_no_latency(store):
+def test_zero_is_a_value_of_some_quantities_and_no_latency(store):
     kept = dataclasses.replace(
         KEY, quantity=Quantity("kept-memory", "MiB", Composition.SUM, "memory that is kept")
     )

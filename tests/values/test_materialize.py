@@ -95,8 +95,8 @@ def textual(text, *fed):
     ],
     ids=["resnet", "encoder", "tagger"],
 )
-def test_values_of_ordinary_models_stay_as_they_are(model, checksums):
-    """Latencies depend on the distribution of values: nothing may change it in passing."""
+def test_values_of_ordinary_models_have_not_changed(model, checksums):
+    """Latencies depend on the distribution of values: it may not change by accident."""
     whole = model()
     single = [brick.model for brick in BrickSet.of([whole]).bricks.values()]
     assert (checksum([whole]), checksum(single)) == checksums
@@ -131,7 +131,7 @@ def test_feature_maps_differ_more_from_each_other_than_within(op, shape, others)
     assert values.mean(axis=others).std() > 0.5
 
 
-def test_a_large_weight_repeats_values_but_no_row():
+def test_large_weights_repeat_values_but_no_row():
     shapes = {"x": f(1, 1100), "w": f(1100, 2000)}
     model = single("MatMul", shapes, {"y": f(1, 2000)}, weights=("w",))
     weight = materialize(model).weights["w"]
@@ -217,7 +217,7 @@ def test_indices_of_several_axes_are_in_range_of_each():
     assert 6 <= at[:, 1].max() <= 8
 
 
-def test_an_index_is_found_through_the_layers_that_carry_it(builder):
+def test_indices_are_recognized_through_layers_that_pass_them_on(builder):
     layers = (
         Layer("Unsqueeze", ("ids", "axes"), ("wide",)),
         Layer("Cast", ("wide",), ("cast",), {"to": 6, "saturate": 1}),
@@ -262,7 +262,7 @@ def test_opaque_layers_are_refused():
         materialize(opaque)
 
 
-def test_what_a_sum_hands_to_a_root_is_positive():
+def test_arguments_of_roots_stay_positive_through_sums():
     layers = (Layer("ReduceSum", ("x",), ("s",)), Layer("Sqrt", ("s",), ("y",)))
     specs = {"x": f(1, 8, 4, 4), "s": f(1, 1, 1, 1), "y": f(1, 1, 1, 1)}
     model = CanonicalModel("norm", layers, ("x",), ("y",), specs)
@@ -274,7 +274,7 @@ def test_what_a_sum_hands_to_a_root_is_positive():
     assert (materialize(negative).inputs["x"] < 0).any()
 
 
-def test_booleans_are_masks():
+def test_booleans_are_true_in_the_first_half_of_each_row():
     mask = TensorSpec("bool", (2, 1, 3, 5))
     model = single("Where", {"m": mask, "a": f(2, 1, 3, 5), "b": f(1)}, {"y": f(2, 1, 3, 5)},
                    weights=("m",))  # fmt: skip
@@ -285,7 +285,7 @@ def test_booleans_are_masks():
     assert materialize(number).inputs["m"] == np.True_
 
 
-def test_a_brick_keeps_the_masks_that_are_known():
+def test_a_brick_keeps_known_masks():
     causal = np.tril(np.ones((4, 4), bool))
     tensors = {"m": TensorSpec("bool", (4, 4)), "a": f(4, 4), "b": f(1)}
     model = single("Where", tensors, {"y": f(4, 4)}, weights=("m",), constants={"m": causal})

@@ -212,7 +212,7 @@ def default(model):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=graphs(), seed=st.integers(0, 9))
-def test_values_lie_in_their_ranges_and_what_is_claimed_is_valid(model, seed):
+def test_values_lie_in_their_computed_ranges(model, seed):
     wanted = tuple(demands(model, model.constants))
     with np.errstate(all="ignore"):
         passed = Propagation(model, default(model), model.constants, wanted)
@@ -241,7 +241,7 @@ def test_values_lie_in_their_ranges_and_what_is_claimed_is_valid(model, seed):
         doubtful |= leading_from(model, overflown)
         assert any(each.index and each.tensor in doubtful for each in wanted)
         return
-    # Where floats overflow, nothing is claimed of what comes after.
+    # Nothing is claimed about values that follow from overflows.
     endless = {n for n in ranges if not np.isfinite(found[n].astype(float)).all()}
     doubtful |= leading_from(model, endless)
     for name in ranges.keys() - doubtful:
@@ -254,7 +254,7 @@ def test_values_lie_in_their_ranges_and_what_is_claimed_is_valid(model, seed):
             ends = [domain.valid for domain in each.domains]
             value = found[each.tensor]
             valid = np.any([(value >= e.low) & (value <= e.high) for e in ends], axis=0)
-            # Differences of what is nearly the same cancel: squares of them are zero by accident.
+            # Differences of nearly equal numbers cancel: their squares may be zero by accident.
             accident = (value == 0) & (ranges[each.tensor].low < 1e-9) & (not each.index)
             assert (valid | accident).all(), (each, value)
 

@@ -1,4 +1,4 @@
-"""What bricks are fed is valid where it is used, wherever a brick begins."""
+"""Inputs of bricks are valid where they are used, wherever a brick begins."""
 
 import time
 from dataclasses import replace
@@ -167,7 +167,7 @@ def test_columns_of_one_input_point_into_tables_of_their_own():
     assert (x[:, len(rows) :] < 0).any()
 
 
-def test_what_is_too_large_to_look_at_singly_is_valid_everywhere():
+def test_values_of_large_tensors_are_valid_everywhere():
     network = materialize(recommender((3, 1000), batch=2**23))
     x = network.inputs["x"]
     assert x.min() >= 0
@@ -193,7 +193,7 @@ def test_boxes_have_their_ends_in_order():
     assert len(np.unique(box)) > 30
 
 
-def test_what_no_range_shows_to_be_valid_changes_nothing():
+def test_values_stay_as_they_are_if_no_range_makes_them_valid():
     text = """(float[4,16] x) => (y) {{ one = Constant<value_ints=[1]>() q = Mul(x, x)
         m2 = ReduceMean(q, one) m = ReduceMean(x, one) mm = Mul(m, m) v = Sub(m2, mm)
         y = {}(v) }}"""
@@ -213,7 +213,7 @@ def test_indices_do_not_depend_on_the_seed_of_the_weights():
         computed(replace(materialize(model, seed), inputs=fed.inputs))
 
 
-def test_scalars_that_indices_are_computed_with_are_not_rounded_in_bricks():
+def test_bricks_do_not_round_scalars_that_indices_are_computed_with():
     model = textual("""(float[6,4] x, float[4,3] w1, float[97,2] w2) => (y) {
         a = Constant<value_float=0.963>() low = Constant<value_float=0.0>()
         high = Constant<value_float=1.0>() c = Constant<value_float=96.0>()
@@ -227,7 +227,7 @@ def test_scalars_that_indices_are_computed_with_are_not_rounded_in_bricks():
         computed(materialize(each))
 
 
-def test_tables_without_rows_and_inputs_without_elements_are_no_failure():
+def test_tables_without_rows_and_inputs_without_elements_get_values():
     spec = TensorSpec("int64", (0, 3))
     table, rows = TensorSpec("float32", (4, 2)), TensorSpec("float32", (0, 3, 2))
     layers = (Layer("Add", ("x", "z"), ("i",)), Layer("Gather", ("w", "i"), ("y",), {"axis": 0}))
@@ -251,7 +251,7 @@ def test_ten_thousand_layers_take_seconds(operators):
     assert time.perf_counter() - begin < 20
 
 
-def test_many_ways_from_an_input_to_a_table_are_no_work():
+def test_many_ways_from_an_input_to_a_table_take_no_long_time():
     turns = "".join(
         f" a{i} = Slice(x{i}, three, all, zero) c{i} = Slice(x{i}, zero, three, zero)"
         f" x{i + 1} = Concat<axis=0>(a{i}, c{i})"

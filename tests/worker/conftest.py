@@ -14,7 +14,7 @@ class Service:
     def add(self, a, b):
         return a + b
     def hold_the_lock(self, marker=None):
-        """A call into C that never comes back and never lets another thread of Python run."""
+        """A call into C that never returns and never lets another thread of Python run."""
         if marker:
             open(marker, "w").close()
         ctypes.PyDLL(None).pause()
@@ -75,7 +75,7 @@ def service(tmp_path, monkeypatch):
 
 
 def gone(pid):
-    """Whether a process has ended, be it that nobody has looked at its status."""
+    """Whether a process has ended, even if nothing has read its status yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

@@ -61,9 +61,7 @@ def parent(service, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("stop", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT"])
 @pytest.mark.parametrize("method", ["sleep", "hold_the_lock"])
-def test_a_parent_that_is_killed_leaves_nothing(
-    parent, all_gone, wait_until, tmp_path, stop, method
-):
+def test_a_killed_parent_leaves_no_processes(parent, all_gone, wait_until, tmp_path, stop, method):
     marker = tmp_path / "busy"
     argument = 300 if method == "sleep" else str(marker)
     process, pids, folder = parent(method, argument)
@@ -81,7 +79,7 @@ def _dies(worker):
         worker.call("hold_the_lock")
 
 
-def test_without_its_guard_a_worker_ends(service, all_gone):
+def test_a_worker_ends_with_its_guard(service, all_gone):
     with WorkerProcess(service) as worker:
         pid = worker.call("pid")
         thread = Thread(target=_dies, args=(worker,))
@@ -94,7 +92,7 @@ def test_without_its_guard_a_worker_ends(service, all_gone):
 
 
 @pytest.mark.parametrize("end", ["kill", "close"])
-def test_a_worker_that_is_ended_takes_along_what_it_started(service, all_gone, end):
+def test_a_worker_that_is_ended_takes_its_children_along(service, all_gone, end):
     worker = WorkerProcess(service)
     others = worker.call("start_others")
     assert worker.call("temporary").startswith(str(worker.folder))
@@ -104,7 +102,7 @@ def test_a_worker_that_is_ended_takes_along_what_it_started(service, all_gone, e
     worker.close()
 
 
-def test_a_worker_that_crashes_leaves_nothing(service, all_gone):
+def test_a_crashed_worker_leaves_no_processes(service, all_gone):
     worker = WorkerProcess(service)
     others = worker.call("start_others")
     worker.call("temporary")
@@ -123,7 +121,7 @@ def test_signals_to_all_are_left_to_the_parent(service):
         assert worker.call("add", 1, 1) == 2
 
 
-def test_the_worker_has_no_threads_and_descriptors_of_ours(service):
+def test_the_worker_inherits_no_threads_or_descriptors(service):
     with WorkerProcess(service) as first, WorkerProcess(service) as second:
         for worker in (first, second):
             assert worker.call("threads") == 1
@@ -140,7 +138,7 @@ def test_the_guard_waits_without_computing(service):
         assert guard.num_ctx_switches() == before
 
 
-def test_what_is_printed_without_end_stays_short(service):
+def test_endless_output_of_a_worker_is_shortened(service):
     with WorkerProcess(service) as worker:
         worker.call("print_on", 20, timeout=60)
         with pytest.raises(WorkerError) as caught:
@@ -162,7 +160,7 @@ def test_a_worker_that_closes_its_connection_but_lives_on_is_ended(service, all_
 @pytest.mark.parametrize(
     "garbage", [b"\xff" * 100, (20).to_bytes(8, "big") + b"x" * 20, (2).to_bytes(8, "big") + b"N."]
 )
-def test_garbage_is_no_answer(service, all_gone, garbage):
+def test_garbage_from_a_worker_is_an_error(service, all_gone, garbage):
     with WorkerProcess(service) as worker:
         pid = worker.call("pid")
         with pytest.raises(WorkerError, match="no answer"):
@@ -180,7 +178,7 @@ def test_a_worker_that_hangs_before_it_can_answer_is_ended(service, tmp_path, si
         worker.call("add", b"x" * size, timeout=0.5)
 
 
-def test_half_an_answer_is_none(service):
+def test_an_incomplete_answer_is_an_error(service):
     half = (100).to_bytes(8, "big") + b"x"
     with WorkerProcess(service) as worker:
         worker.call("add", 1, 1)
@@ -188,14 +186,14 @@ def test_half_an_answer_is_none(service):
             worker.call("say_garbage", half, timeout=0.5)
 
 
-def test_what_cannot_be_sent_is_an_error_of_the_call(service):
+def test_arguments_that_cannot_be_sent_are_an_error_of_the_call(service):
     with WorkerProcess(service) as worker:
         with pytest.raises(RemoteError, match="pickle"):
             worker.call("unpicklable", timeout=30)
         assert worker.call("add", 1, 1) == 2
 
 
-def test_where_nothing_can_be_written_a_worker_runs_that_writes_nothing(service, monkeypatch):
+def test_a_worker_runs_where_nothing_can_be_written(service, monkeypatch):
     def nowhere():
         raise FileNotFoundError("No usable temporary directory found")
 

@@ -1,4 +1,4 @@
-"""Limits on memory: what is free, and that its lack is the worker's own."""
+"""Limits on memory: how much is free, and that only the worker fails if it lacks any."""
 
 import ctypes
 import os
@@ -65,13 +65,13 @@ INSIDE = {"proc/self/cgroup": "0::/a/b\n"}
         ),
     ],
 )
-def test_what_is_free_is_what_the_container_has(system, files, free):
+def test_free_memory_is_that_of_the_container(system, files, free):
     root = system(files)
     assert available(root) == free
     assert memory_to_use(root) == int(0.9 * free)
 
 
-def test_where_the_system_tells_nothing_memory_is_what_the_c_library_says(tmp_path):
+def test_without_facts_of_the_system_the_c_library_gives_the_memory(tmp_path):
     assert available(tmp_path) is container_limit(tmp_path) is None
     assert memory_to_use(tmp_path) > 0
 
@@ -83,14 +83,14 @@ def test_every_worker_is_limited(service):
         assert hard == resource.getrlimit(resource.RLIMIT_DATA)[1]
 
 
-def test_lack_of_memory_is_the_workers_and_the_call_fails_alone(service):
+def test_a_worker_that_lacks_memory_fails_only_that_call(service):
     with WorkerProcess(service, memory=256 * MIB) as worker:
         with pytest.raises(RemoteError, match="ran out of memory"):
             worker.call("take", 512, timeout=30)
         assert worker.call("take", 64, timeout=30) == 64 * 2**17
 
 
-def test_what_is_reserved_counts_only_when_it_is_used(service):
+def test_reserved_memory_counts_only_once_it_is_used(service):
     with WorkerProcess(service, memory=4 * GIB, resident=256 * MIB) as worker:
         worker.call("reserve", 1024, timeout=30)
         with pytest.raises(WorkerError, match="memory"):
@@ -120,7 +120,7 @@ def _limited(kind, soft, hard):
 
 @pytest.mark.parametrize("kind", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
 @pytest.mark.parametrize("hard", [4 * GIB, resource.RLIM_INFINITY])
-def test_limits_of_the_user_are_kept_and_none_is_raised(service, kind, hard):
+def test_limits_of_the_user_are_never_raised(service, kind, hard):
     done = subprocess.run(
         [sys.executable, "-c", USER.format(service=service)],
         preexec_fn=_limited(kind, 2 * GIB, hard),

@@ -65,7 +65,7 @@ def worker(tmp_path):
         yield process
 
 
-def test_calls_answer_and_run_in_their_own_environment(worker):
+def test_calls_run_in_an_environment_of_their_own(worker):
     assert worker.call("add", 2, 3) == 5
     assert worker.call("variable", "SPECIAL") == "value"
     assert "SPECIAL" not in os.environ
@@ -134,7 +134,7 @@ def test_the_traceback_in_the_worker_is_logged(worker, caplog):
         for method in ("wrong", "refuse"):
             with pytest.raises(BackendError if method == "wrong" else ModelError):
                 worker.call(method)
-    (record,) = caplog.records  # what is refused on purpose is no failure
+    (record,) = caplog.records  # a refusal on purpose is not logged
     assert record.getMessage().startswith("wrong failed in its worker:\nTraceback")
 
 
@@ -147,12 +147,12 @@ def test_the_traceback_in_the_worker_is_logged(worker, caplog):
         ("abort_for_memory", "ran out of memory"),
     ],
 )
-def test_a_death_has_its_reason(worker, method, reason):
+def test_the_reason_of_a_workers_death_is_reported(worker, method, reason):
     with pytest.raises(WorkerError, match=reason):
         worker.call(method, timeout=30)
 
 
-def test_last_words_are_the_hint(worker):
+def test_the_last_output_of_a_worker_is_the_hint(worker):
     with pytest.raises(WorkerError) as caught:
         worker.call("leave", timeout=30)
     assert caught.value.hint == "last words"
@@ -166,7 +166,7 @@ def test_a_hanging_call_is_killed_at_its_limit(worker):
     assert time.monotonic() - begin < 10
 
 
-def test_a_dead_worker_says_so_again(worker):
+def test_calls_to_a_dead_worker_fail_with_the_same_reason(worker):
     with pytest.raises(WorkerError):
         worker.call("segfault", timeout=30)
     with pytest.raises(BackendError):
@@ -174,7 +174,7 @@ def test_a_dead_worker_says_so_again(worker):
 
 
 @pytest.mark.parametrize(("timeout", "rests"), [(10, True), (0.05, False)])
-def test_rest_waits_for_threads_that_compute_on_after_a_call(worker, timeout, rests):
+def test_rest_waits_for_threads_that_go_on_after_a_call(worker, timeout, rests):
     worker.call("spin", 0.5)
     begin = time.monotonic()
     worker.rest(timeout)
@@ -182,7 +182,7 @@ def test_rest_waits_for_threads_that_compute_on_after_a_call(worker, timeout, re
     assert (0.3 < waited < 5) if rests else (0.05 <= waited < 0.3)
 
 
-def test_a_worker_that_is_gone_rests(worker):
+def test_resting_a_worker_that_has_ended_does_nothing(worker):
     worker.kill()
     begin = time.monotonic()
     worker.rest(10)
@@ -192,7 +192,7 @@ def test_a_worker_that_is_gone_rests(worker):
 @pytest.mark.parametrize(
     ("method", "ending"), [("segfault", "SIGSEGV"), ("leave", "exit status 3"), ("variable", "")]
 )
-def test_how_a_worker_ended_can_be_told(worker, method, ending):
+def test_the_way_a_worker_ended_is_known(worker, method, ending):
     assert worker.ending == ""
     with suppress(WorkerError):
         worker.call(method, *["x"] * (method == "variable"))

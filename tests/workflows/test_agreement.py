@@ -1,4 +1,4 @@
-"""How far results lie apart, of all element types, and which of several agree."""
+"""Distance of results, for all element types, and which of several results agree."""
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +26,7 @@ def test_every_element_type_is_compared(dtype):
     assert all_vary({"y": values})
 
 
-def test_other_types_of_the_same_numbers_agree():
+def test_equal_numbers_of_other_types_agree():
     assert (
         relative_error(VALUES.astype(np.float32), VALUES.astype(np.int32) + 0.5 * (VALUES < 1)) == 0
     )
@@ -35,7 +35,7 @@ def test_other_types_of_the_same_numbers_agree():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
-def test_the_rounding_of_short_floats_is_no_error(dtype):
+def test_the_rounding_of_short_floats_is_not_counted_as_an_error(dtype):
     precision = float(ml_dtypes.finfo(dtype).eps)
     values = np.linspace(1.0, 1.2, 50)  # their common part is larger than what they vary by
     rounded = values.astype(dtype).astype(np.float64)
@@ -44,14 +44,14 @@ def test_the_rounding_of_short_floats_is_no_error(dtype):
         assert (relative_error(off, rounded.astype(dtype)) > 1e-3) == error
 
 
-def test_texts_are_the_same_or_not():
+def test_texts_agree_only_if_they_are_equal():
     assert relative_error(texts("ham", "spam"), texts("ham", "spam", dtype=str)) == 0.0
     assert relative_error(texts("ham", "spam"), texts("ham", "ham")) == np.inf
     assert relative_error(texts("1", "2"), np.array([1.0, 2.0])) == np.inf
     assert relative_error(np.array([1.0, 2.0]), texts("1", "2")) == np.inf
 
 
-def test_outputs_that_are_all_the_same_show_nothing():
+def test_constant_outputs_do_not_show_agreement():
     assert all_vary({"label": texts("ham", "spam"), "p": VALUES})
     assert not all_vary({"label": texts("ham", "ham"), "p": VALUES})
     assert not all_vary({"label": texts("ham", "spam"), "p": np.ones(3)})

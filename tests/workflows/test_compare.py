@@ -35,11 +35,11 @@ def test_sums_of_parts_are_compared_with_the_winners():
         ({"a": 2.0, "b": 2.0}, {"a": 2.0, "b": 1.5}, False),  # there is no winner
     ],
 )
-def test_parts_that_say_otherwise_are_noticed(wholes, sums, contradicted):
+def test_a_contradiction_between_parts_and_model_is_noticed(wholes, sums, contradicted):
     assert compared(wholes, sums).is_contradicted == contradicted
 
 
-def test_the_difference_is_that_of_slowest_and_fastest():
+def test_the_difference_is_between_the_slowest_and_the_fastest():
     costs = {"a": cost(2.0), "b": cost(5.0), "c": cost(3.0)}
     assert PartComparison(None, 1, {}, Ranking.of(costs)).difference_ms == 3.0
     assert PartComparison(None, 1, {}, Ranking.of({"a": cost(2.0)})).difference_ms is None

@@ -98,7 +98,7 @@ def made(asked):
     return Made(asked)
 
 
-def test_figures_over_all_models(made, chain):
+def test_errors_coverage_and_half_widths_of_all_models_are_right(made, chain):
     # Errors of +2%, -4%, +8% and -15%; half-widths of 3, 2, 8 and 20 ms.
     for estimate, half in ((102, 3), (96, 2), (108, 8), (85, 20)):
         made.model(chain("Relu", name=f"m{estimate}"), estimate, half, [100.0] * 5)
@@ -117,7 +117,7 @@ def test_figures_over_all_models(made, chain):
     assert found.left_out == []
 
 
-def test_what_cannot_be_compared_is_named_and_left_out(made, chain):
+def test_models_that_cannot_be_compared_are_named_and_left_out(made, chain):
     made.model(chain("Relu", "Tanh", name="good"), 101, 1, [100.0] * 5)
     made.model(chain("Relu", "Abs", name="partial"), 50, 1, [100.0] * 5, missing=[1])
     made.model(chain("Neg", name="crashed"), 50, 1, None, failure="crashed (SIGSEGV)")
@@ -158,7 +158,7 @@ def runs_needed(samples, precision):
     return max(math.ceil(len(samples) * (half / precision) ** 2), FEWEST)
 
 
-def test_costs_at_equal_precision(made, chain):
+def test_costs_at_equal_precision_follow_from_scatter(made, chain):
     whole, other = scattered(100.0, 0.05, 40), scattered(50.0, 0.001, 40)
     brick, shared = scattered(60.0, 0.05, 40), scattered(40.0, 0.05, 40)
     # Half-widths of the estimates: 2% and 0.5%; one brick is only in the first model.
@@ -182,7 +182,7 @@ def test_costs_at_equal_precision(made, chain):
     assert runs_needed(other, 0.02) == FEWEST
 
 
-def test_models_that_are_equal_but_for_their_weights_count_each(made, chain):
+def test_models_that_differ_only_in_weights_count_each(made, chain):
     for name in ("one", "two"):
         cut = made.model(chain("Relu", name=name), 105.0, 1.0, [100.0] * 10)
     key = made.request.key(cut.whole.signature, "model")
@@ -198,7 +198,7 @@ def test_models_that_are_equal_but_for_their_weights_count_each(made, chain):
     assert found.speedups.wall_clock.bricks_s == 3.0
 
 
-def test_costs_are_unknown_where_samples_came_from_the_store(made, chain):
+def test_costs_are_unknown_if_samples_came_from_the_store(made, chain):
     cut = made.model(chain("Relu"), 100.0, 1.0, [100.0] * 10)
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10)
     seconds = {"model": 3.0, "brick": 2.0}
@@ -210,7 +210,7 @@ def test_costs_are_unknown_where_samples_came_from_the_store(made, chain):
 
 
 @pytest.mark.parametrize(("session", "same"), [("s", True), ("earlier", False)])
-def test_bricks_of_other_rounds_are_noticed(made, chain, session, same):
+def test_bricks_timed_in_other_rounds_are_noticed(made, chain, session, same):
     cut = made.model(chain("Relu", "Tanh"), 100.0, 1.0, [100.0] * 10)
     first, second = cut.counts
     made.samples(first, "brick", [50.0] * 10)
@@ -220,9 +220,9 @@ def test_bricks_of_other_rounds_are_noticed(made, chain, session, same):
 
 
 @pytest.mark.parametrize(("far", "same"), [(range(5, 10), False), (range(2, 10), True)])
-def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, far, same):
-    # Of the brick only disturbed samples share rounds with the network's quiet ones; they count
-    # where it has too few others.
+def test_rounds_whose_samples_were_left_out_are_not_the_same_rounds(made, chain, far, same):
+    # Only disturbed samples of the brick share rounds with quiet ones of the network. They count
+    # if it has too few others.
     cut = made.model(chain("Relu"), 100.0, 1.0)
     made.models[0] = replace(made.models[0], measured=Measured((100.0,) * 10, PROTOCOL))
     made.samples(cut.whole.signature, "model", [100.0] * 10, far=range(5))
@@ -231,7 +231,7 @@ def test_rounds_whose_samples_do_not_count_are_not_the_same_rounds(made, chain, 
     assert model.same_rounds is same
 
 
-def test_tiles_that_contradict_each_other_are_the_reason(made, asked, chain_of):
+def test_tiles_that_contradict_each_other_are_named_as_the_reason(made, asked, chain_of):
     model = chain_of(512, 512, 80, pad=0, after=["Relu"])
     cutting = cut_models([model], CutOptions.chosen(None, None, "tiled"), asked, Observer())
     for signature in cutting.plan.besides:
@@ -244,7 +244,7 @@ def test_tiles_that_contradict_each_other_are_the_reason(made, asked, chain_of):
 
 
 @pytest.mark.parametrize(("far", "warned"), [(range(7), False), (range(8), True)])
-def test_a_brick_is_warned_of_where_disturbed_samples_count(asked, chain, far, warned):
+def test_a_warning_names_bricks_with_disturbed_samples(asked, chain, far, warned):
     made = Made(asked)
     brickset = BrickSet.of([chain("Relu")])
     made.samples(next(iter(brickset.bricks)), "brick", [5.0] * 10, far=far)

@@ -98,7 +98,7 @@ def test_the_largest_deviations_come_first_and_sum_up_to_the_estimates(made, mod
     assert not any("against the profile's sum" in line for line in total_lines(even))
 
 
-def test_what_stands_out_is_said(made, model):
+def test_groups_that_stand_out_are_named(made, model):
     found = Explanation.of(made(COSTS, 12.5, scatter=0.05), profile_of(model, *(2.0,) * 5))
     assert {g.operators[0]: g.remarks for g in found.groups if g.remarks} == {
         "Abs": ("cost within the timer's own",)
@@ -112,7 +112,7 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     known = profile_of(model, 2.0, 12.0, None, 2.0, 4.0, extra=[stranger])
     found = Explanation.of(made(COSTS, 12.5), known)
     assert found.scale == pytest.approx(0.5)
-    # The first of the two is read by the next layer alone: that has its time.
+    # Only the next layer reads the first of the two: the time belongs to it.
     joined = next(group for group in found.groups if len(group.positions) > 1)
     assert (joined.positions, joined.operators) == ((2, 3), ("Relu", "Abs"))
     assert (joined.cost.ms, joined.profiled_ms) == (pytest.approx(2.4), 2.0)
@@ -123,7 +123,7 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     assert found.outside == [stranger]
     assert found.groups_ms == pytest.approx(2.4)
     assert found.rest_ms == pytest.approx(-2)
-    # Not if the profile has one of its kind that nobody knows.
+    # Unless the profile has an unknown layer of its kind.
     relu = profile_of(
         model, 2.0, 12.0, None, 2.0, 4.0, extra=[replace(stranger, operator="a.Relu")]
     )
@@ -139,7 +139,7 @@ def test_groups_and_layers_without_a_counterpart_are_named(made, model):
     assert found.complete
 
 
-def test_a_group_that_is_fused_into_one_layer_keeps_its_time(faulty, made, model):
+def test_a_group_fused_into_one_layer_keeps_its_time(faulty, made, model):
     run = made(COSTS, 12.5)
     cut = BrickSet.of([model], granularity=5).models[0]
     (found,) = run.models
@@ -172,7 +172,7 @@ def test_without_a_profile_the_expensive_groups_come_first(made):
     assert [group["deviation_ms"] for group in data["groups"]] == [None] * 5
 
 
-def test_what_has_no_measurement_is_named_and_nothing_is_counted_for_it(made, model):
+def test_groups_without_a_measurement_are_named_and_not_counted(made, model):
     costs = {key: ms for key, ms in COSTS.items() if key != "Tanh"}
     found = Explanation.of(made(costs, None), Profiling(reason="nothing to compare with"))
     last = found.groups[-1]
@@ -198,7 +198,7 @@ def explained(faulty, monkeypatch, tmp_path):
     return run
 
 
-def test_a_backend_without_a_profile_is_named_and_nothing_failed(explained, model):
+def test_a_backend_without_a_profile_is_named_and_is_no_failure(explained, model):
     found = explained(model)
     assert found.profile is None
     assert found.complete

@@ -1,4 +1,4 @@
-"""Folders of generated bricks: complete or not there, and read as if an enemy had written them."""
+"""Folders of generated bricks: written completely or not at all, and never trusted when read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def folder(original, tmp_path):
-    """Three bricks, to be spoiled."""
+    """Three bricks in a folder that tests may damage."""
     return Path(shutil.copytree(original, tmp_path / "bricks"))
 
 
@@ -73,7 +73,7 @@ def refused(folder, *words):
 # -- writing
 
 
-def test_a_brick_without_values_is_omitted_by_name(tmp_path):
+def test_a_brick_without_values_is_omitted_and_named(tmp_path):
     written = write(tmp_path / "bricks", TEXT)
     assert [brick.operators for brick in written.bricks] == [("Tanh",)]
     (omitted,) = written.omitted
@@ -87,7 +87,7 @@ def test_a_brick_without_values_is_omitted_by_name(tmp_path):
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
 @pytest.mark.parametrize("existed", [False, True])
-def test_what_is_interrupted_leaves_nothing_and_is_done_again(
+def test_an_interrupted_run_leaves_nothing_and_can_be_repeated(
     tmp_path, monkeypatch, error, existed
 ):
     folder = tmp_path / "bricks"
@@ -114,7 +114,7 @@ def test_what_is_interrupted_leaves_nothing_and_is_done_again(
     assert len(read_manifest(folder).entries) == 3
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path):
+def test_remains_of_a_killed_run_are_removed(tmp_path):
     left = tmp_path / "bricks" / ".incomplete"
     left.mkdir(parents=True)
     (left / "other.onnx").write_bytes(b"")
@@ -125,7 +125,7 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
     assert not left.exists()
 
 
-def test_folders_that_cannot_be_written_are_told(tmp_path, folder):
+def test_folders_that_cannot_be_written_are_an_error(tmp_path, folder):
     (tmp_path / "file").write_text("")
     for target in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
         with pytest.raises(DLBricksError, match="cannot be written"):
@@ -146,12 +146,14 @@ BRICK_FIELDS = st.sampled_from(["signature", "file"])
 
 
 @given(field=FIELDS, value=TREE)
-def test_wrong_fields_are_one_line(original, tmp_path_factory, field, value):
+def test_wrong_fields_of_a_manifest_are_one_line(original, tmp_path_factory, field, value):
     check_manifest(tmp_path_factory, {**manifest_of(original), field: value})
 
 
 @given(field=BRICK_FIELDS, value=TREE)
-def test_wrong_fields_of_bricks_are_one_line(original, tmp_path_factory, field, value):
+def test_wrong_fields_of_bricks_in_a_manifest_are_one_line(
+    original, tmp_path_factory, field, value
+):
     fields = manifest_of(original)
     fields["bricks"][1][field] = value
     check_manifest(tmp_path_factory, fields)
@@ -188,7 +190,7 @@ def check_manifest(tmp_path_factory, fields):
         (b"{}", "schema_version is missing"),
     ],
 )
-def test_contents_that_are_no_manifest(folder, content, word):
+def test_contents_that_are_no_manifest_are_refused(folder, content, word):
     (folder / "manifest.json").write_bytes(content)
     refused(folder, word, "bricks")
 
@@ -208,7 +210,7 @@ def test_contents_that_are_no_manifest(folder, content, word):
         ({"bricks": [{"signature": "../" * 8, "file": "x"}]}, ("not a signature",)),
     ],
 )
-def test_fields_that_nobody_writes(folder, fields, words):
+def test_impossible_values_in_a_manifest_are_refused(folder, fields, words):
     rewrite(folder, **fields)
     refused(folder, "manifest.json", *words)
 
@@ -217,7 +219,7 @@ def test_fields_that_nobody_writes(folder, fields, words):
     "name", ["", ".", "..", "../x.onnx", "/etc/passwd", "a/b.onnx", "a\\b.onnx", "C:x", "x\0y",
              "x\x1b[2J", "manifest.json", "n" * 256, "\ud800", ["x"], 7, None],
 )  # fmt: skip
-def test_names_that_lead_elsewhere(folder, name):
+def test_names_that_lead_out_of_the_folder_are_refused(folder, name):
     bricks = manifest_of(folder)["bricks"]
     rewrite(folder, bricks=[bricks[0], {**bricks[1], "file": name}])
     refused(folder, "manifest.json", "(brick 2)", "not the name of a file in the folder")
@@ -228,7 +230,7 @@ def test_a_folder_without_bricks_says_so(folder):
     refused(folder, "holds no bricks")
 
 
-def test_bricks_stand_in_it_once(folder):
+def test_a_manifest_with_a_brick_twice_is_refused(folder):
     first, second, _ = manifest_of(folder)["bricks"]
     rewrite(folder, bricks=[first, first])
     refused(folder, first["signature"], "2 times")
@@ -236,7 +238,7 @@ def test_bricks_stand_in_it_once(folder):
     refused(folder, first["file"], "2 times")
 
 
-def test_a_manifest_is_a_file_of_its_own_and_not_huge(folder, original, tmp_path):
+def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp_path):
     path = folder / "manifest.json"
     with path.open("r+b") as file:
         file.truncate(MOST_BYTES + 1)
@@ -321,7 +323,7 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
         assert str(path) in brick.opaque
 
 
-def test_a_brick_that_ends_its_reader_costs_no_other(folder):
+def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(folder):
     first, *_ = sorted(folder.glob("*.onnx"))
     proto = onnx.load(first)
     # ONNX's shape inference takes such an axis for one of a vector's places.
@@ -335,7 +337,7 @@ def test_a_brick_that_ends_its_reader_costs_no_other(folder):
     assert str(first) in bricks[0].opaque
 
 
-def test_bench_times_what_can_be_read(folder, tmp_path):
+def test_bench_times_the_bricks_that_can_be_read(folder, tmp_path):
     pytest.importorskip("onnxruntime")
     files = sorted(folder.glob("*.onnx"))
     files[0].unlink()

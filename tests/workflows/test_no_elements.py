@@ -35,7 +35,7 @@ def test_a_size_of_zero_is_written_as_one():
     assert signature(model, every) != signature(normal(CACHE, past=1), every)
 
 
-def test_a_declared_zero_is_any_size_unless_it_was_meant():
+def test_a_declared_zero_means_any_size_unless_zero_is_given():
     proto = onnx.parser.parse_model(NO_ROWS)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
     assert read_model(proto, name="net").tensors["x"].shape == (None, 4)

@@ -1,4 +1,4 @@
-"""Samples of a backend under development: an edit of its code makes them those of another one."""
+"""Samples of a backend under development: after an edit of its code, they are not used again."""
 
 import shutil
 from pathlib import Path
@@ -30,7 +30,7 @@ def plugin(tmp_path, monkeypatch):
 
 @pytest.fixture
 def measured(tmp_path, builder):
-    """How many networks a run times, and the version of the plugin that it is told of."""
+    """Number of networks that a run times, and the version of the plugin."""
     b = builder((3,))
     b.relu(b.input)
     model = b.model()
@@ -44,7 +44,7 @@ def measured(tmp_path, builder):
     return timed
 
 
-def test_an_edit_of_the_backend_lets_it_measure_again(plugin, measured):
+def test_an_edited_backend_measures_again(plugin, measured):
     count, version = measured()
     assert count == 2
     assert measured() == (0, version)

@@ -1,4 +1,4 @@
-"""What failed before: reported again, and tried again when that is wished."""
+"""Bricks that failed before: reported again, and tried again on request."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from dlbricks_core.workflows import CutOptions, Observer, Request, measuring, ru
 
 @pytest.fixture
 def outcome(faulty, monkeypatch, tmp_path, builder):
-    """What came of measuring a Relu and a layer that fails until the file "well" is there."""
+    """Result of measuring a Relu and a layer that fails until the file "well" exists."""
     plugin = Plugin("backend", "faulty", faulty.TARGET, "tests", "1", faulty.FaultyBackend)
     monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
     monkeypatch.setenv("FAULTY_WELL", str(tmp_path / "well"))
@@ -28,7 +28,7 @@ def outcome(faulty, monkeypatch, tmp_path, builder):
     return measured
 
 
-def test_only_what_failed_is_tried_again(outcome, tmp_path):
+def test_only_failed_bricks_are_tried_again(outcome, tmp_path):
     assert "still ill" in next(iter(outcome().failures.values()))
     (again,) = outcome().failures.values()
     assert "still ill (earlier; retry_failed tries again)" in again
@@ -39,7 +39,7 @@ def test_only_what_failed_is_tried_again(outcome, tmp_path):
     assert (well.failures, well.reused, well.measured) == ({}, 1, 1)
 
 
-def test_cores_that_were_apart_are_warned_of(outcome, tmp_path, monkeypatch):
+def test_a_warning_says_that_cores_were_apart(outcome, tmp_path, monkeypatch):
     class Apart:
         warnings = ("apart",)
 
@@ -52,7 +52,7 @@ def test_cores_that_were_apart_are_warned_of(outcome, tmp_path, monkeypatch):
     assert asked == [1]
 
 
-def test_a_forced_run_that_fails_loses_nothing(outcome, tmp_path):
+def test_a_forced_run_that_fails_keeps_old_samples(outcome, tmp_path):
     (tmp_path / "well").touch()
     before = outcome().measurements
     assert len(before) == 2

@@ -1,4 +1,4 @@
-"""What the store tells of the sessions that measured."""
+"""Records of sessions in the store."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -44,13 +44,13 @@ def test_every_observation_belongs_to_a_session_with_its_load(sessions):
     assert 0 <= session.load <= 1
 
 
-def test_what_measures_nothing_is_no_session(sessions):
+def test_commands_that_measure_nothing_make_no_session(sessions):
     sessions()
     assert len(sessions()[0]) == 1
     assert len(sessions(force=True)[0]) == 2
 
 
-def test_of_an_interrupted_session_the_load_is_not_known(sessions):
+def test_the_load_of_an_interrupted_session_is_unknown(sessions):
     class Interrupting(Observer):
         def advance(self, done=""):
             raise KeyboardInterrupt

@@ -35,7 +35,7 @@ def test_files_of_one_name_have_sizes_of_their_own(two, dec):
     assert sizes_of(two, **{"enc/model.onnx:sequence": 4, f"{dec}:sequence": 5}) == [4, 5]
 
 
-def test_a_path_goes_before_a_name(two):
+def test_sizes_for_a_path_come_before_sizes_for_a_name(two):
     assert sizes_of(two, **{"enc/model.onnx:sequence": 4, "model:sequence": 5}) == [4, 5]
     assert sizes_of(two, **{"model.onnx:sequence": 7, "sequence": 5}) == [7, 7]
 
@@ -46,6 +46,6 @@ def test_names_in_the_report_are_names_of_models(two):
 
 
 @pytest.mark.parametrize("prefix", ["net/model.onnx", "enc/model", "other"])
-def test_a_model_that_is_not_there_is_an_error(two, prefix):
+def test_sizes_for_an_absent_model_are_an_error(two, prefix):
     with pytest.raises(ModelError, match=f"'{prefix}:sequence'"):
         sizes_of(two, **{"sequence": 5, f"{prefix}:sequence": 4})

@@ -32,7 +32,7 @@ ALSO_LIKE_A = network("also like a", "Relu", "Exp")
 LIKE_B = network("like b", "Abs", "Neg", "Relu")
 
 
-def test_a_model_comes_before_the_bricks_that_are_new_with_it():
+def test_a_model_comes_before_its_new_bricks():
     assert timed(A, LIKE_A) == [
         [("model", ["Relu", "Tanh"]), ("brick", ["Relu"]), ("brick", ["Tanh"])],
         [("model", ["Tanh", "Sign"]), ("brick", ["Sign"])],
@@ -41,7 +41,7 @@ def test_a_model_comes_before_the_bricks_that_are_new_with_it():
     assert timed() == []
 
 
-def test_every_way_of_cutting_counts_and_a_model_is_timed_once():
+def test_bricks_of_every_cut_are_timed_and_the_model_once():
     assert timed(A, ways=((1, "chain"), (2, "chain"))) == [
         [
             ("model", ["Relu", "Tanh"]),

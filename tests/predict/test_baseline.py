@@ -1,0 +1,127 @@
+"""The physical baseline: right by hand, and never faster with more to do or less to do it with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.facts import System
+from dlbricks_core.facts.system import Cache
+from dlbricks_core.predict import baseline
+from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.features import NAMES, Features
+
+KIND = st.sampled_from(("convolution:dense", "function@product", "attention", "other"))
+SIZES = ("flops", "read_bytes", "weight_bytes", "written_bytes")
+START_MS = baseline._CALL_S * 1e3
+
+
+def layer(kind, **numbers):
+    """Features of a layer with so many operations and bytes, and nothing else."""
+    row = [np.log2(numbers.get(name, 0) + 1) for name in NAMES]
+    return Features((kind,), np.array([row]))
+
+
+def takes(features, processor):
+    (found,) = expected_ms(features, processor)
+    return found
+
+
+@pytest.fixture
+def processor(system):
+    return Processor.of(system(), 1)
+
+
+def test_facts_of_a_system_say_what_it_can(system):
+    found = Processor.of(system(), 1)
+    assert found.peak == pytest.approx(8 * 4 * 4.0e9)  # 8 elements, 2 multiply-adds, 4 GHz
+    assert [size for size, _ in found.caches] == [2**15, 2**20, 2**25]
+    two = Processor.of(system(), 2)
+    assert two.peak == pytest.approx(2 * found.peak)
+    assert [size for size, _ in two.caches] == [2**16, 2**21, 2**25]
+    wide = Processor.of(system(isa=("avx2", "avx512f")), 1)
+    assert wide.peak == pytest.approx(2 * found.peak)
+
+
+def test_of_an_unknown_system_something_ordinary_is_expected(system):
+    found = Processor.of(System(), 1)
+    assert found.peak > 0
+    assert takes(layer("other", read_bytes=1e6), found) > takes(layer("other"), found)
+    unknown = system(caches=(Cache(3, "unified", 0, 1),), max_mhz=())
+    assert np.isfinite(takes(layer("other"), Processor.of(unknown, 1)))
+
+
+def test_a_layer_of_nothing_takes_its_start(processor):
+    assert takes(layer("other"), processor) == pytest.approx(START_MS)
+
+
+def test_operations_take_their_share_of_the_peak(processor):
+    found = takes(layer("convolution:dense", flops=2**36 - 1), processor)
+    assert found == pytest.approx(2**36 / (0.6 * processor.peak) * 1e3, rel=1e-3)
+
+
+def test_what_no_cache_holds_comes_from_memory(processor):
+    found = takes(layer("other", weight_bytes=2**34 - 1), processor)
+    assert found == pytest.approx(2**34 / processor.memory * 1e3, rel=0.01)
+
+
+def test_what_caches_hold_comes_faster(processor):
+    rates = [nbytes / (takes(layer("other", read_bytes=nbytes), processor) - START_MS)
+             for nbytes in (2.0**12, 2.0**18, 2.0**22, 2.0**30)]  # fmt: skip
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 10 * rates[-1]
+
+
+def test_handing_over_a_tensor_is_cheaper_than_copying_it(processor):
+    copied = takes(layer("copy", read_bytes=1e6), processor) - START_MS
+    handed = takes(layer("enter:convolution", read_bytes=1e6), processor)
+    assert 0 < handed < copied / 2
+
+
+@given(
+    kind=KIND,
+    sizes=st.lists(st.floats(0, 1e12), min_size=4, max_size=4),
+    more=st.floats(1.01, 100),
+    which=st.sampled_from(SIZES),
+    threads=st.integers(1, 8),
+)
+def test_more_to_do_never_takes_less(system, kind, sizes, more, which, threads):
+    numbers = dict(zip(SIZES, sizes, strict=True))
+    processor = Processor.of(system(), threads)
+    less = takes(layer(kind, **numbers), processor)
+    assert takes(layer(kind, **{**numbers, which: numbers[which] * more}), processor) >= less * (
+        1 - 1e-9
+    )
+    assert 0 < less < np.inf
+
+
+@given(kind=KIND, sizes=st.lists(st.floats(0, 1e12), min_size=4, max_size=4),
+       threads=st.integers(1, 8))  # fmt: skip
+def test_more_threads_never_take_longer(system, kind, sizes, threads):
+    features = layer(kind, **dict(zip(SIZES, sizes, strict=True)))
+    alone = takes(features, Processor.of(system(), 1))
+    assert takes(features, Processor.of(system(), threads)) <= alone * (1 + 1e-9)
+
+
+@given(sizes=st.lists(st.floats(0, 1e12), min_size=4, max_size=4))
+def test_a_better_processor_is_never_slower(system, sizes):
+    features = layer("convolution:dense", **dict(zip(SIZES, sizes, strict=True)))
+    here = takes(features, Processor.of(system(), 1))
+    larger = tuple(Cache(c.level, c.kind, 4 * c.size, c.shared_by) for c in system().caches)
+    for better in ({"isa": ("avx512f",)}, {"max_mhz": (5000,)}, {"caches": larger}):
+        assert takes(features, Processor.of(system(**better), 1)) <= here * (1 + 1e-9)
+
+
+@given(st.data())
+def test_layers_of_all_kinds_take_some_time(system, any_features, data):
+    features = data.draw(any_features())
+    found = expected_ms(features, Processor.of(system(), 1))
+    assert np.isfinite(found).all()
+    assert (found > 0).all()
+
+
+def test_tensors_without_elements_take_some_time(processor):
+    """Their logarithm counts: of nothing it would be infinite."""
+    assert takes(layer("enter:nothing"), processor) > 0

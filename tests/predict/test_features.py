@@ -1,0 +1,328 @@
+"""Features of layers: by hand where it matters, and finite for whatever a model may hold."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx.backend.test.case.node import collect_testcases
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import System
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
+from dlbricks_core.passes import normalize
+from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.features import NAMES, Features, class_of
+from dlbricks_core.testing import cases
+
+
+def features(text):
+    return Features.of(cases.build(text).model)
+
+
+def numbers(text, layer=0):
+    """Numbers of a layer by name: sizes as they are, shares of empty lanes as logarithms."""
+    row = dict(zip(NAMES, features(text).numbers[layer], strict=True))
+    return {n: v if n.endswith("waste") else 2**v - 1 for n, v in row.items()}
+
+
+def holds(text, layer=0, **expected):
+    found = numbers(text, layer)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_a_convolution_is_a_product_of_windows_with_filters():
+    holds(
+        "(float[1,3,9,8] x, float[4,3,3,3] w1, float[4] w2) => (y)"
+        "{ y = Conv<pads=[1,1,1,1]>(x, w1, w2) }",
+        flops=4 * 9 * 8 * (2 * 27 + 1),
+        read_bytes=4 * 3 * 9 * 8,
+        weight_bytes=4 * (4 * 27 + 4),
+        written_bytes=4 * 4 * 9 * 8,
+        rows=9 * 8,
+        columns=4,
+        depth=27,
+        window=9,
+        stride=1,
+        groups=1,
+        column_waste=2,  # 4 of 16 lanes
+        depth_waste=np.log2(32 / 27),
+    )
+
+
+def test_groups_of_a_convolution_are_products_of_their_own():
+    holds(
+        "(float[1,32,14,14] x, float[64,8,3,3] w1) => (y)"
+        "{ y = Conv<group=4, pads=[1,1,1,1], strides=[2,2]>(x, w1) }",
+        flops=64 * 7 * 7 * 2 * 72, rows=49, columns=16, depth=72, groups=4, stride=4, column_waste=0
+    )  # fmt: skip
+    holds(
+        "(float[1,24,5,5] x, float[24,1,3,3] w1) => (y)"
+        "{ y = Conv<group=24, pads=[1,1,1,1]>(x, w1) }",
+        rows=25, columns=1, depth=9, groups=24,
+    )  # fmt: skip
+
+
+def test_a_transposed_convolution_writes_more_than_it_reads():
+    holds(
+        "(float[1,3,5,5] x, float[3,2,2,2] w1) => (y) { y = ConvTranspose<strides=[2,2]>(x, w1) }",
+        flops=2 * 75 * 8, rows=100, columns=2, depth=12, window=4, stride=4, groups=1,
+    )  # fmt: skip
+
+
+def test_a_product_with_a_weight_has_all_tokens_as_rows():
+    holds(
+        "(float[2,196,48] x, float[48,192] w1) => (y) { y = MatMul(x, w1) }",
+        flops=2 * 2 * 196 * 48 * 192, rows=2 * 196, columns=192, depth=48, groups=1,
+        weight_bytes=4 * 48 * 192, column_waste=0, depth_waste=0,
+    )  # fmt: skip
+
+
+def test_a_weight_may_come_first():
+    holds(
+        "(float[48,20] x, float[192,48] w1) => (y) { y = MatMul(w1, x) }",
+        flops=2 * 192 * 48 * 20, rows=192, columns=20, depth=48,
+    )  # fmt: skip
+
+
+def test_a_product_of_activations_counts_each_of_its_heads():
+    holds(
+        "(float[1,12,196,64] a, float[1,12,64,190] b) => (y) { y = MatMul(a, b) }",
+        rows=196, columns=190, depth=64, groups=12, weight_bytes=0,
+        read_bytes=4 * 12 * (196 * 64 + 64 * 190),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "transposed"), [("2,6", 0), ("6,2", 1)])
+def test_a_fully_connected_layer_may_read_its_input_transposed(shape, transposed):
+    holds(
+        f"(float[{shape}] x, float[4,6] w1, float[4] w2) => (y)"
+        f"{{ y = Gemm<transA={transposed}, transB=1>(x, w1, w2) }}",
+        flops=8 * 13, rows=2, columns=4, depth=6,
+    )  # fmt: skip
+
+
+def test_a_recurrent_layer_has_a_product_at_each_step():
+    holds(
+        "(float[8,1,32] x, float[1,256,32] w1, float[1,256,64] w2) => (y)"
+        "{ y = LSTM<hidden_size=64>(x, w1, w2) }",
+        flops=8 * (256 * (2 * 96 + 1) + 5 * 64), rows=1, columns=256, window=8, groups=1,
+    )  # fmt: skip
+
+
+def test_the_smallest_recurrent_layer_has_features():
+    text = (
+        "(float[3,1,1] x, float[1,4,1] w1, float[1,4,1] w2, float[1,8] w3) => (y)"
+        "{ y = LSTM<hidden_size=1>(x, w1, w2, w3) }"
+    )
+    assert numbers(text)["rows"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("key", ["k", "q"])
+def test_attention_reads_queries_and_keys(key):
+    """They may be one tensor, as the queries' own."""
+    other = ", float[1,12,196,64] k" if key == "k" else ""
+    holds(
+        f"(float[1,12,196,64] q{other}) => (y) {{ y = Attention({', '.join(('q', key, key))}) }}",
+        flops=12 * 196 * 196 * (4 * 64 + 5), rows=196, columns=196, depth=64,
+    )  # fmt: skip
+
+
+def test_a_pool_has_a_window_and_a_stride():
+    holds(
+        "(float[1,3,8,8] x) => (y) { y = MaxPool<kernel_shape=[3,3], strides=[2,2]>(x) }",
+        flops=3 * 9 * 9, window=9, stride=4, read_bytes=4 * 3 * 64, written_bytes=4 * 3 * 9,
+    )  # fmt: skip
+
+
+def test_a_view_moves_nothing():
+    holds(
+        "(float[2,3,4] x) => (y) { s = Constant<value_ints=[4,6]>() y = Reshape(x, s) }",
+        flops=0, read_bytes=0, written_bytes=0,
+    )  # fmt: skip
+
+
+def test_a_slice_reads_what_it_keeps():
+    holds(
+        "(float[4,100] x) => (y) { a = Constant<value_ints=[0]>() b = Constant<value_ints=[5]>()"
+        " c = Constant<value_ints=[1]>() y = Slice(x, a, b, c) }",
+        written_bytes=4 * 4 * 5, read_bytes=4 * 4 * 5,
+    )  # fmt: skip
+
+
+def test_rows_that_are_gathered_are_not_the_whole_table():
+    found = numbers("(int64[7] i, float[30000,64] w1) => (y) { y = Gather<axis=0>(w1, i) }")
+    assert found["written_bytes"] == pytest.approx(4 * 7 * 64)
+    assert found["weight_bytes"] + found["read_bytes"] <= 4 * 7 * 64 + 8 * 7 + 1
+
+
+def test_twice_as_large_is_one_more():
+    small, large = (
+        features(f"(float[1,{c},8,8] x, float[{c},{c},3,3] w1) => (y) {{ y = Conv(x, w1) }}")
+        for c in (256, 512)
+    )
+    grown = dict(zip(NAMES, (large.numbers - small.numbers)[0], strict=True))
+    expected = {"flops": 2, "read_bytes": 1, "weight_bytes": 2, "columns": 1, "depth": 1, "rows": 0}
+    assert {name: grown[name] for name in expected} == pytest.approx(expected, abs=0.01)
+
+
+KINDS = {
+    "(float[1,8,5,5] x, float[8,8,1,1] w1) => (y) { y = Conv(x, w1) }": ["convolution:dense"],
+    "(float[1,8,5,5] x, float[8,4,1,1] w1) => (y) { y = Conv<group=2>(x, w1) }": [
+        "convolution:grouped"
+    ],
+    "(float[1,8,5,5] x, float[8,1,1,1] w1) => (y) { y = Conv<group=8>(x, w1) }": [
+        "convolution:depthwise"
+    ],
+    "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
+    "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
+    "(float[2,8] x) => (y) { y = Tanh(x) }": ["function"],
+    "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:one"],
+    "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:maps"],
+    "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:scales"],
+    "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax"],
+}
+
+
+@pytest.mark.parametrize("text", KINDS, ids=lambda text: text[text.rindex("=") + 2 : -2])
+def test_operators_that_are_computed_alike_are_of_one_class(text):
+    assert list(features(text).kinds) == KINDS[text]
+
+
+def fusions(text):
+    """Class of each layer, and of the layer that it may be fused into."""
+    kinds = Features.of(cases.build(text).model).kinds
+    return [(class_of(kind), kind.partition("@")[2]) for kind in kinds]
+
+
+CONVOLUTION = "(float[1,8,5,5] x, float[8,8,1,1] w1, float[8] w2) => "
+
+
+def test_what_follows_a_convolution_may_be_fused_into_it():
+    assert fusions(CONVOLUTION + "(y) { a = Conv(x, w1) b = Mul(a, x) y = Sigmoid(b) }") == [
+        ("convolution", ""), ("elementwise", "convolution"), ("function", "convolution")
+    ]  # fmt: skip
+
+
+def test_what_others_read_too_is_not_fused():
+    found = fusions(
+        CONVOLUTION + "(y, z) { a = Conv(x, w1) y = Relu(a) z = MaxPool<kernel_shape=[1,1]>(a) }"
+    )
+    assert sorted(found) == [("convolution", ""), ("elementwise", ""), ("pool", "")]
+
+
+def test_what_the_model_hands_out_is_not_fused():
+    assert fusions(CONVOLUTION + "(a, y) { a = Conv(x, w1) y = Relu(a) }") == [
+        ("convolution", ""), ("elementwise", "")
+    ]  # fmt: skip
+
+
+def test_a_pool_ends_what_is_fused():
+    found = fusions(
+        CONVOLUTION + "(y) { a = Conv(x, w1) b = MaxPool<kernel_shape=[1,1]>(a) y = Relu(b) }"
+    )
+    assert found == [("convolution", ""), ("pool", ""), ("elementwise", "")]
+
+
+def test_what_a_framework_fused_counts_as_the_operator():
+    """ONNX Runtime's FusedConv, for example, with an activation as an attribute."""
+    model = cases.build(CONVOLUTION + "(y) { y = Conv(x, w1) }").model
+    (layer,) = model.layers
+    fused = replace(layer, op="FusedConv", domain="com.microsoft")
+    found = Features.of(replace(model, layers=(fused,)))
+    assert found.kinds == Features.of(model).kinds
+    assert found.numbers == pytest.approx(Features.of(model).numbers)
+
+
+def test_ends_say_what_is_handed_over_and_to_whom():
+    model = cases.build(CONVOLUTION + "(y) { a = Conv(x, w1) y = Relu(a) }").model
+    ends = Features.of_ends(model)
+    assert ends.kinds == ("enter:convolution", "leave:elementwise")
+    found = [dict(zip(NAMES, 2**row - 1, strict=True)) for row in ends.numbers]
+    assert found[0]["read_bytes"] == found[1]["written_bytes"] == pytest.approx(4 * 8 * 25)
+    assert [sum(each.values()) for each in found] == pytest.approx([800, 800])
+
+
+def test_ends_come_in_the_order_of_the_model():
+    """Draws depend on the order of layers, and must be the same in every process."""
+    sizes = range(2, 12)
+    outputs = ", ".join(f"y{size}" for size in sizes)
+    layers = " ".join(f"y{size} = Relu(x{size})" for size in sizes)
+    inputs = ", ".join(f"float[{size}] x{size}" for size in sizes)
+    model = cases.build(f"({inputs}) => ({outputs}) {{ {layers} }}").model
+    ends = dict(zip(NAMES, Features.of_ends(model).numbers.T, strict=True))
+    assert 2 ** ends["written_bytes"][len(sizes) :] - 1 == pytest.approx([4 * s for s in sizes])
+
+
+def sound(model):
+    """Checks that features are numbers, and that the baseline makes a time of each layer."""
+    for found in (Features.of(model), Features.of_ends(model)):
+        assert found.numbers.shape == (len(found.kinds), len(NAMES))
+        assert np.isfinite(found.numbers).all(), (model.name, found.kinds)
+        assert (found.numbers >= 0).all(), (model.name, found.kinds)
+        expected = expected_ms(found, Processor.of(System(), 1))
+        assert np.isfinite(np.log(expected)).all(), (model.name, found.kinds)
+
+
+@pytest.mark.parametrize("name", [*cases.COMMON, *cases.UNCOMMON, *cases.REWRITTEN])
+def test_every_case_of_the_suite_has_features(name):
+    sound(cases.network(name).model)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_every_operator_has_features_whatever_is_unknown():
+    """Parameters are inputs here: many layers are opaque, and sizes are left open."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [case for case in collect_testcases(None) if "_expanded" not in case.name]
+    models = 0
+    for case in found:
+        try:
+            model = normalize(read_model(case.model, name=case.name))
+        except DLBricksError:
+            continue
+        sound(model)
+        models += 1
+    assert models > 700
+
+
+def test_layers_that_no_standard_knows_have_features():
+    sound(cases.odd_model("Relu", "Quux", "FusedQuux", "Attention", "LSTM", "Conv", "Gemm"))
+
+
+def test_layers_of_unknown_sizes_have_features():
+    """So has a layer without results or attributes, as a framework's own may be."""
+    specs = {"x": TensorSpec("float32", (1, None)), "y": TensorSpec("float32", None),
+             "z": TensorSpec("undefined", ("n",)), "w": TensorSpec("float32", (4, 4))}  # fmt: skip
+    layers = tuple(
+        Layer(op, ("x", "w", ""), ("y", "", "z"), opaque=reason)
+        for op in ("Conv", "MatMul", "Gemm", "LSTM", "Attention", "Gather", "Reshape", "If")
+        for reason in ("", "subgraph (If)")
+    )
+    model = CanonicalModel("unknown", layers, ("x",), ("y", "z"), specs, frozenset("w"))
+    sound(model)
+
+
+def test_attention_of_another_domain_has_features():
+    """It reads a mask in the place of the keys."""
+    specs = {"x": TensorSpec("float32", (1, 8, 16)), "w": TensorSpec("float32", (16, 48)),
+             "m": TensorSpec("int32", (1,)), "y": TensorSpec("float32", (1, 8, 16))}  # fmt: skip
+    layer = Layer("Attention", ("x", "w", "", "m"), ("y",), domain="com.microsoft")
+    sound(CanonicalModel("a", (layer,), ("x", "m"), ("y",), specs, frozenset("w")))
+
+
+@pytest.mark.parametrize("op", ["MatMul", "Conv", "Relu", "MaxPool", "Softmax", "Reshape"])
+def test_tensors_without_elements_have_features(op):
+    nothing = TensorSpec("float32", (0, 8))
+    layer = Layer(op, ("x", "x"), ("y",))
+    sound(CanonicalModel("none", (layer,), ("x",), ("y",), {"x": nothing, "y": nothing}))
+
+
+def test_a_model_without_layers_has_no_features():
+    spec = TensorSpec("float32", (1,))
+    model = CanonicalModel("none", (), ("x",), ("x",), {"x": spec})
+    assert Features.of(model).kinds == ()
+    assert Features.of_ends(model).kinds == ("enter:nothing", "leave:nothing")
+    sound(model)

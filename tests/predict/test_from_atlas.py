@@ -1,0 +1,283 @@
+"""The predictor of the atlas, against systems whose layers' latencies are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dlbricks_core.bricks import Brick, BrickSet, extract, signature
+from dlbricks_core.figures import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.predict import Contribution, Provenance
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.from_atlas import (
+    FromAtlas,
+    belief_from,
+    believed,
+    kernel_of,
+    nearest,
+    with_pulls,
+)
+from dlbricks_core.testing import cases
+
+CALL_MS = 0.004
+SIZES = (8, 16, 24, 32, 48, 64, 96, 128)
+CHAINS = ("y = Conv(x, w1)", "a = Conv(x, w1) y = Relu(a)", "a = Relu(x) y = Tanh(a)",
+          "a = Conv(x, w1) b = Conv(a, w1) y = Add(b, x)")  # fmt: skip
+
+
+def network(channels, side, chain):
+    weight = f", float[{channels},{channels},1,1] w1" if "w1" in chain else ""
+    return cases.build(f"(float[1,{channels},{side},{side}] x{weight}) => (y) {{ {chain} }}").model
+
+
+def whole(model):
+    """The signature of all of a model's layers, and they as one brick."""
+    every = range(len(model.layers))
+    identity = signature(model, every)
+    return identity, Brick(identity, extract(model, every, identity))
+
+
+@pytest.fixture(scope="module")
+def bricks():
+    """Small networks, by signature: each chain of layers over many shapes."""
+    models = [network(c, s, chain) for c in SIZES for s in (7, 14, 28) for chain in CHAINS]
+    return dict(whole(model) for model in models)
+
+
+def true_ms(brick, system, threads, factor, ends=True):
+    """Latency on a system that is always so much slower than the baseline says."""
+    parts = [Features.of(brick.model)] + [Features.of_ends(brick.model)] * ends
+    return factor * expected_ms(joined(parts), Processor.of(system, threads)).sum()
+
+
+@pytest.fixture(scope="module")
+def contributed(bricks):
+    """A contribution of some bricks, of a system that is so much slower than the baseline."""
+
+    def contribute(system, setup, factor, chosen=None):
+        table = LayerTable()
+        names = list(chosen if chosen is not None else bricks)
+        rows = [
+            table.add(joined([Features.of(bricks[s].model), Features.of_ends(bricks[s].model)]))
+            for s in names
+        ]
+        latency = [true_ms(bricks[s], system, setup.threads, factor) + CALL_MS for s in names]
+        return Contribution(
+            system, setup, Provenance("0.1.0", "", "", (), "synthetic"), table.features,
+            counts_matrix(rows, len(table.kinds)), np.log(latency), np.full(len(names), 1e-4),
+            np.full(len(names), CALL_MS), tuple(names), ("synthetic",) * len(names),
+        )  # fmt: skip
+
+    return contribute
+
+
+@pytest.fixture
+def measured(bricks, system, setup):
+    """Figures of bricks on a system that is so much slower than the baseline."""
+
+    def figures(names, factor):
+        value = {s: true_ms(bricks[s], system(), 1, factor) + CALL_MS for s in names}
+        return {s: Predicted(v, np.full(RESAMPLES, v), CALL_MS) for s, v in value.items()}
+
+    return figures
+
+
+@pytest.fixture
+def errors(bricks, system):
+    """Relative errors of predictions, and their half-widths, beside the truth."""
+
+    def compare(found, factor, names=None):
+        ratio, widths = [], []
+        for name in names or found:
+            truth = true_ms(bricks[name], system(), 1, factor, ends=False)
+            ratio.append(found[name].value / truth)
+            widths.append(relative_half_width(interval(found[name].draws)))
+        return np.array(ratio) - 1, np.array(widths)
+
+    return compare
+
+
+def test_without_anything_known_the_baseline_is_believed_and_not_much(
+    bricks, system, setup, errors
+):
+    found = FromAtlas().predict(bricks, setup(), system(), {})
+    assert found.keys() == bricks.keys()
+    _, widths = errors(found, 1.0)
+    assert (widths > 0.4).all()
+    truth = [true_ms(brick, system(), 1, 1.0, ends=False) for brick in bricks.values()]
+    assert [found[s].value for s in bricks] == pytest.approx(truth)
+    ratios = [np.median(found[s].draws) / found[s].value for s in bricks]
+    assert np.mean(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_what_the_same_system_measured_is_what_is_predicted(
+    bricks, system, setup, contributed, errors
+):
+    """A system that takes three times as long as the baseline says, bricks of it left out."""
+    held_out = list(bricks)[::5]
+    atlas = [contributed(system(), setup(), 3.0, [s for s in bricks if s not in held_out])]
+    found = FromAtlas().predict({s: bricks[s] for s in held_out}, setup(), system(), {}, atlas)
+    wrong, widths = errors(found, 3.0)
+    assert np.median(np.abs(wrong)) < 0.05
+    assert np.abs(wrong).mean() < 0.1
+    assert widths.mean() < 0.35
+
+
+def test_an_unknown_system_is_as_uncertain_as_known_ones_differ(
+    bricks, system, setup, contributed, errors
+):
+    others = [
+        contributed(system(vendor=vendor), setup(), factor)
+        for vendor, factor in (("B", 1.0), ("C", 3.0))
+    ]
+    found = FromAtlas().predict(bricks, setup(), system(), {}, others)
+    _, widths = errors(found, 2.0)
+    same = FromAtlas().predict(bricks, setup(), system(vendor="B"), {}, others)
+    assert widths.mean() > 1.5 * errors(same, 1.0)[1].mean()
+    held = [interval(found[s].draws) for s in found]
+    truths = [true_ms(brick, system(), 1, 2.0, ends=False) for brick in bricks.values()]
+    assert np.mean([low <= t <= high for (low, high), t in zip(held, truths, strict=True)]) > 0.9
+
+
+def test_a_few_measurements_tell_how_fast_a_new_system_is(
+    bricks, system, setup, contributed, measured, errors
+):
+    others = [
+        contributed(system(vendor=vendor), setup(), factor)
+        for vendor, factor in (("B", 1.0), ("C", 3.0))
+    ]
+    probes = list(bricks)[3::20]
+    rest = [s for s in bricks if s not in probes]
+    before = FromAtlas().predict(bricks, setup(), system(), {}, others)
+    after = FromAtlas().predict(bricks, setup(), system(), measured(probes, 2.5), others)
+    wrong, widths = errors(after, 2.5, rest)
+    assert np.median(np.abs(wrong)) < 0.2
+    assert widths.mean() < 0.75 * errors(before, 2.5, rest)[1].mean()
+
+
+def test_a_whole_network_tells_what_its_bricks_take_together(system, setup):
+    """Its parts take about as long as each other, and nothing else is known of any of them."""
+    model = cases.build(
+        "(float[1,64,56,56] x, float[138,64,1,1] w1) => (y)"
+        "{ a = Conv(x, w1) b = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(a) y = Tanh(b) }"
+    ).model
+    name, every = whole(model)
+    cutting = BrickSet.of([model])
+    (cut,) = cutting.models
+    took = 2.0 * true_ms(every, system(), 1, 1.0)
+    known = {name: Predicted(took, np.full(RESAMPLES, took))}
+    found = FromAtlas().predict({**cutting.bricks, name: every}, setup(), system(), known)
+    parts = sum(count * found[s].draws for s, count in cut.counts.items())
+    low, high = interval(parts)
+    assert low < took < high
+    assert relative_half_width((low, high)) < 0.1
+    assert parts.mean() == pytest.approx(took, rel=0.03)
+
+
+def test_only_contributions_of_the_backend_count(bricks, system, setup, contributed):
+    other = contributed(system(), setup(backend="other"), 50.0)
+    asked = dict(list(bricks.items())[:5])
+    alone = FromAtlas().predict(asked, setup(), system(), {})
+    beside = FromAtlas().predict(asked, setup(), system(), {}, [other])
+    for name in asked:
+        assert beside[name].draws == pytest.approx(alone[name].draws)
+
+
+def test_nearer_systems_count_for_more(bricks, system, setup, contributed):
+    near, far = contributed(system(model="2"), setup(), 1.0), contributed(
+        system(vendor="B"), setup(), 4.0
+    )  # fmt: skip
+    asked = dict(list(bricks.items())[:3])
+    features = joined([Features.of(brick.model) for brick in asked.values()])
+    here = np.log(expected_ms(features, Processor.of(system(), 1)))
+    slower = believed(features, setup(), system(), [near, far]).mean - here
+    assert np.exp(slower).max() < 2.0
+
+
+def test_what_the_very_system_measured_outweighs_all_others(bricks, system, setup, contributed):
+    here = contributed(system(), setup(), 2.0)
+    other = contributed(system(vendor="B"), setup(), 9.0)
+    features = Features.of(next(iter(bricks.values())).model)
+    alone = believed(features, setup(), system(), [here])
+    both = believed(features, setup(), system(), [other, here])
+    assert both.mean == pytest.approx(alone.mean, abs=0.3)  # the other is 4.5 times as slow
+
+
+def test_other_numbers_of_threads_tell_less(bricks, system, setup, contributed):
+    here = contributed(system(), setup(), 2.0)
+    features = Features.of(next(iter(bricks.values())).model)
+    deviations = [
+        believed(features, setup(threads=threads), system(), [here]).covariance[0, 0]
+        for threads in (1, 2, 8)
+    ]
+    assert deviations == sorted(deviations)
+    assert deviations[0] < deviations[1]
+
+
+def test_of_many_networks_the_most_alike_are_chosen(bricks, system, setup, contributed, kernel):
+    contribution = contributed(system(), setup(), 1.0)
+    asked = Features.of(bricks[contribution.signatures[7]].model)
+    chosen = nearest(contribution, asked, kernel, 20)
+    assert len(chosen) == 20
+    assert list(chosen) == sorted(chosen)
+    operators = {bricks[contribution.signatures[i]].operators for i in chosen}
+    assert bricks[contribution.signatures[7]].operators in operators
+    assert 7 in chosen
+    assert list(nearest(contribution, asked, kernel, 10**6)) == list(range(len(contribution)))
+
+
+def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
+    bricks, system, setup, contributed, kernel, monkeypatch
+):
+    names = list(bricks)
+    contribution = with_pulls(contributed(system(), setup(), 3.0, names[1:]), kernel)
+    asked = Features.of(bricks[names[0]].model)
+    every = belief_from(contribution, asked, kernel)
+    monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_NETWORKS", 10)
+    few = belief_from(contribution, asked, kernel)
+    assert few.mean == pytest.approx(every.mean, abs=1e-3)
+
+
+def test_draws_are_the_same_each_time_and_those_of_all_bricks_belong_together(
+    bricks, system, setup
+):
+    first = FromAtlas().predict(bricks, setup(), system(), {})
+    again = FromAtlas().predict(bricks, setup(), system(), {})
+    one, other = list(bricks)[:2]
+    assert (first[one].draws == again[one].draws).all()
+    assert np.corrcoef(np.log(first[one].draws), np.log(first[other].draws))[0, 1] > 0.15
+
+
+def test_nothing_asked_is_nothing_predicted(system, setup):
+    assert FromAtlas().predict({}, setup(), system(), {}) == {}
+
+
+def test_tensors_without_elements_do_no_harm(bricks, system, setup):
+    """A brick that was measured on an input of no elements, beside ordinary ones."""
+    name, brick = whole(cases.network("no_elements").model)
+    asked = {name: brick, **dict(list(bricks.items())[:2])}
+    known = {name: Predicted(0.003, np.full(RESAMPLES, 0.003), 0.002)}
+    found = FromAtlas().predict(asked, setup(), system(), known)
+    assert all(np.isfinite(each.draws).all() for each in found.values())
+
+
+def test_latencies_below_the_cost_of_a_call_do_no_harm(bricks, system, setup, measured):
+    """The clock may say less for a brick than what a call was found to cost."""
+    names = list(bricks)[:6]
+    known = {
+        s: replace(figure, expected=CALL_MS / 2, draws=np.full(RESAMPLES, CALL_MS / 2))
+        for s, figure in measured(names, 1.0).items()
+    }
+    found = FromAtlas().predict(bricks, setup(), system(), known)
+    for name in bricks:
+        assert np.isfinite(found[name].draws).all()
+        assert found[name].value < 10 * true_ms(bricks[name], system(), 1, 1.0)
+
+
+def test_a_backend_that_nothing_was_fitted_to_has_the_kernel_of_all():
+    assert kernel_of("nobody knows it") == kernel_of("nor this one")
