@@ -36,7 +36,7 @@ def run(
         end_to_end: Whether to time the whole models as well, to compare.
     """
     calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, observer, calibration)
+    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
     return run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
 
 
