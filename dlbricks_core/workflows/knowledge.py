@@ -51,10 +51,9 @@ def knowledge(store: ResultStore, backend: str | None = None) -> list[Contributi
         backend: Name of the backend; ``None`` for every one.
     """
     own = {_key(each): each for each in contributions(store, backend)}
-    for other in shipped():
+    for other in shipped(backend):
         key = _key(other)
-        if backend in (None, other.setup.backend):
-            own[key] = merged(own[key], other) if key in own else other
+        own[key] = merged(own[key], other) if key in own else other
     return list(own.values())
 
 

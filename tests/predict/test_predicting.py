@@ -25,7 +25,7 @@ class Four(Predictor):
     name = "four"
     asked = None
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         type(self).asked = bricks, setup, system, known
         return {signature: Predicted(4.0, DRAWS) for signature in bricks}
 
@@ -33,14 +33,14 @@ class Four(Predictor):
 class Silent(Four):
     name = "silent"
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         return {}
 
 
 class Broken(Four):
     name = "broken"
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         return dict.fromkeys(bricks, 4.0)
 
 
