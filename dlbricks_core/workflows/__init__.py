@@ -12,6 +12,8 @@ from dlbricks_core.workflows.comparison import (
     PartComparison,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
+from dlbricks_core.workflows.dial import COMPOSER as DIAL_COMPOSER
+from dlbricks_core.workflows.dial import USUAL, dialled
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
@@ -38,6 +40,8 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
+    "DIAL_COMPOSER",
+    "USUAL",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",
@@ -66,6 +70,7 @@ __all__ = [
     "bench",
     "calibrate",
     "compare",
+    "dialled",
     "estimate",
     "evaluate",
     "forget_calibration",
