@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from dlbricks_core.bricks import Brick
 from dlbricks_core.figures.figure import Figure, Measured, Placed, Predicted
 from dlbricks_core.plugins import find, use
@@ -53,17 +55,10 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         plan = plan.believing({**placed, **new}, timed=known)
     else:
         plan = plan.predicting(new)
-    notes = result.outcome.notes
-    if new:
-        note = (
-            f"{len(new)} of {len(plan.recipes)} bricks are predicted by {predictor}: "
-            "the store does not hold them"
-        )
-        notes = (note, *notes)
+    predicted = assemble(request, replace(result.cutting, plan=plan), result.outcome)
+    notes = (*result.outcome.notes, *far_from_measured(predicted))
     outcome = replace(result.outcome, notes=notes)
-    predicted = assemble(request, replace(result.cutting, plan=plan), outcome)
-    outcome.notes = (*notes, *far_from_measured(predicted))
-    return replace(predicted, predictor=predictor)
+    return replace(predicted, predictor=predictor, outcome=outcome)
 
 
 def predictions(
@@ -96,7 +91,28 @@ def predictions(
                 raise TypeError(f"{figure!r} for brick {signature} is not a predicted figure")
         return {signature: found[signature] for signature in bricks if signature in found}
 
-    return use(plugin, predict)
+    call_ms = _call_ms(known, others, request)
+    found = use(plugin, predict)
+    return {signature: _with_call(each, call_ms) for signature, each in found.items()}
+
+
+def _call_ms(
+    known: Mapping[str, Figure], atlas: Collection[Contribution], request: Request
+) -> float:
+    """Cost of a call of the timer, in milliseconds: as it was here, or else elsewhere."""
+    here = [figure.overhead for figure in known.values()]
+    if here:
+        return float(np.median(here))
+    same = [each for each in atlas if each.system.fingerprint == request.fingerprint]
+    costs = [each.call_ms for each in same or atlas if len(each)]
+    return float(np.median(np.concatenate(costs))) if costs else 0.0
+
+
+def _with_call(figure: Predicted, call_ms: float) -> Predicted:
+    """A figure with the cost of a call, as measured ones have it; a model pays it once."""
+    if figure.overhead:
+        return figure
+    return Predicted(figure.expected + call_ms, figure.draws + call_ms, call_ms)
 
 
 def _without(
