@@ -30,6 +30,8 @@ _NATIVE_TOLERANCE = 0.03
 
 _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
 
+_IN_PLACE = ("the whole model was timed in place of its bricks",)
+
 
 def assemble(
     request: Request,
@@ -154,15 +156,27 @@ def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
 def _origins(
     cut: CutModel, latencies: Mapping[str, Figure], request: Request, outcome: Outcome
 ) -> Mapping[Origin, float]:
-    """Shares of the sum over a model's known bricks, by the origin of their figures."""
+    """Shares of the sum over a model's known bricks, by the origin of their figures.
+
+    Where the whole model was measured in their place, its figure is all of it.
+    """
     sums: dict[Origin, float] = {}
     for signature, count in cut.counts.items():
         if signature in latencies:
             figure = latencies[signature]
             origin = _origin(figure, request.key(signature, "brick"), outcome)
             sums[origin] = sums.get(origin, 0.0) + count * figure.own
+    if whole := _whole(cut, latencies):
+        key = request.key(cut.whole.signature, "model")
+        sums = {_origin(whole, key, outcome): whole.own}
     total = sum(sums.values())
     return {origin: each / total for origin, each in sums.items()} if total else {}
+
+
+def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
+    """Figure of a whole model that was measured in place of its bricks; ``None`` if it was not."""
+    whole = cut.whole.signature
+    return None if whole in cut.counts else latencies.get(whole)
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
@@ -189,7 +203,7 @@ def _model_result(
     reasons = {
         signature: _why_missing(each, outcome)
         for signature, each in keys.items()
-        if signature not in latencies
+        if signature not in latencies and not _whole(cut, latencies)
     }
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
@@ -199,7 +213,10 @@ def _model_result(
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
-    measured = Measured.of(measurement, request.protocol) if measurement else None
+    in_place = _whole(cut, latencies) is not None
+    # What an estimate rests on is nothing to compare it with.
+    compared = None if in_place else measurement
+    measured = Measured.of(compared, request.protocol) if compared else None
     native = Measured.of(original, request.protocol) if original else None
     return ModelResult(
         cut=cut,
@@ -213,8 +230,8 @@ def _model_result(
         native=native,
         notes=(
             *cut.notes,
-            *notes,
-            *_session_notes(measurement, bricks),
+            *(_IN_PLACE if in_place else notes),
+            *_session_notes(compared, bricks),
             *_native_notes(measured, native),
         ),
         origin=_origins(cut, latencies, request, outcome),
