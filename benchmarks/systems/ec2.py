@@ -19,7 +19,9 @@ from dlbricks_core.predict.features import LANES, NAMES, Features
 _KB, _MB = 2**10, 2**20
 
 
-def _system(name: str, model: str, isa: tuple[str, ...], caches: Sequence[int], cpus: int) -> System:
+def _system(
+    name: str, model: str, isa: tuple[str, ...], caches: Sequence[int], cpus: int
+) -> System:
     sizes = zip((1, 2, 3), ("data", "unified", "unified"), caches, strict=True)
     return System(
         cpu=name, vendor="GenuineIntel", family="6", model=model, architecture="x86_64", isa=isa,
@@ -187,9 +189,7 @@ def _written(row: Mapping[str, str], inputs: Sequence[tuple[int, ...]], read: in
 
 
 def _last(row: Mapping[str, str]) -> int:
-    return next(
-        int(row[n]) for n in ("out_width", "out_height", "out_channel") if row[n]
-    )
+    return next(int(row[n]) for n in ("out_width", "out_height", "out_channel") if row[n])
 
 
 def _convolution(spec: str) -> tuple[int, int, int, int]:
@@ -202,7 +202,9 @@ def _convolution(spec: str) -> tuple[int, int, int, int]:
 
 
 def _list(spec: str, pattern: str) -> list[tuple[int, ...]]:
-    return [tuple(int(n) for n in each[1:-1].split(",")) for each in re.search(pattern, spec).groups()]
+    return [
+        tuple(int(n) for n in each[1:-1].split(",")) for each in re.search(pattern, spec).groups()
+    ]
 
 
 def _grouping(groups: int, channels: int) -> str:

@@ -98,7 +98,9 @@ class HeldOut:
 
     def seconds(self, probes: Sequence[int]) -> float:
         """Seconds that the probes cost."""
-        return float(len(probes) * OVERHEAD_S + RUNS * np.exp(self.log_ms[list(probes)]).sum() / 1e3)
+        return float(
+            len(probes) * OVERHEAD_S + RUNS * np.exp(self.log_ms[list(probes)]).sum() / 1e3
+        )
 
 
 @dataclass

@@ -128,9 +128,7 @@ def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(factor, across @ means, lower=True))
 
 
-def _learned(
-    means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel
-) -> FloatArray:
+def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel) -> FloatArray:
     """Covariance over layers of the difference of two places of unlikeness 1.
 
     It is the posterior mean under an inverse Wishart prior. What a layer has for itself says
