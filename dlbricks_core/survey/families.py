@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 
 from dlbricks_core.survey.draft import Draft, Random, pick
 
+Family = Callable[[Draft, Random], None]
+"""Adds the layers of a network to a draft."""
+
 CHANNELS = (8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 240, 256, 320, 384, 448,
             480, 512, 576, 640, 768, 960, 1024, 1280, 1536, 2048)  # fmt: skip
 MAPS = (5, 7, 8, 10, 13, 14, 16, 17, 20, 24, 27, 28, 32, 35, 40, 48, 55, 56, 64, 80, 96, 112, 128,
@@ -22,7 +25,7 @@ def activation(draft: Draft, random: Random, x: str) -> str:
     return draft.add(op, x)
 
 
-def _convolve(
+def convolve(
     draft: Draft,
     x: str,
     channels: tuple[int, int],
@@ -48,7 +51,7 @@ def _convolve(
     )
 
 
-def _normalized(draft: Draft, x: str, channels: int) -> str:
+def normalized(draft: Draft, x: str, channels: int) -> str:
     return draft.add("BatchNormalization", x, *(draft.weight(channels) for _ in range(4)))
 
 
@@ -60,10 +63,10 @@ def convolution(draft: Draft, random: Random) -> None:
     stride = pick(random, (1, 1, 1, 2))
     x = draft.input(1, read, side, side)
     kind = pick(random, ("", "b", "br", "r", "bar", "br"))
-    y = _convolve(draft, x, (read, written), size, stride, bias=kind in ("", "r"),
+    y = convolve(draft, x, (read, written), size, stride, bias=kind in ("", "r"),
                   dilation=pick(random, (1,) * 9 + (2,)))  # fmt: skip
     if "b" in kind:
-        y = _normalized(draft, y, written)
+        y = normalized(draft, y, written)
     if "a" in kind and stride == 1 and read == written and size[0] % 2 and size[1] % 2:
         y = draft.add("Add", y, x)
     if "r" in kind:
@@ -75,9 +78,9 @@ def depthwise(draft: Draft, random: Random) -> None:
     channels, side = pick(random, CHANNELS), pick(random, MAPS)
     size = pick(random, (3, 3, 3, 5, 5, 7))
     x = draft.input(1, channels, side, side)
-    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), channels)
+    y = convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), channels)
     if random.random() < 0.7:
-        activation(draft, random, _normalized(draft, y, channels))
+        activation(draft, random, normalized(draft, y, channels))
 
 
 def grouped(draft: Draft, random: Random) -> None:
@@ -86,9 +89,9 @@ def grouped(draft: Draft, random: Random) -> None:
     channels = group * pick(random, (4, 8, 16, 24, 32, 64))
     x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
     size = pick(random, (1, 3, 3))
-    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
+    y = convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
     if random.random() < 0.7:
-        activation(draft, random, _normalized(draft, y, channels))
+        activation(draft, random, normalized(draft, y, channels))
 
 
 def inverted(draft: Draft, random: Random) -> None:
@@ -97,21 +100,21 @@ def inverted(draft: Draft, random: Random) -> None:
     wide = narrow * pick(random, (1, 3, 4, 6))
     size = pick(random, (3, 3, 5))
     x = draft.input(1, narrow, *(pick(random, MAPS[:20]),) * 2)
-    y = activation(draft, random, _normalized(draft, _convolve(draft, x, (narrow, wide), (1, 1)),
+    y = activation(draft, random, normalized(draft, convolve(draft, x, (narrow, wide), (1, 1)),
                                               wide))  # fmt: skip
-    y = _convolve(draft, y, (wide, wide), (size, size), 1, wide)
-    y = activation(draft, random, _normalized(draft, y, wide))
+    y = convolve(draft, y, (wide, wide), (size, size), 1, wide)
+    y = activation(draft, random, normalized(draft, y, wide))
     if random.random() < 0.3:
         y = _excited(draft, y, wide)
-    y = _normalized(draft, _convolve(draft, y, (wide, narrow), (1, 1)), narrow)
+    y = normalized(draft, convolve(draft, y, (wide, narrow), (1, 1)), narrow)
     draft.add("Add", y, x)
 
 
 def _excited(draft: Draft, x: str, channels: int) -> str:
     """Squeeze and excitation: channels weighted by a function of their means."""
     few = max(8, channels // 4)
-    y = _convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
-    y = _convolve(draft, draft.add("Relu", y), (few, channels), (1, 1), bias=True)
+    y = convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
+    y = convolve(draft, draft.add("Relu", y), (few, channels), (1, 1), bias=True)
     return draft.add("Mul", x, draft.add("Sigmoid", y))
 
 
@@ -124,7 +127,7 @@ def bottleneck(draft: Draft, random: Random) -> None:
     y, read = x, wide
     for number, size in enumerate(sizes):
         written = wide if number == len(sizes) - 1 else narrow
-        y = _normalized(draft, _convolve(draft, y, (read, written), (size, size)), written)
+        y = normalized(draft, convolve(draft, y, (read, written), (size, size)), written)
         y = draft.add("Relu", y) if number < len(sizes) - 1 else y
         read = written
     draft.add("Relu", draft.add("Add", y, x))
@@ -204,7 +207,7 @@ def normalization(draft: Draft, random: Random) -> None:
     channels = pick(random, CHANNELS)
     x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
     if kind == "scale":
-        y = _normalized(draft, x, channels)
+        y = normalized(draft, x, channels)
         if random.random() < 0.5:
             draft.add("Relu", y)
     elif kind == "lrn":
@@ -308,7 +311,7 @@ def recurrent(draft: Draft, random: Random) -> None:
     )
 
 
-FAMILIES: Mapping[Callable[[Draft, Random], None], int] = {
+FAMILIES: Mapping[Family, int] = {
     convolution: 30,
     depthwise: 8,
     grouped: 5,

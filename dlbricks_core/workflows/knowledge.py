@@ -30,6 +30,9 @@ _REVISION = 1
 FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
 """Version of the features that this DLBricks computes."""
 
+SURVEYED = "survey:"
+"""What groups of drawn networks begin with; the rest is the family that they were drawn from."""
+
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose samples count: others leave the caches in another state."""
 
@@ -143,6 +146,12 @@ def family_of(model: CanonicalModel) -> str:
     return family if listed else f"file:{crc32(family.encode()):08x}"
 
 
+def drawn_family(group: str) -> str:
+    """Family that a network was drawn from; empty for one that was not drawn."""
+    drawn = (name for name in group.split(",") if name.startswith(SURVEYED))
+    return next(drawn, "").removeprefix(SURVEYED)
+
+
 _PREFIXES = frozenset({"bvlc", "light"})
 """Words that stand before the names of architectures."""
 
@@ -200,6 +209,8 @@ def _contribution(
     layers = [table.add(features_of(networks[signature])) for signature in signatures]
     found = _Latencies.of(sampled)
     sessions = dict.fromkeys(session for each in sampled for session in each.sessions)
+    groups = tuple(",".join(sorted(networks[s].groups)) for s in signatures)
+    drawn = sum(SURVEYED in group for group in groups)
     return Contribution(
         system=system,
         setup=sampled[-1].question.setup,
@@ -208,7 +219,7 @@ def _contribution(
             min(each.begin for each in sampled),
             max(each.end for each in sampled),
             tuple(sessions),
-            f"{len(signatures)} networks of a store",
+            f"{drawn} networks that a survey drew, {len(groups) - drawn} others",
         ),
         features=table.features,
         counts=counts_matrix(layers, len(table.kinds)),
@@ -216,7 +227,7 @@ def _contribution(
         noise=found.noise,
         call_ms=found.call_ms,
         signatures=signatures,
-        groups=tuple(",".join(sorted(networks[s].groups)) for s in signatures),
+        groups=groups,
     )
 
 
