@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.facts import System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.features import NAMES, Features, class_of
 
 _GHZ = 3.0
 """Clock rate of a core that does not tell its own."""
@@ -95,14 +95,17 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
         Array of shape (layers,).
     """
     numbers = features.numbers
-    efficiency = np.array(
-        [_EFFICIENCY.get(kind.partition("@")[0], _ELSE) for kind in features.kinds]
-    )
+    efficiency = np.array([_efficiency(kind) for kind in features.kinds])
     flops = np.exp2(numbers[:, _FLOPS]) - 1
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
     ends = np.array([kind.startswith(("enter:", "leave:")) for kind in features.kinds], dtype=bool)
     return np.asarray(np.where(ends, _END * seconds, seconds + _CALL_S) * 1e3)
+
+
+def _efficiency(kind: str) -> float:
+    sort = kind.partition("@")[0]
+    return _EFFICIENCY.get(sort, _EFFICIENCY.get(class_of(kind), _ELSE))
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

@@ -40,6 +40,7 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
+        of: Sequence[int] | None = None,
     ) -> Self:
         """What is believed after networks were measured.
 
@@ -54,18 +55,47 @@ class Belief:
             call_ms: What of each latency is the cost of a call of the timer, in milliseconds. A
                 layer that takes less than that tells little, and the logarithm of the whole
                 latency says so.
+            of: Layers that are asked for; ``None`` for all. What is learned of others is not
+                computed.
         """
+        asked = self if of is None else self.of(of)
         if not counts.shape[0]:
-            return self
+            return asked
+        mean, spread, factor, _ = self._fitted(counts, log_ms, noise, call_ms)
+        chosen = slice(None) if of is None else list(of)
+        half = linalg.solve_triangular(factor, spread[:, chosen], lower=True)
+        return type(self)(mean[chosen], asked.covariance - half.T @ half)
+
+    def pulls(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Pull of each layer: what the mean moves by is the covariance times the pulls.
+
+        The arguments are those of :meth:`observed`.
+        """
+        return self._fitted(counts, log_ms, noise, call_ms)[3]
+
+    def _fitted(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
         mean = self.mean
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ (mean - self.mean)
-            factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
-            mean = self.mean + spread.T @ linalg.cho_solve(factor, left)
-        half = linalg.solve_triangular(factor[0], spread, lower=True)
-        return type(self)(mean, self.covariance - half.T @ half)
+            factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
+            pulls = shares.T @ linalg.cho_solve((factor, True), left)
+            mean = self.mean + self.covariance @ pulls
+        return mean, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
         """The same with a further, independent error of each layer."""
