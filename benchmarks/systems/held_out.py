@@ -17,10 +17,10 @@ import numpy as np
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
 
-from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import belief_from, believed, kernel_of
+from dlbricks_core.predict.from_atlas import kernel_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt
@@ -28,6 +28,7 @@ from dlbricks_core.predict.transfer import DIFFERENCE, contrasts, transferred, u
 
 PROBES = (0, 10, 30)
 RUNS = 8
+BATCH = 5
 NOISE = 1e-3
 DRAWS = 500
 BY_CHANCE = 5
@@ -62,12 +63,19 @@ class HeldOut:
         self.belief = self.belief.of(self.there)
 
     def chosen(self, most: int, models: Sequence[int] | None = None) -> Sequence[int]:
-        """Layers of some models, those that tell most about the sums over these."""
+        """Layers of some models, those that tell most about the sums over these.
+
+        They are chosen in batches, as the command does: what one shows decides on the next.
+        """
         asked = self.counts if models is None else self.counts[list(models)]
-        allowed = np.flatnonzero(asked.sum(axis=0))
-        each = sparse.csr_array(np.eye(len(self.there))[allowed])
-        found = choose_probes(self.belief, each, sparse.csr_array(asked), NOISE, RUNS, most)
-        return [int(allowed[i]) for i in found]
+        left, found = [int(i) for i in np.flatnonzero(asked.sum(axis=0))], []
+        while len(found) < most:
+            each = sparse.csr_array(np.eye(len(self.there))[left])
+            belief = self.after(found)
+            chosen = choose_probes(belief, each, sparse.csr_array(asked), NOISE, RUNS, BATCH)
+            found += [left[i] for i in chosen]
+            left = [i for i in left if i not in found]
+        return found[:most]
 
     def after(self, probes: Sequence[int]) -> Belief:
         """What is believed after some layers were timed."""
@@ -114,9 +122,10 @@ class Known:
         self.expected, self.beliefs = {}, {}
         for name in SYSTEMS:
             it = self.data.contribution(name)
-            processor = Processor.of(it.system, it.setup.threads)
-            self.expected[name] = np.log(expected_ms(features, processor))
-            self.beliefs[name] = belief_from(it, features, kernel, processor)
+            self.expected[name] = np.log(expected_ms(features, processor_of(it)))
+            prior = Belief(self.expected[name], kernel.covariance(features, features))
+            noise = it.noise + kernel.noise
+            self.beliefs[name] = prior.observed(it.counts, it.log_ms, noise)
 
     def transferred(self, left: str, known: Sequence[str], kernel: Kernel = DIFFERENCE) -> Belief:
         """Belief about a system from others, by kriging over systems."""
@@ -129,11 +138,6 @@ class Known:
             (SYSTEMS[left], setup_of(left)),
             kernel,
         )
-
-    def mixed(self, left: str, known: Sequence[str]) -> Belief:
-        """Belief about a system from others, as a mixture by distance."""
-        atlas = [self.data.contribution(each) for each in known]
-        return believed(self.data.features, setup_of(left), SYSTEMS[left], atlas)
 
     def fitted(self, known: Sequence[str], most: int = 500) -> Kernel:
         """The kernel under which the differences between known systems are most probable."""
@@ -245,8 +249,6 @@ def main(folder: Path) -> None:
     table(data, known.transferred, other_processor)
     print("Kriging; only c5.xlarge is known")
     table(data, known.transferred, lambda left: ["c5.xlarge"] * (left != "c5.xlarge"))
-    print("Mixture by distance")
-    table(data, known.mixed, others)
     print("Kriging as first; models of which no layer was a candidate")
     halves(data, lambda left, use: known.transferred(left, use, known.fitted(use)))
     print(known.fitted(list(SYSTEMS)))

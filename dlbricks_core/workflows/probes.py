@@ -41,10 +41,6 @@ _BATCH = 5
 _MOST_ASKED = 40
 """Most networks that probes are to tell about, where the user names none."""
 
-_MOST_KNOWN = 300
-"""Most networks measured here before that a belief starts from one by one. With more of them this
-system is a contribution of its own."""
-
 _STRATEGY, _GRANULARITY = "short-segments", 128
 """How models are cut into candidates: as those bricks that estimates are made of."""
 
@@ -175,27 +171,20 @@ class _Search:
     ) -> _Search:
         """A search that nothing was timed for."""
         here = [each for each in atlas if _is_here(each, request)]
-        own = [each for each in here if len(each) <= _MOST_KNOWN]
-        others = [each for each in atlas if each not in own]
+        others = [each for each in atlas if each not in here]
+        known = {signature for each in here for signature in each.signatures}
         table = LayerTable()
         candidates = _candidates(models)
         layers = {s: table.add(_alone(each.brick)) for s, each in candidates.items()}
-        asked = _asked(models, others or own, request, table) or {
+        asked = _asked(models, others or here, request, table) or {
             target.group: layers[signature] for signature, target in candidates.items()
         }
-        before = [(each, _rows(each, table)) for each in own]
-        belief = believed(table.features, request.setup, request.target, others)
-        noise = kernel_of(request.setup.backend).noise
-        for each, rows in before:
-            counts = counts_matrix(rows, len(table.kinds))
-            belief = _observed(belief, counts, each.log_ms, each.noise + noise, each.call_ms)
-        known = {signature for each in here for signature in each.signatures}
         search = cls(
             request,
             candidates,
             asked,
             layers,
-            belief,
+            believed(table.features, request.setup, request.target, atlas),
             len(known),
             tuple(dict.fromkeys(each.system.cpu for each in others)),
         )
@@ -235,7 +224,8 @@ class _Search:
             noise = np.array([_scatter(each) for each in figures]) + self.noise
             counts = self._matrix(self.layers[s] for s in self.found)
             call_ms = np.array([min(each.overhead, each.value) for each in figures])
-            self.belief = _observed(self.prior, counts, log_ms, noise, call_ms)
+            extra = doubt(self.prior, counts, log_ms, noise, call_ms)
+            self.belief = self.prior.observed(counts, log_ms, noise + extra, call_ms)
 
     def probes(self) -> list[TimedProbe]:
         """The probes in the order in which they were timed."""
@@ -320,18 +310,6 @@ def _rows(contribution: Contribution, table: LayerTable) -> list[dict[int, int]]
         {places[i]: int(n) for i, n in zip(counts.indices[a:b], counts.data[a:b], strict=True)}
         for a, b in spans
     ]
-
-
-def _observed(
-    belief: Belief,
-    counts: sparse.csr_array,
-    log_ms: FloatArray,
-    noise: FloatArray,
-    call_ms: FloatArray,
-) -> Belief:
-    """The belief after networks were measured; those that surprise tell less."""
-    extra = doubt(belief, counts, log_ms, noise, call_ms)
-    return belief.observed(counts, log_ms, noise + extra, call_ms)
 
 
 def _scatter(figure: Measured) -> float:
