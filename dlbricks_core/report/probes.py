@@ -30,7 +30,7 @@ def print_probing(console: Console, probing: Probing, unread: Sequence[Failure] 
     if probing.elsewhere:
         console.print(f"Expected from what was measured on: {', '.join(probing.elsewhere)}.")
     else:
-        console.print("Nothing was measured with this backend before; a guess was expected.")
+        console.print("No other system is known with this backend: expectations are rough.")
     print_failures(console, (*unread, *_failures(probing)))
     console.print(styled((f"{system(probing.request)}.", "dim")))
 

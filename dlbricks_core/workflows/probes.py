@@ -143,6 +143,7 @@ class _Search:
         asked: Layers of each network that is asked about, by name.
         layers: Layers of each candidate, with its ends.
         prior: What is believed of all layers before any probe.
+        names: Name of each candidate, for people.
         known: Number of networks that were measured here before.
         elsewhere: Descriptions of the systems that the belief comes from.
         found: Figures of the probes so far.
@@ -155,6 +156,7 @@ class _Search:
     asked: Mapping[str, Mapping[int, int]]
     layers: Mapping[str, Mapping[int, int]]
     prior: Belief
+    names: Mapping[str, str]
     known: int
     elsewhere: Sequence[str]
     found: dict[str, Measured] = field(default_factory=dict)
@@ -174,10 +176,10 @@ class _Search:
         others = [each for each in atlas if each not in here]
         known = {signature for each in here for signature in each.signatures}
         table = LayerTable()
-        candidates = _candidates(models)
+        candidates, names = _candidates(models)
         layers = {s: table.add(_alone(each.brick)) for s, each in candidates.items()}
         asked = _asked(models, others or here, request, table) or {
-            target.group: layers[signature] for signature, target in candidates.items()
+            names[signature]: counts for signature, counts in layers.items()
         }
         search = cls(
             request,
@@ -185,6 +187,7 @@ class _Search:
             asked,
             layers,
             believed(table.features, request.setup, request.target, atlas),
+            names,
             len(known),
             tuple(dict.fromkeys(each.system.cpu for each in others)),
         )
@@ -232,7 +235,7 @@ class _Search:
         ms = np.exp(self.prior.mean)
         return [
             TimedProbe(
-                self.candidates[s].group.removeprefix(SURVEYED),
+                self.names[s],
                 self.candidates[s].brick,
                 float(sum(ms[layer] * number for layer, number in self.layers[s].items())),
                 figure,
@@ -252,19 +255,23 @@ def _is_here(contribution: Contribution, request: Request) -> bool:
     )
 
 
-def _candidates(models: Sequence[CanonicalModel]) -> dict[str, Target]:
-    """Networks that may be timed, by signature: of the survey, and bricks of the models."""
-    found = {
-        each.brick.signature: Target(each.brick, "brick", SURVEYED + each.family)
-        for each in islice(draw(), _DRAWN)
-    }
+def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], dict[str, str]]:
+    """Networks that may be timed, and their names, by signature.
+
+    They are those of the survey, and bricks of the models.
+    """
+    found, names = {}, {}
+    for each in islice(draw(), _DRAWN):
+        found[each.brick.signature] = Target(each.brick, "brick", SURVEYED + each.family)
+        names[each.brick.signature] = each.family
     bricks = BrickSet.of(models, _GRANULARITY, _STRATEGY)
     for cut in bricks.models:
         for signature in cut.counts:
             brick = bricks.bricks[signature]
             if not brick.opaque:
                 found[signature] = Target(brick, "brick", family_of(cut.model))
-    return found
+                names[signature] = cut.model.name
+    return found, names
 
 
 def _alone(brick: Brick) -> Features:

@@ -30,6 +30,7 @@ LINES = [
     ("estimate", A, *ONE),
     ("evaluate", A, B, *ONE),
     ("calibrate", A, B, *ONE),
+    ("calibrate", A, "--probes", "1", *ONE),
     ("survey", A, "--budget", "1s", *SURVEY),
     ("survey", "--pack", "packed", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),
