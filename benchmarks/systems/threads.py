@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.from_atlas import believed, kernel_of, with_pulls
 from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt
 
@@ -31,7 +31,10 @@ Z = 1.645
 
 
 def figures(left: Contribution, others: Sequence[Contribution]) -> list[tuple[float, ...]]:
-    """For each number of probes: median and mean absolute error, coverage, median half-width."""
+    """For each number of probes: median and mean absolute error, coverage, median half-width.
+
+    The last are those with all networks of the contribution but the asked ones.
+    """
     drawn = [i for i, group in enumerate(left.groups) if group.startswith("survey:")][:CANDIDATES]
     sizes = np.asarray(left.counts.sum(axis=1)).ravel()
     whole = [i for i, group in enumerate(left.groups) if not group.startswith("survey:")]
@@ -51,7 +54,10 @@ def figures(left: Contribution, others: Sequence[Contribution]) -> list[tuple[fl
             extra = doubt(prior, candidates[some], log_ms[some], noise, call_ms[some])
             belief = prior.observed(candidates[some], log_ms[some], noise + extra, call_ms[some])
         rows.append(_judged(belief, asked, log_ms[len(drawn) :], call_ms[len(drawn) :]))
-    return rows
+    rest = [i for i in range(len(left)) if i not in whole[:ASKED]]
+    known = with_pulls(left.only(rest), kernel)
+    belief = believed(every.features, left.setup, left.system, [known])
+    return [*rows, _judged(belief, asked, log_ms[len(drawn) :], call_ms[len(drawn) :])]
 
 
 def _judged(
@@ -76,7 +82,7 @@ def main(paths: Sequence[Path]) -> None:
             cells = [
                 f"{k}: {mean:5.1%} ({middle:5.1%}) {inside:4.0%} ±{width:.0%}"
                 for k, (middle, mean, inside, width) in zip(
-                    PROBES, figures(left, others), strict=True
+                    (*PROBES, "all"), figures(left, others), strict=True
                 )
             ]
             print(f"{backend:12} {left.setup.threads}", *cells, flush=True)
