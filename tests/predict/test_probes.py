@@ -34,19 +34,29 @@ def test_seconds_count():
     assert chosen(same, ms=(slow, slow, slow / 100, slow)) == [2]
 
 
-def test_the_first_is_what_a_closed_form_says():
-    random = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(5))
+def test_each_is_what_a_closed_form_says_given_those_before(seed):
+    random = np.random.default_rng(seed)
     half = random.normal(size=(4, 4))
     covariance, ms = 0.02 * half @ half.T, random.uniform(1, 5, 4)
     asked = sparse.csr_array(random.integers(0, 3, (3, 4)) + np.eye(3, 4))
     shares = asked.toarray() * ms / (asked @ ms)[:, None]
-    left = [
-        (shares @ (covariance - np.outer(c, c) / c[i]) @ shares.T).trace()
-        for i, c in enumerate(covariance)
-    ]
-    before = (shares @ covariance @ shares.T).trace()
-    gain = (before - np.array(left)) / (OVERHEAD_S + 8 * ms / 1e3)
-    assert chosen(covariance, ms=ms, asked=asked, noise=0.0) == [int(np.argmax(gain))]
+
+    def variance(known):
+        """Of the sums, once these layers are known."""
+        own, others = covariance[np.ix_(known, known)], covariance[:, known]
+        left = covariance - others @ np.linalg.solve(own, others.T)
+        return (shares @ left @ shares.T).trace()
+
+    expected = []
+    for _ in range(3):
+        open_ = [i for i in range(4) if i not in expected]
+        gain = {
+            i: (variance(expected) - variance([*expected, i])) / (OVERHEAD_S + 8 * ms[i] / 1e3)
+            for i in open_
+        }
+        expected.append(max(gain, key=gain.get))
+    assert chosen(covariance, 3, ms, asked=asked, noise=1e-9) == expected
 
 
 def test_none_is_chosen_twice_and_there_are_no_more_than_candidates():
