@@ -18,7 +18,7 @@ from dlbricks_core.workflows.survey import RUNS, survey
 @click.command("survey")
 @options.models_argument
 @options.survey_options
-@options.timeout_option
+@options.load_options
 @click.option(
     "--pack",
     "folder",
@@ -49,16 +49,17 @@ def command(
     if folder is not None:
         if models:
             raise click.UsageError("--pack times nothing: leave out the MODELs.")
-        with ResultStore.open(store, writes=False) as opened:
-            packed = pack(opened, folder, backend)
+        with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+            packed = pack(opened, folder, progress, backend)
         print_packed(output.console, packed)
         output.write_json(packed_data(packed))
         return 0
     if backend is None:
         raise click.UsageError("Name a framework to run on with --backend.")
     request = options.request_of({**values, "backend": backend, "runs": RUNS})
+    load, settings = options.load_options_of(values), options.import_settings_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        surveyed = survey(models, request, opened, progress, budget_s)
+        surveyed = survey(models, request, opened, progress, budget_s, load, settings)
     print_survey(output.console, surveyed)
     output.write_json(survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

@@ -11,8 +11,15 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 4
-"""Steps of Newton's method. With single layers the first one is exact, and sums need few more."""
+_STEPS = 30
+"""Most steps of Newton's method. With single layers the first one is exact."""
+
+_LENGTHS = tuple(0.5**i for i in range(8))
+"""Lengths of a step, as shares of Newton's: where layers hide in the sum of others, whole steps
+overshoot."""
+
+_SETTLED = 1e-3
+"""Least gain of the posterior's logarithm, for each network, that is worth a further step."""
 
 _JITTER = 1e-9
 """Variance that makes a covariance matrix positive definite in spite of rounding."""
@@ -87,15 +94,25 @@ class Belief:
         call_ms: FloatArray | float,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
-        mean = self.mean
+        pulls = shift = np.zeros(len(self.mean))
+        misfit = np.inf
         for _ in range(_STEPS):
-            shares, totals = shares_of(counts, mean, call_ms)
+            shares, totals = shares_of(counts, self.mean + shift, call_ms)
             spread = shares @ self.covariance
-            left = log_ms - np.log(totals) + shares @ (mean - self.mean)
+            left = log_ms - np.log(totals) + shares @ shift
             factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
-            pulls = shares.T @ linalg.cho_solve((factor, True), left)
-            mean = self.mean + self.covariance @ pulls
-        return mean, spread, factor, pulls
+            target = shares.T @ linalg.cho_solve((factor, True), left)
+            moved = self.covariance @ target
+            found = []
+            for length in _LENGTHS:
+                way = pulls + length * (target - pulls), shift + length * (moved - shift)
+                apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
+                found.append((float(apart @ (apart / noise) + way[0] @ way[1]) / 2, *way))
+            best, pulls, shift = min(found, key=lambda each: each[0])
+            if best > misfit - _SETTLED * len(noise):
+                break
+            misfit = best
+        return self.mean + shift, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
         """The same with a further, independent error of each layer."""

@@ -12,11 +12,14 @@ from rich.table import Table
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
 from dlbricks_core.report.heading import backend, count, system
-from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.remarks import alike, print_failures
 from dlbricks_core.report.tables import table
 from dlbricks_core.workflows.judging import Judged
 from dlbricks_core.workflows.packing import Packed
 from dlbricks_core.workflows.survey import Survey
+
+_NAMED = 3
+"""Networks that are named of those that are left out for the same reason."""
 
 _WARNINGS = 3
 """Warnings that are printed: each batch of networks may have its own."""
@@ -33,6 +36,8 @@ def print_survey(console: Console, survey: Survey) -> None:
         console.print(_width(survey.judged))
     else:
         console.print("Too few networks were drawn to tell how wide predictions are.")
+    for where, reason in alike(survey.unsupported, _NAMED):
+        console.print(styled(("Left out:", "yellow"), f" {where}: {reason}"))
     console.print("Run it again to go on.")
     print_failures(console, (*survey.unread, *survey.failures))
     console.print(styled((f"{system(survey.request)}.", "dim")))
@@ -98,6 +103,7 @@ def survey_data(survey: Survey) -> dict[str, Any]:
             for family, number in sorted(survey.families.items())
         ],
         "predictions": _predictions(survey.judged),
+        "unsupported": failures_data(survey.unsupported)["failures"],
         "warnings": list(survey.warnings),
         **failures_data((*survey.unread, *survey.failures)),
     }

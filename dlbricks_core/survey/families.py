@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from dlbricks_core.survey.draft import Draft, Random, pick
 
@@ -35,6 +36,18 @@ def convolve(
     dilation: int = 1,
     bias: bool = False,
 ) -> str:
+    """A convolution of a map, which keeps the map's size where the stride is 1.
+
+    Args:
+        draft: The network.
+        x: Tensor of shape (batch, channels, height, width).
+        channels: Numbers of channels that are read and written.
+        size: Height and width of the window.
+        stride: Step of the window.
+        group: Number of groups of channels.
+        dilation: Distance of the window's elements.
+        bias: Whether a bias is added.
+    """
     read, written = channels
     pads = tuple(dilation * (each // 2) for each in size)
     extra = [draft.weight(written)] if bias else []
@@ -52,6 +65,7 @@ def convolve(
 
 
 def normalized(draft: Draft, x: str, channels: int) -> str:
+    """Batch normalization."""
     return draft.add("BatchNormalization", x, *(draft.weight(channels) for _ in range(4)))
 
 
@@ -252,44 +266,87 @@ def softmax(draft: Draft, random: Random) -> None:
     draft.add("Softmax", draft.input(*shape), axis=-1)
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of data that are moved: of a map, and of tokens."""
+
+    channels: int
+    side: int
+    tokens: int
+    width: int
+
+    def map(self, draft: Draft) -> str:
+        """A map as input."""
+        return draft.input(1, self.channels, self.side, self.side)
+
+
+def _joined(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    x = sizes.map(draft)
+    others = [draft.input(1, pick(random, CHANNELS[:15]), sizes.side, sizes.side)
+              for _ in range(pick(random, (1, 1, 3)))]  # fmt: skip
+    draft.add("Concat", x, *others, axis=1)
+
+
+def _split(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Split", sizes.map(draft), axis=1, num_outputs=2, results=2)
+
+
+def _cut(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    x = sizes.map(draft)
+    draft.add("Slice", x, draft.integers(1), draft.integers(sizes.side), draft.integers(3))
+
+
+def _channels_last(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Transpose", sizes.map(draft), perm=(0, 2, 3, 1))
+
+
+def _in_heads(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    heads = max(1, sizes.width // 64)
+    shape = draft.integers(1, sizes.tokens, heads, sizes.width // heads)
+    y = draft.add("Reshape", draft.input(1, sizes.tokens, sizes.width), shape)
+    draft.add("Transpose", y, perm=pick(random, ((0, 2, 1, 3), (0, 2, 3, 1))))
+
+
+def _shuffled(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    shape = (1, sizes.channels, sizes.side, sizes.side)
+    groups = draft.integers(1, 4, sizes.channels // 4, sizes.side, sizes.side)
+    y = draft.add("Reshape", sizes.map(draft), groups)
+    y = draft.add("Transpose", y, perm=(0, 2, 1, 3, 4))
+    draft.add("Reshape", y, draft.integers(*shape))
+
+
+def _in_windows(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    shape = draft.integers(1, sizes.channels, 1, sizes.side, 1, sizes.side)
+    y = draft.add("Reshape", sizes.map(draft), shape)
+    draft.add("Transpose", y, perm=(0, 2, 4, 3, 5, 1))
+
+
+def _padded(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Pad", sizes.map(draft), draft.integers(0, 0, 1, 1, 0, 0, 1, 1))
+
+
+def _enlarged(mode: str) -> Callable[[Draft, Random, _Sizes], None]:
+    def enlarged(draft: Draft, random: Random, sizes: _Sizes) -> None:
+        wanted = draft.integers(1, sizes.channels, 2 * sizes.side, 2 * sizes.side)
+        draft.add("Resize", sizes.map(draft), "", "", wanted, mode=mode)
+
+    return enlarged
+
+
+def _looked_up(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    words = draft.weight(pick(random, (1000, 8000, 30000)), sizes.width)
+    draft.add("Gather", words, draft.input(1, sizes.tokens, dtype="int64"), axis=0)
+
+
+_MOVES = (_joined, _joined, _split, _cut, _channels_last, _in_heads, _shuffled, _padded,
+          _enlarged("nearest"), _enlarged("linear"), _looked_up, _in_windows)  # fmt: skip
+
+
 def moving(draft: Draft, random: Random) -> None:
     """Data that change their place: joined, cut, transposed, enlarged, looked up."""
     channels, side = pick(random, CHANNELS), pick(random, MAPS[:22])
     tokens, width = pick(random, TOKENS[3:]), pick(random, WIDTHS)
-    kind = pick(random, ("concat", "concat", "split", "slice", "last", "heads", "shuffle", "pad",
-                         "nearest", "linear", "gather", "windows"))  # fmt: skip
-    x = draft.input(1, channels, side, side) if kind not in ("heads", "gather") else ""
-    if kind == "concat":
-        others = [draft.input(1, pick(random, CHANNELS[:15]), side, side)
-                  for _ in range(pick(random, (1, 1, 3)))]  # fmt: skip
-        draft.add("Concat", x, *others, axis=1)
-    elif kind == "split":
-        draft.add("Split", x, axis=1, num_outputs=2, results=2)
-    elif kind == "slice":
-        ends = draft.integers(1), draft.integers(side), draft.integers(3)
-        draft.add("Slice", x, *ends)
-    elif kind == "last":
-        draft.add("Transpose", x, perm=(0, 2, 3, 1))
-    elif kind == "heads":
-        heads = max(1, width // 64)
-        y = draft.add("Reshape", draft.input(1, tokens, width),
-                      draft.integers(1, tokens, heads, width // heads))  # fmt: skip
-        draft.add("Transpose", y, perm=pick(random, ((0, 2, 1, 3), (0, 2, 3, 1))))
-    elif kind == "shuffle":
-        y = draft.add("Reshape", x, draft.integers(1, 4, channels // 4, side, side))
-        y = draft.add("Transpose", y, perm=(0, 2, 1, 3, 4))
-        draft.add("Reshape", y, draft.integers(1, channels, side, side))
-    elif kind == "windows":
-        y = draft.add("Reshape", x, draft.integers(1, channels, 1, side, 1, side))
-        draft.add("Transpose", y, perm=(0, 2, 4, 3, 5, 1))
-    elif kind == "pad":
-        draft.add("Pad", x, draft.integers(0, 0, 1, 1, 0, 0, 1, 1))
-    elif kind in ("nearest", "linear"):
-        sizes = draft.integers(1, channels, 2 * side, 2 * side)
-        draft.add("Resize", x, "", "", sizes, mode=kind)
-    else:
-        words = draft.weight(pick(random, (1000, 8000, 30000)), width)
-        draft.add("Gather", words, draft.input(1, tokens, dtype="int64"), axis=0)
+    pick(random, _MOVES)(draft, random, _Sizes(channels, side, tokens, width))
 
 
 def recurrent(draft: Draft, random: Random) -> None:

@@ -6,6 +6,7 @@ They hold what speech, video, language, recommendation and image generation need
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from dlbricks_core.survey.draft import Draft, Random, pick
 from dlbricks_core.survey.families import (
@@ -103,7 +104,7 @@ def tower(draft: Draft, random: Random) -> None:
     """Fully connected layers, one after another, as in models that recommend."""
     widths = [pick(random, (13, 32, 64, 128, 256, 512, 1024, 2048)) for _ in range(4)]
     y = draft.input(pick(random, (1, 1, 16, 64, 128)), widths[0])
-    for read, written in zip(widths[:-1], widths[1:], strict=True):
+    for read, written in pairwise(widths):
         y = draft.add("Gemm", y, draft.weight(written, read), draft.weight(written), transB=1)
         y = draft.add("Relu", y)
 
@@ -259,9 +260,7 @@ def self_attention(draft: Draft, random: Random) -> None:
     draft.add("Add", _projected(draft, y, width, width), x)
 
 
-def _heads(
-    draft: Draft, x: str, tokens: int, heads: int, each: int, perm: tuple[int, ...]
-) -> str:
+def _heads(draft: Draft, x: str, tokens: int, heads: int, each: int, perm: tuple[int, ...]) -> str:
     y = draft.add("Reshape", x, draft.integers(1, tokens, heads, each))
     return draft.add("Transpose", y, perm=perm)
 
@@ -298,37 +297,56 @@ def embedding(draft: Draft, random: Random) -> None:
     _layer_normalized(draft, draft.add("Add", y, draft.weight(tokens, width)), width)
 
 
-def rearranged(draft: Draft, random: Random) -> None:
-    """Data that change their place in further ways."""
-    kind = pick(random, ("depth", "space", "squeeze", "expand", "tile", "cubic", "strided",
-                         "where", "cast", "roll"))  # fmt: skip
+def pixels(draft: Draft, random: Random) -> None:
+    """Maps of other sizes: channels become pixels or the reverse, every second one, enlarged."""
     channels, side = 4 * pick(random, CHANNELS[:16]), 2 * pick(random, MAPS[:14])
     x = draft.input(1, channels, side, side)
-    if kind in ("depth", "space"):
-        draft.add({"depth": "DepthToSpace", "space": "SpaceToDepth"}[kind], x, blocksize=2)
-    elif kind == "squeeze":
-        draft.add("Transpose", draft.add("Squeeze", x, draft.integers(0)), perm=(1, 2, 0))
-    elif kind == "expand":
-        shape = draft.integers(1, channels, side, side)
-        draft.add("Expand", draft.input(1, channels, 1, 1), shape)
-    elif kind == "tile":
-        draft.add("Tile", x, draft.integers(1, 1, 2, 1))
-    elif kind == "cubic":
+    op = pick(random, ("DepthToSpace", "SpaceToDepth", "Slice", "Resize", "Resize"))
+    if op == "Slice":
+        every_second = (draft.integers(each) for each in (0, side, 2, 2))
+        draft.add(op, x, *every_second)
+    elif op == "Resize":
         sizes = draft.integers(1, channels, 3 * side // 2, 3 * side // 2)
-        draft.add("Resize", x, "", "", sizes, mode=pick(random, ("linear", "cubic")))
-    elif kind == "strided":
-        begin, end = draft.integers(0), draft.integers(side)
-        draft.add("Slice", x, begin, end, draft.integers(2), draft.integers(2))
-    elif kind == "where":
-        mask = draft.input(1, 1, side, side, dtype="bool")
-        draft.add("Where", mask, x, draft.number(-10000.0))
-    elif kind == "cast":
-        draft.add("Cast", draft.input(1, channels, side, side, dtype="int64"), to=1)
+        draft.add(op, x, "", "", sizes, mode=pick(random, ("linear", "cubic")))
     else:
-        cut = draft.integers(side // 2)
-        first = draft.add("Slice", x, draft.integers(0), cut, draft.integers(2))
-        second = draft.add("Slice", x, cut, draft.integers(side), draft.integers(2))
-        draft.add("Concat", second, first, axis=2)
+        draft.add(op, x, blocksize=2)
+
+
+def stretched(draft: Draft, random: Random) -> None:
+    """Data that are repeated, chosen by a mask, or of another type."""
+    shape = _activations(random)
+    op = pick(random, ("Expand", "Tile", "Where", "Cast"))
+    if op == "Expand":
+        ones = (1,) * (len(shape) - 2)
+        draft.add(op, draft.input(*shape[:2], *ones), draft.integers(*shape))
+    elif op == "Tile":
+        repeats = draft.integers(*(1,) * (len(shape) - 1), 2)
+        draft.add(op, draft.input(*shape), repeats)
+    elif op == "Where":
+        mask = draft.input(*shape, dtype="bool")
+        draft.add(op, mask, draft.input(*shape), draft.number(-10000.0))
+    else:
+        draft.add(op, draft.input(*shape, dtype="int64"), to=1)
+
+
+def rolled(draft: Draft, random: Random) -> None:
+    """A map of which one end moves to the other, as between shifted windows."""
+    side = pick(random, (14, 28, 56, 64))
+    x = draft.input(1, side, side, pick(random, (96, 128, 192, 384)))
+    begin, middle, end, axis = (draft.integers(each) for each in (0, side // 8, side, 1))
+    first = draft.add("Slice", x, begin, middle, axis)
+    draft.add("Concat", draft.add("Slice", x, middle, end, axis), first, axis=1)
+
+
+def first_axis(draft: Draft, random: Random) -> None:
+    """An axis of size 1 that goes or comes, and a transposition."""
+    tokens, width = pick(random, TOKENS[3:]), pick(random, WIDTHS)
+    if random.random() < 0.5:
+        y = draft.add("Squeeze", draft.input(1, tokens, width), draft.integers(0))
+        draft.add("Transpose", y, perm=(1, 0))
+    else:
+        y = draft.add("Transpose", draft.input(tokens, width), perm=(1, 0))
+        draft.add("Unsqueeze", y, draft.integers(0))
 
 
 FURTHER: Mapping[Family, int] = {
@@ -351,6 +369,9 @@ FURTHER: Mapping[Family, int] = {
     cached_attention: 3,
     rotary: 2,
     embedding: 2,
-    rearranged: 5,
+    pixels: 3,
+    stretched: 3,
+    rolled: 1,
+    first_axis: 1,
 }
 """Families, and how many networks of each are drawn for about a hundred of the others."""

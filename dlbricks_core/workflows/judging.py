@@ -20,7 +20,7 @@ from dlbricks_core.workflows.request import Request
 _FEWEST_FOLDS = 5
 """Least number of parts into which networks are divided: each is predicted from the others."""
 
-_FEWEST_JUDGED, _MOST_JUDGED = 10, 100
+_FEWEST_JUDGED, _MOST_JUDGED = 5, 100
 """Networks that tell how wide predictions are: about as many are predicted at a time."""
 
 _MOST_OTHERS = 600

@@ -12,7 +12,7 @@ import numpy as np
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.annotations import native_to
-from dlbricks_core.facts import LATENCY, NetworkFeatures, Sampled, Setup, System
+from dlbricks_core.facts import LATENCY, NetworkFeatures, Question, Sampled, System
 from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
@@ -44,28 +44,32 @@ _Key = tuple[str, str, str, str, int]
 
 
 def knowledge(store: ResultStore, backend: str | None = None) -> list[Contribution]:
-    """All that predictors can learn from: the store's contributions and those of the package.
+    """All that predictors can learn from: the store's contributions, and those of the package.
 
-    Those of the same system and setup are one. Where both hold a network, the store's figure
-    counts.
+    What both hold, because the package's come from this very store, counts once.
 
     Args:
         store: Store of the measurements.
         backend: Name of the backend; ``None`` for every one.
     """
-    own = {_key(each): each for each in contributions(store, backend)}
-    for other in shipped(backend):
-        key = _key(other)
-        own[key] = merged(own[key], other) if key in own else other
-    return list(own.values())
+    elsewhere = shipped(backend)
+    sessions = frozenset(session for each in elsewhere for session in each.provenance.sessions)
+    return [*contributions(store, backend, sessions), *elsewhere]
 
 
-def contributions(store: ResultStore, backend: str | None = None) -> list[Contribution]:
+def contributions(
+    store: ResultStore, backend: str | None = None, without: frozenset[str] = frozenset()
+) -> list[Contribution]:
     """Contributions of a store: one for each system and setup, whatever the plugin's version.
 
     Networks without features are left out: those that were measured by a DLBricks whose features
     were others, and graphs that a backend wrote, in which a layer is not what it is elsewhere.
     Where a network was measured with several versions of the plugin, the last one counts.
+
+    Args:
+        store: Store of the measurements.
+        backend: Name of the backend; ``None`` for every one.
+        without: Sessions whose networks are left out.
     """
     systems = {name: System.from_dict(name, each) for name, each in store.systems().items()}
     networks = store.networks(FEATURES)
@@ -73,8 +77,9 @@ def contributions(store: ResultStore, backend: str | None = None) -> list[Contri
     for sampled in store.sampled(LATENCY, backend):
         subject, setup = sampled.question.subject, sampled.question.setup
         known = subject.signature in networks and sampled.question.system in systems
-        if known and subject.kind != "native" and setup.protocol == _PROTOCOL.identity:
-            latest[_key_of(sampled.question.system, setup)][subject.signature] = sampled
+        counts = subject.kind != "native" and setup.protocol == _PROTOCOL.identity
+        if known and counts and without.isdisjoint(sampled.sessions):
+            latest[_key(sampled.question)][subject.signature] = sampled
     return [
         _contribution(systems[key[0]], [*each.values()], networks) for key, each in latest.items()
     ]
@@ -156,48 +161,9 @@ _PREFIXES = frozenset({"bvlc", "light"})
 """Words that stand before the names of architectures."""
 
 
-def merged(own: Contribution, other: Contribution) -> Contribution:
-    """A contribution with those networks of another one that it lacks."""
-    lacking = [i for i, s in enumerate(other.signatures) if s not in own.positions]
-    if not lacking:
-        return own
-    table, networks = LayerTable(), []
-    parts = (own, other.only(lacking))
-    for part in parts:
-        rows = [part.features.numbers[i : i + 1] for i in range(len(part.features.kinds))]
-        places = [
-            next(iter(table.add(Features((kind,), row))))
-            for kind, row in zip(part.features.kinds, rows, strict=True)
-        ]
-        for begin, end in zip(part.counts.indptr[:-1], part.counts.indptr[1:], strict=True):
-            layers = [places[i] for i in part.counts.indices[begin:end]]
-            networks.append(dict(zip(layers, part.counts.data[begin:end], strict=True)))
-    first, second = (part.provenance for part in parts)
-    return replace(
-        own,
-        provenance=Provenance(
-            own.provenance.dlbricks,
-            min(first.begin, second.begin),
-            max(first.end, second.end),
-            tuple(dict.fromkeys((*first.sessions, *second.sessions))),
-            f"{first.source}; {second.source}",
-        ),
-        features=table.features,
-        counts=counts_matrix(networks, len(table.kinds)),
-        log_ms=np.concatenate([part.log_ms for part in parts]),
-        noise=np.concatenate([part.noise for part in parts]),
-        call_ms=np.concatenate([part.call_ms for part in parts]),
-        signatures=tuple(s for part in parts for s in part.signatures),
-        groups=tuple(g for part in parts for g in part.groups),
-    )
-
-
-def _key(contribution: Contribution) -> _Key:
-    return _key_of(contribution.system.fingerprint, contribution.setup)
-
-
-def _key_of(system: str, setup: Setup) -> _Key:
-    return system, setup.backend, setup.version, setup.options, setup.threads
+def _key(question: Question) -> _Key:
+    setup = question.setup
+    return question.system, setup.backend, setup.version, setup.options, setup.threads
 
 
 def _contribution(

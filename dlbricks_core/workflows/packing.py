@@ -8,9 +8,11 @@ from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.knowledge import contributions
+from dlbricks_core.workflows.observer import Observer
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,15 @@ class Packed:
     contribution: Contribution
 
 
-def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[Packed]:
+def pack(
+    store: ResultStore, folder: Path, observer: Observer, backend: str | None = None
+) -> list[Packed]:
     """Writes what a store knows, a file for each system and setup.
 
     Args:
         store: Store of the measurements.
         folder: Made if it is not there; files of an earlier packing are replaced.
+        observer: Hears of each file.
         backend: Name of the backend; ``None`` for every one.
 
     Raises:
@@ -44,6 +49,7 @@ def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[P
             f"{store.path}: the store holds nothing{of_backend} that a predictor can learn from",
             hint=f"Run a survey first, or choose another store with {argument('store')}.",
         )
+    observer.stage("Packing what the store knows", len(found))
     names = Counter[str]()
     packed = []
     try:
@@ -53,8 +59,10 @@ def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[P
             names[name] += 1
             again = f"-{names[name]}" if names[name] > 1 else ""
             path = folder / f"{name}{again}.npz"
-            each.write(path)
-            packed.append(Packed(path, each))
+            complete = with_pulls(each, kernel_of(each.setup.backend))
+            complete.write(path)
+            packed.append(Packed(path, complete))
+            observer.advance(path.name)
     except OSError as error:
         raise DLBricksError(
             f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."

@@ -13,7 +13,7 @@ import numpy as np
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, Question
-from dlbricks_core.importers import ModelCollection
+from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.store import ResultStore
@@ -21,7 +21,7 @@ from dlbricks_core.survey import draw, is_quick
 from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
 from dlbricks_core.workflows.judging import Judged, Judges
 from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.loading import ModelLoader, expand
+from dlbricks_core.workflows.loading import ImportSettings, ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -42,8 +42,8 @@ _SMALLEST_BATCH = 10
 """Networks for which it is worth while to start a worker."""
 
 _LOADING_SHARE = 0.2
-"""Most of the budget that loading models takes. What is loaded once comes from a cache, so that
-the next survey comes further."""
+"""Most of the budget that loading models takes which nobody named. What is loaded once comes from a
+cache, so that the next survey comes further."""
 
 _GRANULARITIES = ((1, "chain"), (128, "short-segments"))
 """How models are cut: into single layers, and into segments as they are estimated from."""
@@ -63,6 +63,7 @@ class Survey:
         judged: Networks that were predicted from others, those of the last judgement.
         unread: Models that could not be loaded.
         failures: Networks that could not be timed.
+        unsupported: Networks with an operator that the backend does not support.
         warnings: Disturbances of the machine.
     """
 
@@ -75,6 +76,7 @@ class Survey:
     judged: Sequence[Judged] = ()
     unread: Sequence[Failure] = ()
     failures: Sequence[Failure] = ()
+    unsupported: Sequence[Failure] = ()
     warnings: Sequence[str] = ()
 
 
@@ -84,6 +86,8 @@ def survey(
     store: ResultStore,
     observer: Observer,
     budget_s: float,
+    load: LoadOptions,
+    settings: ImportSettings,
 ) -> Survey:
     """Times networks until the budget ends: drawn ones, and bricks of models.
 
@@ -97,20 +101,26 @@ def survey(
         store: Where measurements are kept.
         observer: Hears of progress, in seconds of the budget.
         budget_s: Seconds after which no batch of networks begins.
+        load: How models are read.
+        settings: How models are imported.
 
     Raises:
-        DLBricksError: If there is no model or collection of such a name.
+        DLBricksError: If there is no collection of such a name, or a size or value that the user
+            gave belongs to none of the models.
     """
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
     observer.stage(f"Surveying {request.backend.name}", math.ceil(budget_s))
-    named = expand(specs) if specs else _listed(observer)
     unread: list[Failure] = []
-    loaded = _loaded(named, begin + budget_s * _LOADING_SHARE, unread, request.seed)
+    if specs:
+        pieces = _pieces(_named(specs, load, settings, unread))
+    else:
+        pieces = _pieces(_some(request.seed, budget_s * _LOADING_SHARE, observer))
     timed = partial(already_timed, request, store)
-    candidates = Candidates(_pieces(loaded), draw(request.seed), timed)
+    candidates = Candidates(pieces, draw(request.seed), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
+    unsupported: dict[Question, Failure] = {}
     judges = Judges(request, store)
     if candidates.drawn >= BASE:
         judges.judge()
@@ -121,9 +131,12 @@ def survey(
         started = perf_counter()
         outcome = measure(batch, request, store, clock)
         each_s = (perf_counter() - started) / len(batch)
-        failures |= _failures(batch, outcome.failures, request)
+        failed = _failures(batch, outcome.failures, request)
+        unsupported |= {key: failed.pop(key) for key in outcome.unsupported}
+        failures |= failed
         warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
-        surveyed = replace(surveyed, anew=surveyed.anew + outcome.measured, warnings=warnings)
+        anew = surveyed.anew + len(outcome.anew & outcome.measurements.keys())
+        surveyed = replace(surveyed, anew=anew, warnings=warnings)
         if candidates.drawn >= BASE:
             judges.judge()
         left_s = begin + budget_s - perf_counter()
@@ -137,6 +150,7 @@ def survey(
         judged=judges.last,
         unread=unread,
         failures=list(failures.values()),
+        unsupported=list(unsupported.values()),
     )
 
 
@@ -184,26 +198,39 @@ def _names(plugin: Plugin) -> list[str]:
     return list(collection.names())
 
 
-def _loaded(
-    named: Sequence[str], until: float, unread: list[Failure], seed: int
+def _named(
+    specs: Sequence[str], load: LoadOptions, settings: ImportSettings, unread: list[Failure]
 ) -> Iterator[CanonicalModel]:
-    """Models, in an order that mixes collections, as many as can be loaded in time.
+    """Models that the user names.
 
     Args:
-        named: The user's names of the models.
-        until: Time after which no further model is loaded.
+        specs: The user's names of models and collections.
+        load: How models are read.
+        settings: How models are imported.
         unread: Takes up those that cannot be loaded.
-        seed: Seed of the order.
     """
-    order = np.random.default_rng(seed).permutation(len(named))
-    with ModelLoader() as loader:
-        for position in order:
+    with ModelLoader(load, settings) as loader:
+        for name in expand(specs):
+            try:
+                yield loader.load_one(name)
+            except DLBricksError as error:
+                unread.append(Failure(name, error.message, "read"))
+        if not unread:  # a model that is missing may have the input or the dimension
+            loader.check_options()
+
+
+def _some(seed: int, most_s: float, observer: Observer) -> Iterator[CanonicalModel]:
+    """As many models of all collections as can be loaded in time, in an order that mixes them."""
+    until = perf_counter() + most_s
+    names = _listed(observer)
+    with ModelLoader(settings=ImportSettings(most_s)) as loader:
+        for position in np.random.default_rng(seed).permutation(len(names)):
             if perf_counter() > until:
                 return
             try:
-                yield loader.load_one(named[position])
+                yield loader.load_one(names[position])
             except DLBricksError as error:
-                unread.append(Failure(named[position], error.message, "read"))
+                observer.note(f"{names[position]} is left out: {error.message}")
 
 
 def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
