@@ -40,11 +40,13 @@ def command(
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+        setups = partial(known_setups, opened, values["backend"], system)
+        request = options.request_of(values, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
-            options.request_of(values, partial(known_setups, opened, values["backend"], system)),
+            request,
             opened,
             system,
             _predictor(predictor, values["quantity"]),
