@@ -59,5 +59,5 @@ def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: set[str]) ->
     verb = "is" if len(own) == 1 else "are"
     yield (
         f"{model.cut.model.name}: {named}{more} {verb} unlike all that was measured; the interval "
-        f"is ±{now:.0%}, and would be ±{then:.0%} without them"
+        f"is ±{now:.0%}, and would be ±{then:.0%} without {'it' if len(own) == 1 else 'them'}"
     )

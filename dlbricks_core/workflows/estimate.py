@@ -120,10 +120,10 @@ class _Way:
         """Estimates from what the store holds alone."""
         return assemble(self.request, self.cutting, self.outcome)
 
-    def is_rewritten(self, position: int) -> bool:
-        """Whether what the backend makes of a model was cut in its place."""
+    def is_executed(self, position: int) -> bool:
+        """Whether what was cut of a model is what the backend executes, as far as is known."""
         cut = self.cutting.brickset.models[position]
-        return cut.graph is not cut.model
+        return cut.graph is not cut.model or not self.request.backend.traits.rewrites
 
     def share(self, position: int) -> float:
         """Share of a model's bricks of which the store holds a measurement or a failure."""
@@ -189,9 +189,7 @@ def _way(position: int, ways: Mapping[str, _Way]) -> str:
     if len(ways) == 1:
         return LEARNED_COMPOSER
     default, learned, paper = ways.values()
-    if default.is_rewritten(position):
-        return DEFAULT_COMPOSER
-    if not default.request.backend.traits.rewrites and default.share(position) >= _MOST:
+    if default.is_executed(position) and default.share(position) >= _MOST:
         return DEFAULT_COMPOSER
     if learned.share(position) < 1 and paper.share(position) == 1:
         return PAPER_COMPOSER
