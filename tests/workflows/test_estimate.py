@@ -12,7 +12,9 @@ from dlbricks_core.facts import Observation
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.predict import Predictor
+from dlbricks_core.predict import Contribution, Predictor, Provenance
+from dlbricks_core.predict.atlas import counts_matrix
+from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, estimate, knowledge, predicting, rewrites
 
@@ -150,14 +152,43 @@ def test_the_predictor_tells_what_is_left_of_a_measured_brick(rewriting, store, 
 def test_what_is_unlike_all_that_was_measured_is_named(asked, store, models, builder):
     b = builder()
     last = b.add("Tanh", b.input)
-    for _ in range(3):
-        last = b.conv(last)
+    for operator in ("Abs", "Neg", "Exp"):
+        last = b.add(operator, last)
     model = b.model(name="strange")
-    (note,) = estimate([model], CutOptions(), asked, store, predictor="guess").outcome.notes
-    expected = r"strange: Tanh is unlike all that was measured; the interval is ±(\d+)%, and would "
+    _, note = estimate([model], CutOptions(), asked, store, predictor="guess").outcome.notes
+    expected = (
+        r"strange: little that was measured is like Tanh: the interval is ±(\d+)%, and would "
+    )
     found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
     assert int(found[1]) > 30 > 10 > int(found[2])
-    assert not estimate(models, None, asked, store, predictor="guess").outcome.notes
+
+
+def test_what_predictions_rest_on_is_told(asked, store, models, monkeypatch):
+    def notes(*atlas):
+        monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
+        return estimate(models, None, asked, store, predictor="guess").outcome.notes
+
+    def measured(system, threads=1):
+        nothing = np.zeros(0)
+        return Contribution(
+            system,
+            replace(asked.setup, threads=threads),
+            Provenance("0.1.0", "2026-01-01", "2026-01-02", ("s",), "a test"),
+            Features((), np.zeros((0, len(NAMES)))),
+            counts_matrix([], 0),
+            *(nothing, nothing, nothing),
+            *((), ()),
+        )
+
+    (note,) = notes()
+    assert (
+        note == "nothing was measured with faulty: predictions rest on facts of the processor alone"
+    )
+    far, near = (replace(asked.system, cpu=f"an {name}", vendor=name) for name in ("Arm", "AMD"))
+    near = replace(near, vendor=asked.system.vendor, model="other")
+    (note,) = notes(measured(far), measured(near, 2))
+    assert note.endswith("predictions rest on an AMD with 2 threads")
+    assert notes(measured(far), measured(asked.system)) == ()
 
 
 def test_opaque_layers_stay_missing(asked, store, models):
