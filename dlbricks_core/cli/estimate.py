@@ -20,7 +20,11 @@ from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_set
 @options.models_argument
 @options.quantity_option
 @options.estimate_options
-@click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
+@click.option(
+    "--system",
+    metavar="FINGERPRINT",
+    help="Estimate for another system, of the store or of the atlas.",
+)
 @options.predictor_option
 @options.result_options
 def command(

@@ -101,16 +101,17 @@ def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str
         far: Bricks that are unlike all measured ones.
     """
     total = np.sum(list(draws.values()), axis=0)
-    widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
     others = total - np.sum([draws[signature] for signature in far], axis=0)
-    settled = others * (total.mean() / others.mean()) if others.mean() > 0 else total.mean()
-    now, then = (relative_half_width(interval(np.broadcast_to(d, total.shape)))
-                 for d in (total, settled))  # fmt: skip
+    now = relative_half_width(interval(total))
+    then = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
     if now - then < _WIDENED:
         return
+    widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
     named = "; ".join(fold(model.cut.operators(signature)) for signature in widest[:_NAMED])
     more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+    them = "it" if len(far) == 1 else "them"
+    without = f", and would be ±{then:.0%} without {them}" if then else ""
     yield (
         f"{model.cut.model.name}: little that was measured is like {named}{more}: the interval is "
-        f"±{now:.0%}, and would be ±{then:.0%} without {'it' if len(far) == 1 else 'them'}"
+        f"±{now:.0%}{without}"
     )

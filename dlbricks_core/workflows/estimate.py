@@ -10,6 +10,7 @@ from typing import Self
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
@@ -61,13 +62,13 @@ def estimate(
             neither are left to the predictor.
         request: Which measurements to use.
         store: Where measurements are kept.
-        system: Start of the fingerprint of the system to estimate for; ``None`` for
-            the one that this process runs on.
+        system: Start of the fingerprint of the system to estimate for, one of the store or of the
+            atlas; ``None`` for the one that this process runs on.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 
     Raises:
-        DLBricksError: If the store does not hold exactly one such system.
+        DLBricksError: If not exactly one such system is known.
         PluginError: If there is no such predictor, or it fails.
     """
     if system is not None:
@@ -232,12 +233,24 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
 
 
 def _system(store: ResultStore, start: str) -> System:
-    systems = store.systems()
-    matches = [fingerprint for fingerprint in systems if fingerprint.startswith(start)]
+    """The system with that fingerprint: of the store, or else of the atlas."""
+    kept = store.systems()
+    systems = {
+        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
+    }
+    matches = _beginning(systems, start)
+    if not matches:
+        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
+        systems |= elsewhere
+        matches = _beginning(elsewhere, start)
     if len(matches) != 1:
         known = ", ".join(systems) or "none"
         raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in the store",
+            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
             hint=f"Systems with measurements: {known}.",
         )
-    return System.from_dict(matches[0], systems[matches[0]])
+    return matches[0]
+
+
+def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
+    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]

@@ -37,7 +37,10 @@ registry.entry_points = lambda group: [
 ]
 atlas.FOLDER = Path(sys.argv[1])
 from dlbricks_core.cli import main
-main(sys.argv[2:])
+try:
+    main(sys.argv[2:])
+finally:
+    Path("modules").write_text(" ".join(sys.modules))
 """
 
 SETUP = Setup("onnxruntime", "9.9", '{"optimizations":"all"}', 1,
@@ -96,7 +99,7 @@ def estimated(tmp_path, model):
     return run
 
 
-def test_the_atlas_stands_in_for_a_plugin(estimated, atlas):
+def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
     done, data = estimated(atlas, "--backend", "onnxruntime", "--threads", "1")
     assert done.returncode == 0, done.stderr
     assert data["backend"] == {
@@ -106,6 +109,9 @@ def test_the_atlas_stands_in_for_a_plugin(estimated, atlas):
     assert model["origin"] == {"predicted": 1.0}
     low, high = model["interval_ms"]
     assert low < model["estimate_ms"] < high
+    # Each of them takes longer to import than all that an estimate computes.
+    slow = {"alembic", "matplotlib", "networkx", "pandas"}
+    assert slow.isdisjoint((tmp_path / "modules").read_text().split())
 
 
 def test_the_store_stands_in_for_a_plugin(estimated, tmp_path, bricks):

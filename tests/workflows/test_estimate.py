@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Observation
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.ir import packed
@@ -189,6 +191,14 @@ def test_what_predictions_rest_on_is_told(asked, store, models, monkeypatch):
     (note,) = notes(measured(far), measured(near, 2))
     assert note.endswith("predictions rest on an AMD with 2 threads")
     assert notes(measured(far), measured(asked.system)) == ()
+    module = import_module("dlbricks_core.workflows.estimate")
+    monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
+    start = far.fingerprint[:10]
+    found = estimate(models, None, asked, store, system=start, predictor="guess")
+    assert found.request.target == far
+    with pytest.raises(DLBricksError, match="no system 'none'") as error:
+        estimate(models, None, asked, store, system="none")
+    assert far.fingerprint in error.value.hint
 
 
 def test_opaque_layers_stay_missing(asked, store, models):
