@@ -37,6 +37,8 @@ PREDICTOR = "atlas"
 NO_PREDICTOR = "none"
 """Name by which users ask for none."""
 
+_ABSENT = "{} is not installed: version and options are those of what was measured elsewhere"
+
 _MOST = 0.5
 """Share of a model's bricks that the store must hold for the default composer. Fewer of them tell
 less than a predictor that learns from everything that was measured."""
@@ -81,10 +83,15 @@ def estimate(
     if cut_options is None and request.probe:
         cut_options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
     if cut_options is not None:
-        return _predicted(_Way.of(models, cut_options, request, store).result(), predictor, store)
-    if predictor is None:
-        return _held(models, request, store)
-    return _nearest(models, request, store, predictor)
+        way = _Way.of(models, cut_options, request, store)
+        result = _predicted(way.result(), predictor, store)
+    elif predictor is None:
+        result = _held(models, request, store)
+    else:
+        result = _nearest(models, request, store, predictor)
+    if request.plugin.problem:
+        result.outcome.notes = (*result.outcome.notes, _ABSENT.format(request.backend.name))
+    return result
 
 
 @dataclass(frozen=True)

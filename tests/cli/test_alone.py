@@ -109,6 +109,7 @@ def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
     assert model["origin"] == {"predicted": 1.0}
     low, high = model["interval_ms"]
     assert low < model["estimate_ms"] < high
+    assert "onnxruntime is not installed" in data["notes"][-1]
     # Each of them takes longer to import than all that an estimate computes.
     slow = {"alembic", "matplotlib", "networkx", "pandas"}
     assert slow.isdisjoint((tmp_path / "modules").read_text().split())
