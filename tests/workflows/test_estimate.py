@@ -15,8 +15,8 @@ from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Contribution, Predictor, Provenance
-from dlbricks_core.predict.atlas import counts_matrix
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.features import Features
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, estimate, knowledge, predicting, rewrites
 
@@ -28,8 +28,10 @@ class Guess(Predictor):
     """About four milliseconds for each brick, and anything for a Tanh alone."""
 
     name = "guess"
+    atlas = None
 
     def predict(self, bricks, setup, system, known, atlas=()):
+        type(self).atlas = atlas
         wide = np.random.default_rng(0).lognormal(0, 1, RESAMPLES)
         return {
             signature: Predicted(4.0, 4.0 * (wide if brick.operators == UNKNOWN else DRAWS))
@@ -165,22 +167,32 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, models, bui
     assert int(found[1]) > 30 > 10 > int(found[2])
 
 
-def test_what_predictions_rest_on_is_told(asked, store, models, monkeypatch):
-    def notes(*atlas):
-        monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
-        return estimate(models, None, asked, store, predictor="guess").outcome.notes
+@pytest.fixture
+def measured(asked):
+    """Contributions: some bricks, measured on a system."""
 
-    def measured(system, threads=1):
-        nothing = np.zeros(0)
+    def measured_on(system, bricks=(), threads=1):
+        table = LayerTable()
+        counts = [table.add(Features.of(brick.model)) for brick in bricks]
+        zeros = np.zeros(len(counts))
         return Contribution(
             system,
             replace(asked.setup, threads=threads),
             Provenance("0.1.0", "2026-01-01", "2026-01-02", ("s",), "a test"),
-            Features((), np.zeros((0, len(NAMES)))),
-            counts_matrix([], 0),
-            *(nothing, nothing, nothing),
-            *((), ()),
+            table.features,
+            counts_matrix(counts, len(table.kinds)),
+            *(zeros, zeros, zeros),
+            tuple(brick.signature for brick in bricks),
+            ("tests",) * len(counts),
         )
+
+    return measured_on
+
+
+def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkeypatch):
+    def notes(*atlas):
+        monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
+        return estimate(models, None, asked, store, predictor="guess").outcome.notes
 
     (note,) = notes()
     assert (
@@ -188,7 +200,7 @@ def test_what_predictions_rest_on_is_told(asked, store, models, monkeypatch):
     )
     far, near = (replace(asked.system, cpu=f"an {name}", vendor=name) for name in ("Arm", "AMD"))
     near = replace(near, vendor=asked.system.vendor, model="other")
-    (note,) = notes(measured(far), measured(near, 2))
+    (note,) = notes(measured(far), measured(near, threads=2))
     assert note.endswith("predictions rest on an AMD with 2 threads")
     assert notes(measured(far), measured(asked.system)) == ()
     module = import_module("dlbricks_core.workflows.estimate")
@@ -199,6 +211,23 @@ def test_what_predictions_rest_on_is_told(asked, store, models, monkeypatch):
     with pytest.raises(DLBricksError, match="no system 'none'") as error:
         estimate(models, None, asked, store, system="none")
     assert far.fingerprint in error.value.hint
+
+
+def test_what_was_measured_counts_once(asked, store, models, measured, monkeypatch):
+    """The atlas may hold a brick that the store holds as well."""
+    keep(store, asked, models[0], 128, "short-segments")
+    bricks = [
+        brick
+        for model in models
+        for brick in BrickSet.of([model], 128, "short-segments").bricks.values()
+    ]
+    elsewhere = replace(asked.system, cpu="another")
+    atlas = [measured(asked.system, bricks), measured(elsewhere, bricks)]
+    monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
+    options = CutOptions.chosen(None, None, "learned")
+    estimate(models, options, asked, store, predictor="guess")
+    assert [len(each) for each in Guess.atlas] == [2, 3]
+    assert bricks[0].signature not in Guess.atlas[0].signatures
 
 
 def test_opaque_layers_stay_missing(asked, store, models):
