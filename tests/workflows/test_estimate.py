@@ -29,12 +29,15 @@ class Guess(Predictor):
 
     name = "guess"
     atlas = None
+    common = 1.0
 
     def predict(self, bricks, setup, system, known, atlas=()):
         type(self).atlas = atlas
         wide = np.random.default_rng(0).lognormal(0, 1, RESAMPLES)
         return {
-            signature: Predicted(4.0, 4.0 * (wide if brick.operators == UNKNOWN else DRAWS))
+            signature: Predicted(
+                4.0, 4.0 * self.common * (wide if brick.operators == UNKNOWN else DRAWS)
+            )
             for signature, brick in bricks.items()
         }
 
@@ -135,6 +138,10 @@ def test_each_model_is_cut_into_bricks_that_the_store_holds(asked, store, models
     assert set(signatures) == {s for model in result.models for s in model.cut.counts}
     assert sum(each.occurrences for each in result.bricks) == 4
     assert result.outcome.reused == 3
+    keep(store, asked, models[2])
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert [model.composer for model in result.models] == ["segmented", "learned", "segmented"]
+    assert [model.cut.model.name for model in result.models] == ["first", "other", "third"]
 
 
 def test_segments_of_the_model_itself_do_not_stand_for_what_is_executed(rewriting, store, models):
@@ -153,7 +160,7 @@ def test_the_predictor_tells_what_is_left_of_a_measured_brick(rewriting, store, 
     assert set(brick.latency.samples) == {2.0}
 
 
-def test_what_is_unlike_all_that_was_measured_is_named(asked, store, models, builder):
+def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder, monkeypatch):
     b = builder()
     last = b.add("Tanh", b.input)
     for operator in ("Abs", "Neg", "Exp"):
@@ -165,6 +172,13 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, models, bui
     )
     found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
     assert int(found[1]) > 30 > 10 > int(found[2])
+    # What all bricks have in common is no brick's fault.
+    monkeypatch.setattr(Guess, "common", np.random.default_rng(1).lognormal(0, 0.7, RESAMPLES))
+    (note,) = estimate([model], CutOptions(), asked, store, predictor="guess").outcome.notes[1:]
+    assert note.startswith(said)
+    chain = replace(model, layers=model.layers[1:], inputs=model.layers[0].outputs)
+    (note,) = estimate([chain], CutOptions(), asked, store, predictor="guess").outcome.notes
+    assert "strange" not in note
 
 
 @pytest.fixture
