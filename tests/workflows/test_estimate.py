@@ -18,7 +18,7 @@ from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, estimate, knowledge, predicting, rewrites
+from dlbricks_core.workflows import CutOptions, doubts, estimate, knowledge, predicting, rewrites
 
 DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
 UNKNOWN = ("Tanh",)
@@ -29,15 +29,12 @@ class Guess(Predictor):
 
     name = "guess"
     atlas = None
-    common = 1.0
 
     def predict(self, bricks, setup, system, known, atlas=()):
         type(self).atlas = atlas
         wide = np.random.default_rng(0).lognormal(0, 1, RESAMPLES)
         return {
-            signature: Predicted(
-                4.0, 4.0 * self.common * (wide if brick.operators == UNKNOWN else DRAWS)
-            )
+            signature: Predicted(4.0, 4.0 * (wide if brick.operators == UNKNOWN else DRAWS))
             for signature, brick in bricks.items()
         }
 
@@ -160,7 +157,7 @@ def test_the_predictor_tells_what_is_left_of_a_measured_brick(rewriting, store, 
     assert set(brick.latency.samples) == {2.0}
 
 
-def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder, monkeypatch):
+def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     b = builder()
     last = b.add("Tanh", b.input)
     for operator in ("Abs", "Neg", "Exp"):
@@ -172,13 +169,18 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder, mo
     )
     found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
     assert int(found[1]) > 30 > 10 > int(found[2])
-    # What all bricks have in common is no brick's fault.
-    monkeypatch.setattr(Guess, "common", np.random.default_rng(1).lognormal(0, 0.7, RESAMPLES))
-    (note,) = estimate([model], CutOptions(), asked, store, predictor="guess").outcome.notes[1:]
-    assert note.startswith(said)
-    chain = replace(model, layers=model.layers[1:], inputs=model.layers[0].outputs)
-    (note,) = estimate([chain], CutOptions(), asked, store, predictor="guess").outcome.notes
-    assert "strange" not in note
+
+
+def test_what_bricks_have_in_common_makes_none_of_them_strange():
+    rng = np.random.default_rng(0)
+    system = rng.lognormal(0, 0.6, RESAMPLES)
+    spreads = {"a": 0.1, "b": 0.1, "c": 0.1, "odd": 0.8}
+    draws = {name: system * rng.lognormal(0, sd, RESAMPLES) for name, sd in spreads.items()}
+    predicted = {name: Predicted(1.0, each) for name, each in draws.items()}
+    assert doubts._far(predicted) == {"odd"}
+    del predicted["odd"]
+    assert doubts._far(predicted) == set()
+    assert doubts._far({}) == set()
 
 
 @pytest.fixture
