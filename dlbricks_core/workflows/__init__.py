@@ -30,7 +30,9 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
+    Dial,
     ModelResult,
+    Offer,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
@@ -47,6 +49,7 @@ __all__ = [
     "BrickResult",
     "Comparison",
     "CutOptions",
+    "Dial",
     "Evaluation",
     "Fitting",
     "Folder",
@@ -59,6 +62,7 @@ __all__ = [
     "ModelLoader",
     "ModelResult",
     "Observer",
+    "Offer",
     "OperatorTotal",
     "PartComparison",
     "Request",

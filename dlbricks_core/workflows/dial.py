@@ -60,7 +60,7 @@ RUNS = 4
 _ENOUGH_S = 0.2
 """Seconds of a network's runs after which three of them are enough."""
 
-_ERROR = 0.02
+_ERROR = 0.04
 """Relative error of what timing a network tells of its latency as a part of a model."""
 
 _AHEAD = 0.95
@@ -119,17 +119,17 @@ def dial(
     """
     begin = perf_counter()
     cutting = cut_models(models, CutOptions.chosen(None, None, COMPOSER), request, observer)
-    subjects = _Subjects.of(cutting, request, end_to_end=end_to_end)
+    subjects = Subjects.of(cutting, request, end_to_end=end_to_end)
     with ExitStack() as opened:
-        bench = _Bench(subjects, store, observer, opened)
+        bench = Bench(subjects, store, observer, opened)
         bench.look_up()
-        beliefs = _Beliefs(predictor, subjects, bench)
+        beliefs = Beliefs(predictor, subjects, bench)
+        end = begin + (request.budget_s or math.inf)
         reason = ""
         while not reason:
             observer.stage(f"Predicting {len(subjects.bricks)} bricks")
             state = beliefs.state()
-            left_s = (request.budget_s or math.inf) - (perf_counter() - begin)
-            reason = _turn(state, bench, left_s)
+            reason = turn(state, bench, end - perf_counter())
         offers = tuple(_offers(state, bench))
         bench.outcome.effort.add_loading("brick", perf_counter() - begin - bench.spent_s)
         if end_to_end:
@@ -154,7 +154,7 @@ def dial(
 
 
 @dataclass(frozen=True)
-class _Subjects:
+class Subjects:
     """What could be timed.
 
     Attributes:
@@ -206,7 +206,7 @@ class _Subjects:
         return self.request.key(signature, self.target(signature).kind)
 
 
-class _Bench:
+class Bench:
     """Times networks on one worker, which stays until the end.
 
     Args:
@@ -219,15 +219,17 @@ class _Bench:
         subjects: What could be timed.
         outcome: Measurements and failures so far.
         known: Figures of measured networks, by signature.
+        insisted: Signatures of whole models that were timed until they are precise.
         spent_s: Seconds of timing, starting the worker included.
         importing_s: Seconds of these until the framework was imported.
     """
 
     def __init__(
-        self, subjects: _Subjects, store: ResultStore, observer: Observer, opened: ExitStack
+        self, subjects: Subjects, store: ResultStore, observer: Observer, opened: ExitStack
     ) -> None:
         self.outcome = Outcome()
         self.known: dict[str, Figure] = {}
+        self.insisted: set[str] = set()
         self.spent_s = self.importing_s = 0.0
         self.subjects = subjects
         self._store = store
@@ -267,19 +269,38 @@ class _Bench:
         begin = perf_counter()
         if self._worker is None:
             self._start()
-        targets = [self.subjects.target(s) for s in signatures if self.open(s)]
+        able = [s for s in signatures if self.open(s)]
         request = replace(
             self.subjects.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
         )
-        self._take(measure(targets, request, self._store, self._observer, worker=self._worker))
+        self._measure(map(self.subjects.target, able), request)
+        self.spent_s += perf_counter() - begin
+
+    def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
+        """Times whole models until each is as precise as asked for."""
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        request = replace(self.subjects.request, budget_s=left_s)
+        self.insisted |= wholes
+        self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
     def time_wholes(self) -> None:
         """Times whole models, and their native forms, for comparison."""
-        request = self.subjects.request
-        targets = run_targets(self.subjects.cutting, end_to_end=True, backend=request.runs_natives)
+        request, cutting = self.subjects.request, self.subjects.cutting
+        targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
         wholes = [each for each in targets if each.kind != "brick"]
-        self._take(measure(wholes, request, self._store, self._observer, worker=self._worker))
+        self._take(
+            measure(wholes, request, self._store, self._observer, cutting, worker=self._worker)
+        )
+
+    def _measure(self, targets: Iterable[Target], request: Request) -> None:
+        found = measure(targets, request, self._store, self._observer, worker=self._worker)
+        # Whatever is timed for an estimate is a cost of the estimate.
+        found.effort = found.effort.counted_as("brick")
+        found.notes = ()
+        self._take(found)
 
     def costs(self) -> Costs:
         """What timing costs, as far as it was seen."""
@@ -329,7 +350,7 @@ class _Bench:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class State:
     """What is believed at a stop of the dial.
 
     Attributes:
@@ -348,7 +369,7 @@ class _State:
         return float(self.half_widths.max(initial=0.0))
 
 
-class _Beliefs:
+class Beliefs:
     """What a predictor makes of all that is known.
 
     Args:
@@ -357,7 +378,7 @@ class _Beliefs:
         bench: What is known of it.
     """
 
-    def __init__(self, predictor: str, subjects: _Subjects, bench: _Bench) -> None:
+    def __init__(self, predictor: str, subjects: Subjects, bench: Bench) -> None:
         self._plugin = find("predictor", predictor, Predictor)
         self._predictor: Predictor = use(self._plugin, self._plugin.loaded)
         self.subjects = subjects
@@ -366,12 +387,12 @@ class _Beliefs:
         apart = subjects.kept_apart | bench.known.keys()
         self._atlas = tuple(_without(each, apart, subjects.request) for each in shipped())
 
-    def state(self) -> _State:
+    def state(self) -> State:
         """What is believed now."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
-        return _State(figures, sums, half_widths(sums))
+        return State(figures, sums, half_widths(sums))
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:
         subjects, known = self.subjects, self._bench.known
@@ -438,7 +459,7 @@ def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArr
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class Choice:
     """Networks that could be timed, and what that would tell.
 
     Attributes:
@@ -450,7 +471,7 @@ class _Choice:
     uncertain: Uncertain
 
     @classmethod
-    def of(cls, state: _State, bench: _Bench) -> Self:
+    def of(cls, state: State, bench: Bench) -> Self:
         """All networks that were not timed, bricks and whole models."""
         subjects, costs = bench.subjects, bench.costs()
         models = subjects.cutting.brickset.models
@@ -498,30 +519,37 @@ class _Choice:
         return None
 
 
-def _turn(state: _State, bench: _Bench, left_s: float) -> str:
+def turn(state: State, bench: Bench, left_s: float) -> str:
     """Times the next batch. Returns why there is none, if that is so."""
-    precision = bench.subjects.precision
-    if state.widest <= precision:
+    subjects = bench.subjects
+    if state.widest <= subjects.precision:
         return "it is reached"
-    choice = _Choice.of(state, bench)
-    if not choice.signatures:
-        return "everything was timed"
-    batch = choice.batch(_AHEAD * precision, left_s - bench.start_s)
-    if not batch:
-        return f"the budget of {bench.subjects.request.budget_s:g} s ends"
-    bench.time(batch)
-    return ""
+    spare_s = left_s - bench.start_s
+    if spare_s <= 0:
+        return f"the budget of {subjects.request.budget_s:g} s ended first"
+    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s):
+        bench.time(batch)
+        return ""
+    models = subjects.cutting.brickset.models
+    lacking = np.flatnonzero(state.half_widths > subjects.precision)
+    wholes = {models[i].whole.signature for i in lacking}
+    if (
+        wholes := {s for s in wholes if s in subjects.wholes and not bench.failed(s)}
+        - bench.insisted
+    ):
+        bench.insist(wholes, spare_s)
+        return ""
+    return "nothing tells more"
 
 
-def _offers(state: _State, bench: _Bench) -> Iterator[Offer]:
+def _offers(state: State, bench: Bench) -> Iterator[Offer]:
     """What more time would buy, the cheapest first."""
     precision = bench.subjects.precision
     wanted = min(precision, state.widest)
-    finer = {precision, *(level for level in _LEVELS if level < wanted)}
-    choice = _Choice.of(state, bench)
-    for level in sorted((each for each in finer if each < state.widest), reverse=True)[
-        :_MOST_OFFERS
-    ]:
+    finer = [each for each in (precision, *_LEVELS) if each < state.widest]
+    levels = sorted({each for each in finer if each == precision or each < wanted}, reverse=True)
+    choice = Choice.of(state, bench)
+    for level in levels[:_MOST_OFFERS]:
         found = choice.offer(level)
         if found is not None:
             yield replace(found, seconds=found.seconds + bench.start_s)
