@@ -409,14 +409,15 @@ class Beliefs:
                 self._predictor.predict, asked, request.setup, request.target, known, self._atlas
             ),
         )
+        wholes = {cut.whole.signature for cut in subjects.cutting.brickset.models}
         figures: dict[str, Predicted | Placed] = {}
         for signature, each in found.items():
-            predicted = _with_call(each, float(call_ms))
-            if signature in subjects.wholes:
-                predicted = _as_measured(known[signature])
-            figures[signature] = (
-                Placed(known[signature], predicted) if signature in known else predicted
-            )
+            if signature not in known:
+                figures[signature] = _with_call(each, float(call_ms))
+                continue
+            # A whole model hands over its inputs and outputs, as it does when it is timed.
+            placed = _as_measured(known[signature]) if signature in wholes else each
+            figures[signature] = Placed(known[signature], _with_call(placed, float(call_ms)))
         return figures
 
 
