@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import estimate, load_models
+from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_setups, load_models
 
 
 @click.command("estimate")
@@ -28,10 +30,9 @@ def command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Compose estimates from stored measurements; runs nothing.
+    """Estimate latencies from what is known; runs nothing, and needs no framework.
 
-    Bricks without a measurement are named, and the estimate is marked partial, unless a predictor
-    gives their latencies.
+    Figures of bricks come from the store, and from a predictor where the store has none.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -43,13 +44,20 @@ def command(
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
-            options.request_of(values),
+            options.request_of(values, partial(known_setups, opened, values["backend"], system)),
             opened,
             system,
-            predictor,
+            _predictor(predictor, values["quantity"]),
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _predictor(named: str | None, quantity: str) -> str | None:
+    """Name of the predictor; ``None`` for none. There is one for latencies only."""
+    if named is None:
+        return PREDICTOR if quantity == LATENCY.name else None
+    return None if named == NO_PREDICTOR else named

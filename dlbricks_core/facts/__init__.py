@@ -3,7 +3,8 @@
 from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
 from dlbricks_core.facts.checks import canonical_json
 from dlbricks_core.facts.failure import Failure
-from dlbricks_core.facts.observation import Measurement, Observation
+from dlbricks_core.facts.network import NetworkFeatures
+from dlbricks_core.facts.observation import Measurement, Observation, Sampled
 from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.session import Session
@@ -19,9 +20,11 @@ __all__ = [
     "Failure",
     "Kind",
     "Measurement",
+    "NetworkFeatures",
     "Observation",
     "Quantity",
     "Question",
+    "Sampled",
     "Session",
     "Setup",
     "Subject",

@@ -110,3 +110,26 @@ class Measurement:
     def flags(self) -> tuple[str, ...]:
         """Flags of all observations, each once."""
         return tuple(dict.fromkeys(text for each in self.observations for text in each.flags))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """All values of one question, without what statistics over many questions can do without.
+
+    Attributes:
+        question: Question that the values answer.
+        values: Values of each observation, in the quantity's unit.
+        overheads: Overhead of each observation, as in :class:`Observation`.
+        disturbed: Whether the machine was disturbed during each observation.
+        sessions: Ids of the sessions that took the values.
+        begin: Time of the first observation, as ISO 8601.
+        end: Time of the last observation.
+    """
+
+    question: Question
+    values: tuple[tuple[float, ...], ...]
+    overheads: tuple[float | None, ...]
+    disturbed: tuple[bool, ...]
+    sessions: tuple[str, ...]
+    begin: str
+    end: str

@@ -188,7 +188,8 @@ def _is_short(each: BrickResult) -> bool:
 
 
 def _is_uncertain(each: BrickResult) -> bool:
-    if each.latency is None or each.interval_ms is None:
+    """Whether samples leave a brick uncertain. Of predictions, intervals of models tell."""
+    if each.latency is None or each.interval_ms is None or each.origin == "predicted":
         return False
     low, high = each.interval_ms
     return (high - low) / 2 > _UNCERTAIN * each.latency.value
@@ -200,7 +201,8 @@ def _of_predicted(result: RunResult) -> Iterator[Remark]:
     if predicted and not result.dial:
         text = _Bricks.of(result).text(predicted)
         verb = "is" if len(predicted) == 1 else "are"
-        yield Remark(Effect.WARNING, f"{text} {verb} predicted: nobody measured them")
+        by = f" by {result.predictor}" if result.predictor else ""
+        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured them here")
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:

@@ -12,7 +12,20 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Connection, Row, Select, String, Table, select
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Row,
+    Select,
+    String,
+    Table,
+    cast,
+    distinct,
+    func,
+    select,
+)
 from sqlalchemy import type_coerce as coerced
 
 from dlbricks_core.facts import (
@@ -20,18 +33,21 @@ from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
     Measurement,
+    NetworkFeatures,
     Observation,
     Quantity,
     Question,
+    Sampled,
     Session,
     Setup,
     Subject,
     System,
 )
-from dlbricks_core.facts.checks import checked
+from dlbricks_core.facts.checks import checked, moment, number, number_if_known
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
+    networks,
     observations,
     quantities,
     rewrites,
@@ -81,6 +97,49 @@ class Reader:
                 found.append(_measurement(row, known, taken[row.id]))
         # Damage may have left a measurement without any observation.
         return [each for each in found if each.observations or each.failure]
+
+    def sampled(self, condition: ColumnElement[bool]) -> list[Sampled]:
+        """Values of the questions for which the condition holds, oldest first.
+
+        The database joins the observations of each question: where there are many questions, that
+        is ten times as fast as :meth:`measurements`.
+        """
+        known = self.quantities()
+        joined = {
+            "values": coerced(observations.c["values"], String),
+            "overheads": func.ifnull(observations.c.overhead, "null"),
+            "flags": coerced(observations.c.flags, String),
+            "sessions": distinct(observations.c.session),
+        }
+        # As bytes: a text that is no UTF-8 would end the query.
+        columns: list[ColumnElement[Any]] = [
+            *(cast(func.group_concat(e), LargeBinary).label(name) for name, e in joined.items()),
+            func.min(observations.c.taken_at).label("begin"),
+            func.max(observations.c.taken_at).label("end"),
+            *(column for column in measurements.c if column.name not in {"layers", "failure"}),
+        ]
+        query = select(*columns).join_from(observations, measurements).where(condition)
+        query = query.group_by(observations.c.measurement_id)
+        query = query.order_by(observations.c.measurement_id)
+        found = []
+        for row in self._connection.execute(query):
+            with self._intact(f"what is observed of row {row.id} of {measurements.name}"):
+                found.append(_sampled(row, known))
+        return found
+
+    def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
+        """Features of the networks for which the condition holds, by signature."""
+        found = {}
+        for row in self._connection.execute(_raw(networks).where(condition)):
+            with self._intact(f"the row of {row.signature} in {networks.name}"):
+                found[row.signature] = NetworkFeatures(
+                    checked(row.signature, str, "signature"),
+                    checked(row.version, str, "version"),
+                    _texts(row.kinds),
+                    zlib.decompress(checked(row.numbers, bytes, "numbers")),
+                    frozenset(_texts(row.groups)),
+                )
+        return found
 
     def quantities(self) -> dict[str, Quantity]:
         """Quantities that the store has values of, by name."""
@@ -179,12 +238,34 @@ def _observation(row: Row[Any]) -> Observation:
     return found
 
 
+def _sampled(row: Row[Any], quantities: Mapping[str, Quantity]) -> Sampled:
+    values, overheads, flags = (
+        json.loads(b"[%b]" % text) for text in (row.values, row.overheads, row.flags)
+    )
+    if not len(values) == len(overheads) == len(flags):
+        raise ValueError("observations are incomplete")
+    return Sampled(
+        question_of(row._asdict(), quantities),
+        tuple(tuple(number(v, "value") for v in checked(each, list)) for each in values),
+        tuple(number_if_known(each, "overhead") for each in overheads),
+        tuple(bool(checked(each, list, "flags")) for each in flags),
+        tuple(row.sessions.decode().split(",")),
+        moment(row.begin).isoformat(),
+        moment(row.end).isoformat(),
+    )
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    """Texts of a list in JSON."""
+    return tuple(checked(each, str) for each in checked(json.loads(text), list))
+
+
 def _measurement(
     row: Row[Any], quantities: Mapping[str, Quantity], taken: list[Observation]
 ) -> Measurement:
     return Measurement(
         question=question_of(row._asdict(), quantities),
-        layers=tuple(checked(name, str) for name in checked(json.loads(row.layers), list)),
+        layers=_texts(row.layers),
         observations=tuple(taken),
         failure=None if row.failure is None else checked(row.failure, str, "failure"),
     )

@@ -22,7 +22,7 @@ from sqlalchemy import (
 #: Marks a SQLite file as a result store (``PRAGMA application_id``): other files are not touched.
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0004"
+HEAD = "0005"
 
 QUESTION = (
     *("signature", "kind", "quantity"),
@@ -104,4 +104,15 @@ rewrites = Table(
     *_texts("signature", "backend", "version", "options", "plugin", "system", key=True),
     Column("threads", Integer, primary_key=True),
     Column("graph", LargeBinary, nullable=False),
+)
+
+# Features do not depend on how a network runs: there is one row for all of its measurements.
+networks = Table(
+    "networks",
+    metadata,
+    *_texts("signature", key=True),
+    *_texts("version"),
+    Column("kinds", JSON, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),
+    Column("groups", JSON, nullable=False),
 )

@@ -6,7 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,9 +27,11 @@ from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
     Measurement,
+    NetworkFeatures,
     Observation,
     Quantity,
     Question,
+    Sampled,
     Session,
     Setup,
 )
@@ -38,6 +40,7 @@ from dlbricks_core.store.rows import Reader, columns_of
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
+    networks,
     observations,
     quantities,
     rewrites,
@@ -202,6 +205,61 @@ class ResultStore:
                     loaded = reader.measurements(measurements.c.id.between(ids[0], ids[-1]))
             yield from loaded
             last = ids[-1]
+
+    def setups(self, backend: str) -> list[tuple[Setup, str]]:
+        """Setups of a backend under which networks were measured, each with a system's fingerprint.
+
+        Those of which the store holds most come first.
+        """
+        columns = [measurements.c[each.name] for each in fields(Setup)]
+        query = select(*columns, measurements.c.system).where(measurements.c.backend == backend)
+        query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
+        with self._reading() as connection:
+            return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
+
+    def sampled(self, quantity: Quantity, backend: str | None = None) -> list[Sampled]:
+        """Values of a quantity, of all networks that have some, oldest first.
+
+        Args:
+            quantity: What was measured.
+            backend: Name of the backend; ``None`` for every one.
+        """
+        condition = measurements.c.quantity == quantity.name
+        if backend is not None:
+            condition &= measurements.c.backend == backend
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.sampled(condition)
+
+    def keep_networks(self, described: Iterable[NetworkFeatures]) -> None:
+        """Keeps features of networks, in place of those of other versions; groups add up."""
+        new = {each.signature: each for each in described}
+        with self._writing() as connection, Reader(connection, self.path) as reader:
+            for signatures in _batches(new):
+                same = networks.c.signature.in_(signatures)
+                known = reader.networks(same)
+                connection.execute(delete(networks).where(same))
+                connection.execute(
+                    insert(networks),
+                    [_network_row(new[s], known.get(s, new[s]).groups) for s in signatures],
+                )
+
+    def networks(
+        self, version: str, signatures: Iterable[str] | None = None
+    ) -> dict[str, NetworkFeatures]:
+        """Features of networks, by signature.
+
+        Args:
+            version: Version of the features; others are left out.
+            signatures: Networks that are asked for; ``None`` for all.
+        """
+        condition = networks.c.version == version
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            if signatures is None:
+                return reader.networks(condition)
+            found: dict[str, NetworkFeatures] = {}
+            for each in _batches(signatures):
+                found |= reader.networks(condition & networks.c.signature.in_(each))
+            return found
 
     def remember_system(self, fingerprint: str, facts: Mapping[str, Any]) -> None:
         """Keeps facts about a system, in place of those that the store has."""
@@ -413,6 +471,22 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def _network_row(network: NetworkFeatures, groups: frozenset[str]) -> dict[str, Any]:
+    return {
+        "signature": network.signature,
+        "version": network.version,
+        "kinds": list(network.kinds),
+        "numbers": zlib.compress(network.numbers),
+        "groups": sorted(network.groups | groups),
+    }
+
+
+def _batches(signatures: Iterable[str]) -> Iterator[list[str]]:
+    """Signatures that one statement takes, each once."""
+    every = list(dict.fromkeys(signatures))
+    return (every[start : start + BATCH] for start in range(0, len(every), BATCH))
+
+
 def _conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
     """A few conditions that together select the rows of exactly these questions."""
     signatures = defaultdict(list)
@@ -422,5 +496,5 @@ def _conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
         signatures[tuple(columns.items())].append(signature)
     for columns_in_common, group in signatures.items():
         same = [measurements.c[name] == value for name, value in columns_in_common]
-        for start in range(0, len(group), BATCH):
-            yield and_(*same, measurements.c.signature.in_(group[start : start + BATCH]))
+        for batch in _batches(group):
+            yield and_(*same, measurements.c.signature.in_(batch))

@@ -1,6 +1,7 @@
 """What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.workflows.absent import known_setups
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import compare
@@ -14,7 +15,7 @@ from dlbricks_core.workflows.comparison import (
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import COMPOSER as DIAL_COMPOSER
 from dlbricks_core.workflows.dial import USUAL, dialled
-from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.estimate import NO_PREDICTOR, PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
@@ -43,6 +44,8 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 __all__ = [
     "DEFAULT_COMPOSER",
     "DIAL_COMPOSER",
+    "NO_PREDICTOR",
+    "PREDICTOR",
     "USUAL",
     "Benchmarking",
     "BrickComparison",
@@ -79,6 +82,7 @@ __all__ = [
     "evaluate",
     "forget_calibration",
     "generate",
+    "known_setups",
     "layer_latencies",
     "load_model",
     "load_models",

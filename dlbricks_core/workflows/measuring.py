@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -30,6 +30,7 @@ from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.cutting import Cutting
+from dlbricks_core.workflows.knowledge import groups_of, remember
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.targets import families, shortfalls
@@ -37,10 +38,18 @@ from dlbricks_core.workflows.targets import families, shortfalls
 
 @dataclass(frozen=True)
 class Target:
-    """A network to measure: a brick, or a whole model as one brick."""
+    """A network to measure: a brick, or a whole model as one brick.
+
+    Attributes:
+        brick: The network.
+        kind: What it stands for.
+        group: What predictors are judged by; empty for the families of the models that the network
+            is cut from, where these are known.
+    """
 
     brick: Brick
     kind: Kind
+    group: str = ""
 
 
 @dataclass
@@ -210,6 +219,7 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
     failed = (key for key, measurement in found.items() if measurement.failure)
     anew = set(found if request.force else failed if request.retry_failed else ())
     store.remember_system(request.system.fingerprint, request.system.to_dict())
+    _remember(share, wanted.values(), store)
     known = {key: measurement for key, measurement in found.items() if key not in anew}
     plan = _Plan(share, wanted, known, anew)
     for key, target in wanted.items():
@@ -223,6 +233,17 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
     return plan
+
+
+def _remember(share: Share, targets: Collection[Target], store: ResultStore) -> None:
+    """Keeps what predictors must know of the targets."""
+    wholes = any(target.kind == "model" for target in targets)
+    groups = groups_of(share.cutting, wholes=wholes) if share.cutting else {}
+    for target in targets:
+        if target.group:
+            groups.setdefault(target.brick.signature, set()).add(target.group)
+    bricks = {t.brick.signature: t.brick for t in targets if t.kind != "native"}
+    remember(store, bricks, groups)
 
 
 def _measure(

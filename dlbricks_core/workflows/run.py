@@ -42,7 +42,7 @@ def run(
     if cut_options.composer == COMPOSER and request.precision is not None:
         return dial(models, request, store, observer, end_to_end=end_to_end)
     calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, observer, calibration)
+    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
     return run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
 
 

@@ -174,7 +174,7 @@ def test_an_intact_store_warns_of_nothing(path):
 
 
 TABLES = ("systems", "sessions", "quantities", "measurements", "observations", "calibrations",
-          "rewrites", "alembic_version")  # fmt: skip
+          "rewrites", "networks", "alembic_version")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ TABLES = ("systems", "sessions", "quantities", "measurements", "observations", "
         ["INSERT INTO alembic_version VALUES ('0001')"],
         *([f"UPDATE alembic_version SET version_num = {text}"]
           for text in ("'0000'", "'000'", "'0002x'", "''", "x'ff'", "NULL", "3")),
-        ["UPDATE alembic_version SET version_num = '0005'"],
+        ["UPDATE alembic_version SET version_num = '0006'"],
         ["UPDATE alembic_version SET version_num = '0001'"],
     ],
 )  # fmt: skip

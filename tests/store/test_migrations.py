@@ -23,8 +23,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -44,9 +44,9 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process one of a later DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0005_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / "v0006_next.py").write_text(NEXT.format(last=last))
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0005")
+    monkeypatch.setattr(database, "HEAD", "0006")
 
 
 def query(path, statement):
@@ -75,7 +75,7 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeyp
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0005",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [("0006",)]
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):

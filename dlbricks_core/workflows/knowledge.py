@@ -1,0 +1,272 @@
+"""What was measured, here and elsewhere, in the form that predictors learn from."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from zlib import crc32
+
+import numpy as np
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks.annotations import native_to
+from dlbricks_core.facts import LATENCY, NetworkFeatures, Sampled, Setup, System
+from dlbricks_core.figures.figure import FEWEST_QUIET
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.statistics import FloatArray, faster_half
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import Contribution, Provenance, shipped
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.features import NAMES, Features, joined
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.workflows.cutting import Cutting
+
+_REVISION = 1
+"""Rises whenever the same names stand for other numbers, or networks get other kinds."""
+
+FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
+"""Version of the features that this DLBricks computes."""
+
+_PROTOCOL = next(iter(PROTOCOLS.values()))
+"""Protocol whose samples count: others leave the caches in another state."""
+
+_SINGLE_NOISE = 0.02**2
+"""Variance of the logarithm of a latency of which too few samples tell how they scatter."""
+
+_Key = tuple[str, str, str, str, int]
+"""What the networks of a contribution have in common: system, and setup but for the plugin."""
+
+
+def knowledge(store: ResultStore, backend: str | None = None) -> list[Contribution]:
+    """All that predictors can learn from: the store's contributions and those of the package.
+
+    Those of the same system and setup are one. Where both hold a network, the store's figure
+    counts.
+
+    Args:
+        store: Store of the measurements.
+        backend: Name of the backend; ``None`` for every one.
+    """
+    own = {_key(each): each for each in contributions(store, backend)}
+    for other in shipped(backend):
+        key = _key(other)
+        own[key] = merged(own[key], other) if key in own else other
+    return list(own.values())
+
+
+def contributions(store: ResultStore, backend: str | None = None) -> list[Contribution]:
+    """Contributions of a store: one for each system and setup, whatever the plugin's version.
+
+    Networks without features are left out: those that were measured by a DLBricks whose features
+    were others, and graphs that a backend wrote, in which a layer is not what it is elsewhere.
+    Where a network was measured with several versions of the plugin, the last one counts.
+    """
+    systems = {name: System.from_dict(name, each) for name, each in store.systems().items()}
+    networks = store.networks(FEATURES)
+    latest: defaultdict[_Key, dict[str, Sampled]] = defaultdict(dict)
+    for sampled in store.sampled(LATENCY, backend):
+        subject, setup = sampled.question.subject, sampled.question.setup
+        known = subject.signature in networks and sampled.question.system in systems
+        if known and subject.kind != "native" and setup.protocol == _PROTOCOL.identity:
+            latest[_key_of(sampled.question.system, setup)][subject.signature] = sampled
+    return [
+        _contribution(systems[key[0]], [*each.values()], networks) for key, each in latest.items()
+    ]
+
+
+def remember(
+    store: ResultStore, bricks: Mapping[str, Brick], groups: Mapping[str, Collection[str]]
+) -> None:
+    """Keeps features of networks that are measured, and which groups they belong to.
+
+    Args:
+        store: Where they are kept. It changes only if something in it is new.
+        bricks: The networks, by signature.
+        groups: Groups of each network; none for those that are not named.
+    """
+    known = store.networks(FEATURES, bricks)
+    new = []
+    for signature, brick in bricks.items():
+        own, before = frozenset(groups.get(signature, ())), known.get(signature)
+        if before is None and not (brick.opaque or native_to(brick.model)):
+            new.append(described(brick, own))
+        elif before is not None and not own <= before.groups:
+            new.append(replace(before, groups=own))
+    if new:
+        store.keep_networks(new)
+
+
+def described(brick: Brick, groups: Iterable[str] = ()) -> NetworkFeatures:
+    """A network as the store keeps it: features of its layers, and of its ends."""
+    features = joined([Features.of(brick.model), Features.of_ends(brick.model)])
+    numbers = features.numbers.astype("<f4").tobytes()
+    return NetworkFeatures(brick.signature, FEATURES, features.kinds, numbers, frozenset(groups))
+
+
+def features_of(network: NetworkFeatures) -> Features:
+    """Reverses :func:`described`."""
+    numbers = np.frombuffer(network.numbers, dtype="<f4").astype(np.float64)
+    return Features(network.kinds, numbers.reshape(len(network.kinds), len(NAMES)))
+
+
+def groups_of(cutting: Cutting, *, wholes: bool) -> dict[str, set[str]]:
+    """Families of the models that each brick occurs in, by signature.
+
+    Args:
+        cutting: The models.
+        wholes: Whether the models themselves are asked for as well.
+    """
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for cut in cutting.brickset.models:
+        group = family_of(cut.model)
+        for signature in (*cut.counts, *([cut.whole.signature] if wholes else [])):
+            groups[signature].add(group)
+    return groups
+
+
+def family_of(model: CanonicalModel) -> str:
+    """Family of a model: what the names of models of one architecture have in common.
+
+    The name of a file may be a secret of its owner. Only names in collections are told.
+
+    Examples:
+        ``resnet`` for ``mxnet:resnet50_v1``; ``file:f4adf6df`` for ``resnet50.onnx``.
+    """
+    collection, colon, name = model.source.partition(":")
+    listed = colon and "/" not in collection
+    words = re.findall("[a-z]+", (name if listed else model.name).lower().rpartition(":")[2])
+    words = [word for word in words if word not in _PREFIXES] or [model.name]
+    family = words[0].rstrip("v") or words[0]
+    return family if listed else f"file:{crc32(family.encode()):08x}"
+
+
+_PREFIXES = frozenset({"bvlc", "light"})
+"""Words that stand before the names of architectures."""
+
+
+def merged(own: Contribution, other: Contribution) -> Contribution:
+    """A contribution with those networks of another one that it lacks."""
+    lacking = [i for i, s in enumerate(other.signatures) if s not in own.positions]
+    if not lacking:
+        return own
+    table, networks = LayerTable(), []
+    parts = (own, other.only(lacking))
+    for part in parts:
+        rows = [part.features.numbers[i : i + 1] for i in range(len(part.features.kinds))]
+        places = [
+            next(iter(table.add(Features((kind,), row))))
+            for kind, row in zip(part.features.kinds, rows, strict=True)
+        ]
+        for begin, end in zip(part.counts.indptr[:-1], part.counts.indptr[1:], strict=True):
+            layers = [places[i] for i in part.counts.indices[begin:end]]
+            networks.append(dict(zip(layers, part.counts.data[begin:end], strict=True)))
+    first, second = (part.provenance for part in parts)
+    return replace(
+        own,
+        provenance=Provenance(
+            own.provenance.dlbricks,
+            min(first.begin, second.begin),
+            max(first.end, second.end),
+            tuple(dict.fromkeys((*first.sessions, *second.sessions))),
+            f"{first.source}; {second.source}",
+        ),
+        features=table.features,
+        counts=counts_matrix(networks, len(table.kinds)),
+        log_ms=np.concatenate([part.log_ms for part in parts]),
+        noise=np.concatenate([part.noise for part in parts]),
+        call_ms=np.concatenate([part.call_ms for part in parts]),
+        signatures=tuple(s for part in parts for s in part.signatures),
+        groups=tuple(g for part in parts for g in part.groups),
+    )
+
+
+def _key(contribution: Contribution) -> _Key:
+    return _key_of(contribution.system.fingerprint, contribution.setup)
+
+
+def _key_of(system: str, setup: Setup) -> _Key:
+    return system, setup.backend, setup.version, setup.options, setup.threads
+
+
+def _contribution(
+    system: System, sampled: Sequence[Sampled], networks: Mapping[str, NetworkFeatures]
+) -> Contribution:
+    """What was measured under one setup, whose plugin may have changed."""
+    signatures = tuple(each.question.subject.signature for each in sampled)
+    table = LayerTable()
+    layers = [table.add(features_of(networks[signature])) for signature in signatures]
+    found = _Latencies.of(sampled)
+    sessions = dict.fromkeys(session for each in sampled for session in each.sessions)
+    return Contribution(
+        system=system,
+        setup=sampled[-1].question.setup,
+        provenance=Provenance(
+            __version__,
+            min(each.begin for each in sampled),
+            max(each.end for each in sampled),
+            tuple(sessions),
+            f"{len(signatures)} networks of a store",
+        ),
+        features=table.features,
+        counts=counts_matrix(layers, len(table.kinds)),
+        log_ms=np.log(found.ms),
+        noise=found.noise,
+        call_ms=found.call_ms,
+        signatures=signatures,
+        groups=tuple(",".join(sorted(networks[s].groups)) for s in signatures),
+    )
+
+
+@dataclass
+class _Latencies:
+    """Latencies of networks, each an array of shape (networks,).
+
+    Attributes:
+        ms: The protocol's statistic of the samples, in milliseconds.
+        noise: Variance of its logarithm, as the samples scatter.
+        call_ms: Cost of a call of the timer, of which a latency is at least that.
+    """
+
+    ms: FloatArray
+    noise: FloatArray
+    call_ms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, sampled: Sequence[Sampled]) -> _Latencies:
+        """Latencies of undisturbed samples, as :func:`~dlbricks_core.figures.undisturbed`."""
+        used = [_undisturbed(each) for each in sampled]
+        ms, noise = _statistics([values for values, _ in used])
+        call_ms, _ = _statistics([overheads or [0.0] for _, overheads in used])
+        return cls(ms, noise, np.minimum(call_ms, ms))
+
+
+def _undisturbed(sampled: Sampled) -> tuple[list[float], list[float]]:
+    """Values that count, and overheads."""
+    taken = list(zip(sampled.values, sampled.overheads, sampled.disturbed, strict=True))
+    quiet = [each for each in taken if not each[2]]
+    if sum(len(values) for values, _, _ in quiet) >= FEWEST_QUIET:
+        taken = quiet
+    values = [value for values, _, _ in taken for value in values]
+    return values, [overhead for _, overhead, _ in taken if overhead is not None]
+
+
+def _statistics(samples: Sequence[Sequence[float]]) -> tuple[FloatArray, FloatArray]:
+    """Mean of the faster half of each network's samples, and the variance of its logarithm.
+
+    The influence of a sample on that mean is twice what lies below the median of it (see
+    :data:`~dlbricks_core.figures.statistics.FASTER_HALF_VARIANCE`), so slow outliers add nothing.
+    """
+    means, noise = np.zeros(len(samples)), np.full(len(samples), _SINGLE_NOISE)
+    lengths = np.array([len(each) for each in samples])
+    for length in np.unique(lengths):
+        chosen = np.flatnonzero(lengths == length)
+        values = np.array([samples[i] for i in chosen])
+        means[chosen] = faster_half(values)
+        if length >= FEWEST_QUIET:
+            below = np.minimum(values, np.median(values, axis=1, keepdims=True))
+            spread = 4 * below.var(axis=1, ddof=1) / length
+            noise[chosen] = spread / np.maximum(means[chosen], 1e-9) ** 2
+    return means, noise
