@@ -12,9 +12,8 @@ from dlbricks_core.workflows.comparison import (
     OperatorTotal,
     PartComparison,
 )
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
-from dlbricks_core.workflows.dial import COMPOSER as DIAL_COMPOSER
-from dlbricks_core.workflows.dial import USUAL, dialled
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.dial import dialled
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
@@ -43,10 +42,9 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
-    "DIAL_COMPOSER",
+    "LEARNED_COMPOSER",
     "NO_PREDICTOR",
     "PREDICTOR",
-    "USUAL",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",

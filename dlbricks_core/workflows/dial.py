@@ -30,12 +30,13 @@ from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.planner import Uncertain, half_widths, steps
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import find, use
-from dlbricks_core.predict import Contribution, Predictor, shipped
+from dlbricks_core.predict import Contribution, Predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -43,7 +44,6 @@ from dlbricks_core.workflows.results import Dial, Offer, RunResult
 from dlbricks_core.workflows.targets import not_within
 from dlbricks_core.workflows.timing_order import run_targets
 
-COMPOSER = "learned"
 PREDICTOR = "atlas"
 
 FINEST = 0.02
@@ -63,9 +63,15 @@ _ENOUGH_S = 0.2
 _ERROR = 0.04
 """Relative error of what timing a network tells of its latency as a part of a model."""
 
+_WHOLE_ERROR = 0.01
+"""The same of a whole model, which is no part of anything: it scatters."""
+
 _AHEAD = 0.95
 """Share of the precision that a batch is planned to reach: what is known then is not quite as was
 planned."""
+
+_BEYOND = 0.5
+"""Share of the precision to which a batch goes on that would take less time than planning it."""
 
 _BATCH = 0.5
 """Share of what is left of the budget that a batch may take; the next one is planned with what was
@@ -118,7 +124,7 @@ def dial(
         PluginError: If there is no such predictor, or it fails.
     """
     begin = perf_counter()
-    cutting = cut_models(models, CutOptions.chosen(None, None, COMPOSER), request, observer)
+    cutting = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, observer)
     subjects = Subjects.of(cutting, request, end_to_end=end_to_end)
     with ExitStack() as opened:
         bench = Bench(subjects, store, observer, opened)
@@ -128,8 +134,11 @@ def dial(
         reason = ""
         while not reason:
             observer.stage(f"Predicting {len(subjects.bricks)} bricks")
+            asked = perf_counter()
             state = beliefs.state()
-            reason = turn(state, bench, end - perf_counter())
+            now = perf_counter()
+            # Predictors remember what they made of the atlas: the first prediction is no measure.
+            reason = turn(state, bench, end - now, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
         bench.outcome.effort.add_loading("brick", perf_counter() - begin - bench.spent_s)
         if end_to_end:
@@ -232,7 +241,7 @@ class Bench:
         self.insisted: set[str] = set()
         self.spent_s = self.importing_s = 0.0
         self.subjects = subjects
-        self._store = store
+        self.store = store
         self._observer = observer
         self._opened = opened
         self._worker: BackendWorker | None = None
@@ -241,6 +250,11 @@ class Bench:
     def start_s(self) -> float:
         """Seconds until the worker is ready."""
         return START_S if self._worker is None else 0.0
+
+    @property
+    def started(self) -> bool:
+        """Whether something was timed."""
+        return self._worker is not None
 
     def open(self, signature: str) -> bool:
         """Whether a network can be timed, and has not been."""
@@ -255,7 +269,7 @@ class Bench:
         request = self.subjects.request
         if request.force:
             return
-        found = self._store.get(map(self.subjects.key, self.subjects.every))
+        found = self.store.get(map(self.subjects.key, self.subjects.every))
         for key, measurement in found.items():
             if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
                 self._know(measurement)
@@ -292,11 +306,12 @@ class Bench:
         targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
         wholes = [each for each in targets if each.kind != "brick"]
         self._take(
-            measure(wholes, request, self._store, self._observer, cutting, worker=self._worker)
+            measure(wholes, request, self.store, self._observer, cutting, worker=self._worker)
         )
 
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
-        found = measure(targets, request, self._store, self._observer, worker=self._worker)
+        cutting = self.subjects.cutting
+        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
         # Whatever is timed for an estimate is a cost of the estimate.
         found.effort = found.effort.counted_as("brick")
         found.notes = ()
@@ -385,7 +400,9 @@ class Beliefs:
         self._bench = bench
         # What the store holds of the networks themselves is known, or not to be known.
         apart = subjects.kept_apart | bench.known.keys()
-        self._atlas = tuple(_without(each, apart, subjects.request) for each in shipped())
+        every = knowledge(bench.store, subjects.request.setup.backend)
+        left = (_without(each, apart, subjects.request) for each in every)
+        self._atlas = tuple(each for each in left if len(each))
 
     def state(self) -> State:
         """What is believed now."""
@@ -466,10 +483,14 @@ class Choice:
     Attributes:
         signatures: Signatures of the networks.
         uncertain: What is known of them and of the models.
+        half_widths: Half-width of each model's 90% interval, relative to its latency.
+        wholes: Signature of each model as a whole.
     """
 
     signatures: Sequence[str]
     uncertain: Uncertain
+    half_widths: FloatArray
+    wholes: Sequence[str]
 
     @classmethod
     def of(cls, state: State, bench: Bench) -> Self:
@@ -483,52 +504,93 @@ class Choice:
         draws += [state.sums[:, place[s]] for s in wholes]
         networks = np.array(draws).reshape(-1, RESAMPLES).T
         means = networks.mean(axis=0)
-        every = [*bricks, *wholes]
+        signatures = [*bricks, *wholes]
         seconds = [
             costs.seconds(subjects.every[s].model, ms, RUNS)
-            for s, ms in zip(every, means, strict=True)
+            for s, ms in zip(signatures, means, strict=True)
         ]
-        counts = [[cut.counts.get(s, 0) for s in bricks] for cut in models]
-        parts = [[float(cut.whole.signature == s) for s in wholes] for cut in models]
-        of_networks = np.array([[*a, *b] for a, b in zip(counts, parts, strict=True)], dtype=float)
-        return cls(
-            every,
-            Uncertain(
-                state.sums,
-                networks,
-                of_networks.reshape(len(models), len(every)),
-                np.array(seconds),
-                _ERROR * means,
-            ),
+        counts = [
+            [cut.counts.get(s, float(cut.whole.signature == s)) for s in signatures]
+            for cut in models
+        ]
+        errors = np.array([_ERROR] * len(bricks) + [_WHOLE_ERROR] * len(wholes))
+        uncertain = Uncertain(
+            state.sums,
+            networks,
+            np.array(counts, dtype=np.float64).reshape(len(models), len(signatures)),
+            np.array(seconds),
+            errors * means,
         )
+        wholes_of = [cut.whole.signature for cut in models]
+        return cls(signatures, uncertain, state.half_widths, wholes_of)
 
-    def batch(self, precision: float, left_s: float) -> list[str]:
-        """Networks to time next: until the precision is reached, or a share of the time is used."""
+    def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:
+        """Networks to time next: until the precision is reached, or a share of the time is used.
+
+        Args:
+            precision: Half-width of all models' intervals to reach, relative to their latencies.
+            left_s: Seconds that are left.
+            least_s: Seconds that a batch takes at least: the next one costs a prediction.
+        """
         able = np.flatnonzero(self.uncertain.seconds <= left_s)
+        wholes = self._instead(precision)
         chosen: list[str] = []
-        for step in islice(steps(self.uncertain.only(able), precision), _MOST_STEPS):
-            if chosen and step.seconds > _BATCH * left_s:
+        suffices = False
+        for step in islice(steps(self.uncertain.only(able), precision * _BEYOND), _MOST_STEPS):
+            if chosen and step.seconds > min(_BATCH * left_s, wholes.seconds):
                 break
             chosen.append(self.signatures[able[step.network]])
-        return chosen
+            suffices |= step.half_widths.max() <= precision
+            if suffices and step.seconds >= least_s:
+                break
+        # One by one, bricks may tell more in each second than a whole model, and all of them less.
+        return [*wholes.signatures] if not suffices and wholes.seconds <= left_s else chosen
 
     def offer(self, precision: float) -> Offer | None:
-        """Seconds until the precision is reached; ``None`` if it takes too much."""
+        """Seconds until the precision is reached; ``None`` if nothing is known to reach it."""
+        seconds = self._instead(precision).seconds
         for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
+            if step.seconds > seconds:
+                break
             if step.half_widths.max() <= precision:
-                return Offer(precision, step.seconds)
-        return None
+                seconds = step.seconds
+                break
+        return Offer(precision, seconds) if math.isfinite(seconds) else None
+
+    def _instead(self, precision: float) -> _Wholes:
+        """The models that lack precision as wholes."""
+        lacking = [s for s, half in zip(self.wholes, self.half_widths, strict=True)
+                   if half > precision]  # fmt: skip
+        if not {*lacking} <= {*self.signatures}:
+            return _Wholes((), math.inf)
+        places = [self.signatures.index(s) for s in dict.fromkeys(lacking)]
+        return _Wholes(tuple(dict.fromkeys(lacking)), float(self.uncertain.seconds[places].sum()))
 
 
-def turn(state: State, bench: Bench, left_s: float) -> str:
-    """Times the next batch. Returns why there is none, if that is so."""
+@dataclass(frozen=True)
+class _Wholes:
+    """Whole models that may be timed in place of bricks, and the seconds that it takes."""
+
+    signatures: tuple[str, ...]
+    seconds: float
+
+
+def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str:
+    """Times the next batch. Returns why there is none, if that is so.
+
+    Args:
+        state: What is believed now.
+        bench: Times networks.
+        left_s: Seconds that are left of the budget.
+        least_s: Seconds that a batch takes at least.
+    """
     subjects = bench.subjects
     if state.widest <= subjects.precision:
         return "it is reached"
     spare_s = left_s - bench.start_s
     if spare_s <= 0:
         return f"the budget of {subjects.request.budget_s:g} s ended first"
-    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s):
+    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s, least_s):
         bench.time(batch)
         return ""
     models = subjects.cutting.brickset.models
