@@ -20,7 +20,10 @@ def answer(result: RunResult) -> list[str]:
     }
     if not errors:
         number = sum(model.estimate.value is not None for model in result.models)
-        return [f"{subject(result)}: {count(number, 'estimate')}; nothing measured to compare."]
+        known = "nothing measured to compare"
+        if result.dial:
+            known = f"the least precise within ±{result.dial.widest:.1%}"
+        return [f"{subject(result)}: {count(number, 'estimate')}; {known}."]
     worst = max(errors, key=lambda name: abs(errors[name]))
     mean = sum(map(abs, errors.values())) / len(errors)
     return [
