@@ -14,7 +14,7 @@ from dlbricks_core.predict import Contribution, Predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.doubts import far_from_measured
+from dlbricks_core.workflows.doubts import far_bricks, far_systems
 from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
@@ -48,7 +48,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     if not wanted and not learned:
         return replace(result, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
-    found = predictions(predictor, asked, known, request, knowledge(store, request.setup.backend))
+    atlas = knowledge(store, request.setup.backend)
+    found = predictions(predictor, asked, known, request, atlas)
     new = {s: found[s] for s in wanted if s in found}
     if learned:
         placed = {s: Placed(known[s], found[s]) for s in known if s in found}
@@ -56,7 +57,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     else:
         plan = plan.predicting(new)
     predicted = assemble(request, replace(result.cutting, plan=plan), result.outcome)
-    notes = (*result.outcome.notes, *far_from_measured(predicted))
+    doubts = (*far_systems(request, atlas), *far_bricks(predicted)) if new else ()
+    notes = (*result.outcome.notes, *doubts)
     outcome = replace(result.outcome, notes=notes)
     return replace(predicted, predictor=predictor, outcome=outcome)
 

@@ -58,6 +58,7 @@ def _model(model: ModelResult, quantity: Quantity) -> dict[str, Any]:
         **model_head(model.cut),
         **_latencies(model_result(model), quantity),
         "origin": dict(model.origin),
+        "composer": model.composer or None,
         "quantity": _quantity(quantity),
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
