@@ -441,14 +441,18 @@ class Beliefs:
 def _without(
     contribution: Contribution, signatures: AbstractSet[str], request: Request
 ) -> Contribution:
-    """A contribution without some networks, if it is of the system and the setup that is asked."""
+    """A store's own contribution without some networks, if it is of what is asked.
+
+    What comes with the package is of other sessions: it counts besides.
+    """
     setup = contribution.setup
     same = (setup.backend, setup.threads) == (request.setup.backend, request.setup.threads)
-    left = [i for i, s in enumerate(contribution.signatures) if s not in signatures]
     elsewhere = contribution.system.fingerprint != request.fingerprint
-    if not same or elsewhere or len(left) == len(contribution):
+    if not same or elsewhere or contribution.pulls.size:
         return contribution
-    return contribution.only(left)
+    return contribution.only(
+        [i for i, s in enumerate(contribution.signatures) if s not in signatures]
+    )
 
 
 def _with_call(figure: Predicted, call_ms: float) -> Predicted:

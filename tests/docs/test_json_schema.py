@@ -19,6 +19,7 @@ SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_
 
 QUICK = ("--threads", "1", "--runs", "2", "--store", "results.sqlite")
 ONE = ("--backend", "onnxruntime", *QUICK)
+SURVEY = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 TWO = ("--backends", "onnxruntime,pytorch")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
@@ -32,6 +33,8 @@ LINES = [
     ("estimate", A, *ONE),
     ("evaluate", A, B, *ONE),
     ("calibrate", A, B, *ONE),
+    ("survey", A, "--budget", "1s", *SURVEY),
+    ("survey", "--pack", "packed", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),
     ("study", "--from", "study/study.json", "-o", "again"),
     ("explain", A, *ONE),
