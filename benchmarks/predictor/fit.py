@@ -22,13 +22,13 @@ import torch
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.features import NAMES
+from dlbricks_core.predict.features import NAMES, class_of
 from dlbricks_core.predict.kernel import Kernel
 
 VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise")
 SCALES = ("smooth_scales", "rough_scales")
 START = Kernel(0.3, 0.2, 0.2, 0.2, 0.5, 0.1, (4.0,) * len(NAMES), (1.5,) * len(NAMES), 0.002)
-MOST = 900
+MOST = 700
 """Most networks of a contribution: a fit takes the cube of it."""
 
 
@@ -44,7 +44,7 @@ class Part:
         self.numbers = torch.tensor(it.features.numbers)
         self.same = {
             "kind": torch.tensor(_same(it.features.kinds)),
-            "class": torch.tensor(_same([k.partition("@")[0] for k in it.features.kinds])),
+            "class": torch.tensor(_same([class_of(k) for k in it.features.kinds])),
         }
         self.believe(START)
 

@@ -31,6 +31,7 @@ _COMMANDS = {
     "estimate": "Compose estimates from stored measurements; runs nothing.",
     "evaluate": "Tell how far estimates are from measured latencies, model by model.",
     "calibrate": "Fit a composer's few numbers to this system.",
+    "survey": "Time networks from which latencies of others are predicted.",
     "study": "Show what the DLBricks paper shows, for any models, in a report.",
     "explain": "Show where an estimate deviates, beside the backend's own profile.",
     "compare": "Time the same bricks on several frameworks, side by side.",

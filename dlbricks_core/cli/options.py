@@ -64,6 +64,9 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
 
+SURVEY_S = 180.0
+"""Time of a survey unless the user says otherwise: some 2000 networks."""
+
 TIMEOUT_S = 120.0
 """Longest time that a network may take to load or to run once, unless the user says otherwise."""
 
@@ -297,6 +300,27 @@ verify_options = _group(
                  show_default=True,
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
                  "takes longer, the first backend is the reference. 0 leaves it out."),
+)  # fmt: skip
+
+survey_options = _group(
+    click.option("--backend", metavar="NAME", help="Framework to run on."),
+    _backend_settings,
+    click.option(
+        "--threads",
+        type=_POSITIVE,
+        help="Threads for one operator.  [default: physical cores available]",
+    ),
+    click.option(
+        "--budget",
+        "budget_s",
+        type=_TIME,
+        metavar="TIME",
+        default=f"{SURVEY_S:g}s",
+        show_default=True,
+        help="Time after which no further networks are taken on (60s, 5m).",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                 help="Seed of networks, weights and inputs."),
 )  # fmt: skip
 
 timing_options = _group(

@@ -59,6 +59,8 @@ class Contribution:
         groups: Group of each network: the family of the models that it was cut from, or the
             family of the survey that it was drawn from. A network of several families has them
             all, with commas between.
+        pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
+            each times the covariance of the two layers. Empty where nobody computed them.
     """
 
     system: System
@@ -71,6 +73,7 @@ class Contribution:
     call_ms: FloatArray
     signatures: tuple[str, ...]
     groups: tuple[str, ...]
+    pulls: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.signatures)
@@ -81,7 +84,7 @@ class Contribution:
         return {signature: i for i, signature in enumerate(self.signatures)}
 
     def only(self, networks: Sequence[int]) -> Self:
-        """The contribution of some of the networks, with the layers that they have."""
+        """The contribution of some of the networks, with the layers that they have; no pulls."""
         chosen = self.counts[list(networks)]
         used = np.unique(chosen.indices)
         features = Features(
@@ -89,6 +92,7 @@ class Contribution:
         )
         return replace(
             self,
+            pulls=np.zeros(0),
             features=features,
             counts=sparse.csr_array(chosen[:, used]),
             log_ms=self.log_ms[list(networks)],
@@ -127,6 +131,7 @@ class Contribution:
                 call_ms=self.call_ms.astype(np.float32),
                 signatures=np.array(self.signatures, dtype="S24"),
                 groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
+                pulls=self.pulls.astype(np.float32),
             )
 
     @classmethod
@@ -173,6 +178,7 @@ class Contribution:
             call_ms=found["call_ms"].astype(np.float64),
             signatures=tuple(each.decode() for each in found["signatures"]),
             groups=tuple(groups[i] for i in found["groups"]),
+            pulls=found["pulls"].astype(np.float64),
         )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from dlbricks_core.facts import System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.features import NAMES, Features, class_of
 
 _GHZ = 3.0
 """Clock rate of a core that does not tell its own."""
@@ -44,8 +44,11 @@ _MEMORY_BANDWIDTH = 10e9
 _CALL_S = 1.5e-6
 """Seconds that a framework takes to start a layer."""
 
-_END = 0.5
-"""Time of handing over a tensor, as a share of the time of copying it."""
+_HIDDEN = 0.15
+"""Share of its cost that a layer has if a framework fuses it into the one before, and that a
+network's ends have: what is never seen alone is best thought of as small until it shows."""
+
+_ENDS = ("enter:", "leave:")
 
 _FLOPS, _READ, _WEIGHTS, _WRITTEN = (
     NAMES.index(name) for name in ("flops", "read_bytes", "weight_bytes", "written_bytes")
@@ -95,14 +98,27 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
         Array of shape (layers,).
     """
     numbers = features.numbers
-    efficiency = np.array(
-        [_EFFICIENCY.get(kind.partition("@")[0], _ELSE) for kind in features.kinds]
-    )
+    efficiency = np.array([_efficiency(kind) for kind in features.kinds])
     flops = np.exp2(numbers[:, _FLOPS]) - 1
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
-    ends = np.array([kind.startswith(("enter:", "leave:")) for kind in features.kinds], dtype=bool)
-    return np.asarray(np.where(ends, _END * seconds, seconds + _CALL_S) * 1e3)
+    hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
+    seconds += np.where(_ends(features), 0.0, _CALL_S)
+    return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
+
+
+def is_hidden(kind: str) -> bool:
+    """Whether layers of a kind hardly show: fused into others, or ends of a network."""
+    return "@" in kind or kind.startswith(_ENDS)
+
+
+def _ends(features: Features) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.array([kind.startswith(_ENDS) for kind in features.kinds], dtype=bool)
+
+
+def _efficiency(kind: str) -> float:
+    sort = kind.partition("@")[0]
+    return _EFFICIENCY.get(sort, _EFFICIENCY.get(class_of(kind), _ELSE))
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

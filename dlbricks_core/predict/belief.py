@@ -11,8 +11,12 @@ from scipy import linalg, sparse
 
 from dlbricks_core.figures.statistics import FloatArray
 
-_STEPS = 4
-"""Steps of Newton's method. With single layers the first one is exact, and sums need few more."""
+_STEPS = 20
+"""Most steps of Newton's method. With single layers the first one is exact; where layers hide in
+the sum of others, it takes ten."""
+
+_SETTLED = 0.01
+"""Largest change of a network's logarithm at which the method ends."""
 
 _JITTER = 1e-9
 """Variance that makes a covariance matrix positive definite in spite of rounding."""
@@ -40,6 +44,7 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
+        of: Sequence[int] | None = None,
     ) -> Self:
         """What is believed after networks were measured.
 
@@ -54,18 +59,50 @@ class Belief:
             call_ms: What of each latency is the cost of a call of the timer, in milliseconds. A
                 layer that takes less than that tells little, and the logarithm of the whole
                 latency says so.
+            of: Layers that are asked for; ``None`` for all. What is learned of others is not
+                computed.
         """
+        asked = self if of is None else self.of(of)
         if not counts.shape[0]:
-            return self
-        mean = self.mean
+            return asked
+        mean, spread, factor, _ = self._fitted(counts, log_ms, noise, call_ms)
+        chosen = slice(None) if of is None else list(of)
+        half = linalg.solve_triangular(factor, spread[:, chosen], lower=True)
+        return type(self)(mean[chosen], asked.covariance - half.T @ half)
+
+    def pulls(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Pull of each layer: what the mean moves by is the covariance times the pulls.
+
+        The arguments are those of :meth:`observed`.
+        """
+        return self._fitted(counts, log_ms, noise, call_ms)[3]
+
+    def _fitted(
+        self,
+        counts: sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
+        mean, before = self.mean, np.full(counts.shape[0], np.inf)
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, mean, call_ms)
+            if np.abs(np.log(totals) - before).max() < _SETTLED:
+                break
+            before = np.log(totals)
             spread = shares @ self.covariance
-            left = log_ms - np.log(totals) + shares @ (mean - self.mean)
-            factor = linalg.cho_factor(spread @ shares.T + np.diag(noise), lower=True)
-            mean = self.mean + spread.T @ linalg.cho_solve(factor, left)
-        half = linalg.solve_triangular(factor[0], spread, lower=True)
-        return type(self)(mean, self.covariance - half.T @ half)
+            left = log_ms - before + shares @ (mean - self.mean)
+            factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
+            pulls = shares.T @ linalg.cho_solve((factor, True), left)
+            mean = self.mean + self.covariance @ pulls
+        return mean, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
         """The same with a further, independent error of each layer."""

@@ -48,30 +48,29 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(_EXPENSIVE, "function"),
     **dict.fromkeys(_VIEWS, "view"),
     **dict.fromkeys(("Gemm", "MatMul", "Einsum", "MatMulInteger"), "product"),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool"),
-    **dict.fromkeys(
-        ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ArgMax", "ArgMin", "CumSum"),
-        "reduce",
-    ),
+    "MaxPool": "pool:max",
+    **dict.fromkeys(("AveragePool", "LpPool"), "pool:mean"),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), "reduce:map"),
+    **dict.fromkeys(("ArgMax", "ArgMin", "CumSum"), "reduce:axes"),
     **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
     **dict.fromkeys(
         (
             "GroupNormalization",
             "InstanceNormalization",
-            "LayerNormalization",
             "LpNormalization",
-            "LRN",
             "MeanVarianceNormalization",
-            "RMSNormalization",
         ),
-        "normalization",
+        "normalization:map",
     ),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), "normalization:row"),
+    "LRN": "normalization:window",
     "BatchNormalization": "scale",
     **dict.fromkeys(("Transpose", "DepthToSpace", "SpaceToDepth"), "transpose"),
     **dict.fromkeys(
-        ("Concat", "Expand", "Pad", "Slice", "Split", "Tile", "Trilu", "Cast", "ReverseSequence"),
-        "copy",
+        ("Expand", "Pad", "Slice", "Split", "Tile", "Trilu", "Cast", "ReverseSequence"),
+        "copy:part",
     ),
+    "Concat": "copy:joined",
     **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ScatterND", "OneHot"), "gather"),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
     "Attention": "attention",
@@ -79,8 +78,11 @@ _CLASSES: Mapping[str, str] = {
 }
 """Class of each operator: those of one class are computed alike."""
 
-_FUSED_INTO = {"convolution": "convolution", "product": "product"}
+_HEADS = frozenset({"convolution", "product"})
+"""Classes that others are fused into."""
+
 _FUSABLE = frozenset({"elementwise", "function", "scale"})
+"""Classes that a framework may fuse into the layer before."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ class Features:
     """Features of the layers of a network, a row for each layer.
 
     Attributes:
-        kinds: Kind of each layer: the class of its operator, and after ``@`` the class of the
-            layer that a framework may fuse it into.
+        kinds: Kind of each layer: the class of its operator, after ``:`` what sort it is, and
+            after ``@`` the class of the layer that a framework may fuse it into.
         numbers: Array of shape (layers, ``len(NAMES)``).
     """
 
@@ -105,7 +107,7 @@ class Features:
             own = _class(model, layer)
             head = _fused_into(model, layer, own, heads)
             kinds.append(f"{own}@{head}" if head else own)
-            into = head or _FUSED_INTO.get(own.split(":")[0], "")
+            into = head or (class_of(own) if class_of(own) in _HEADS else "")
             if into:
                 heads |= dict.fromkeys(layer.outputs, into)
         rows = [_numbers(model, layer) for layer in model.layers]
@@ -130,9 +132,14 @@ class Features:
         return cls(tuple(kinds), np.array(rows).reshape(len(rows), len(NAMES)))
 
 
+def class_of(kind: str) -> str:
+    """Class of a kind: layers of one class are computed alike, more or less."""
+    return kind.partition("@")[0].partition(":")[0]
+
+
 def _computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
     """Class of the first of the layers: what comes before a colon."""
-    return _class(model, layers[0]).partition(":")[0] if layers else "nothing"
+    return class_of(_class(model, layers[0])) if layers else "nothing"
 
 
 def _end(spec: TensorSpec, *, read: bool) -> list[float]:
@@ -150,11 +157,20 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
     if op == "ConvTranspose":
         return "convolution:transposed"
     if op.startswith("Reduce"):
-        return "reduce"
+        return "reduce:axes"
     found = _CLASSES.get(op, "other")
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
-    return found
+    return f"elementwise:{_operands(model, layer)}" if found == "elementwise" else found
+
+
+def _operands(model: CanonicalModel, layer: Layer) -> str:
+    """What an element-wise layer computes with: a framework fuses one sort, and not another."""
+    sizes = [model.tensors[name].elements if model.tensors[name].is_static else 0
+             for name in layer.reads if name not in model.weights]  # fmt: skip
+    if len(sizes) > 1 and min(sizes) == max(sizes):
+        return "maps"
+    return "one" if len(layer.reads) == 1 or layer.op == "Clip" else "scales"
 
 
 def _grouping(model: CanonicalModel, layer: Layer) -> str:
@@ -167,7 +183,7 @@ def _grouping(model: CanonicalModel, layer: Layer) -> str:
 
 def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
     """Class of the layer that a framework may fuse a layer into; empty for none."""
-    if own not in _FUSABLE:
+    if class_of(own) not in _FUSABLE:
         return ""
     for name in layer.inputs:
         if name in heads and len(model.consumers.get(name, ())) == 1:

@@ -14,6 +14,7 @@ import numpy as np
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
+from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, expected_ms
@@ -21,22 +22,17 @@ from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.transfer import transferred
 
-MOST_NETWORKS = 1500
-"""Most networks of a contribution that a prediction rests on: those nearest to what is asked."""
+MOST_NETWORKS = 800
+"""Most networks of a contribution that a covariance rests on: those nearest to what is asked."""
 
 MOST_CONTRIBUTIONS = 6
 """Most contributions that a prediction rests on: those of the nearest systems."""
 
-_REACH = 0.5
-"""Distance of a system over which the weight of its contribution falls to 37%."""
-
-_ELSEWHERE = 0.3
-"""Variance, for each unit of distance to the nearest system, as a share of the kernel's: how far
-an unknown system is from what the known ones have in common."""
-
-_HERE = 0.02
-"""The same share for a system that the atlas holds: machines drift from day to day."""
+_HERE = 0.01
+"""Share of the kernel by which a system that the atlas holds may differ from it: machines drift
+from day to day."""
 
 _THREADS = 0.5
 """Distance of setups of which one has twice the threads of the other."""
@@ -47,11 +43,14 @@ _KERNELS = Path(__file__).parent / "kernels.json"
 class FromAtlas(Predictor):
     """Gaussian process over layers, conditioned on the atlas and on what was measured here.
 
-    What contributions of near systems tell is mixed; what they differ in becomes an uncertainty
-    that all layers share, and the first measurements here resolve it.
+    What contributions of other systems tell is carried over; how these differ among themselves
+    becomes an uncertainty that layers share, and the first measurements here resolve it.
     """
 
     name = "atlas"
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[object, ...], Belief] | None = None
 
     def predict(
         self,
@@ -68,24 +67,30 @@ class FromAtlas(Predictor):
         """
         table = LayerTable()
         inside = {s: table.add(Features.of(brick.model)) for s, brick in bricks.items()}
-        alone = [
-            table.add(joined([Features.of(bricks[s].model), Features.of_ends(bricks[s].model)]))
-            for s in known
-        ]
+        # Of all bricks: when more of them are known, the layers are still the same.
+        ends = {s: table.add(Features.of_ends(brick.model)) for s, brick in bricks.items()}
         layers = len(table.kinds)
-        belief = believed(table.features, setup, system, atlas)
-        log_ms = np.log([figure.value for figure in known.values()])
-        call_ms = np.array([figure.overhead for figure in known.values()])
-        scatter = np.array([_scatter(figure) for figure in known.values()])
-        kernel = kernel_of(setup.backend)
+        belief = self._believed(table.features, setup, system, atlas)
         found = belief.observed(
-            counts_matrix(alone, layers), log_ms, scatter + kernel.noise, call_ms
+            counts_matrix((_sum(inside[s], ends[s]) for s in known), layers),
+            np.log([figure.value for figure in known.values()]),
+            np.array([_scatter(each) for each in known.values()]) + kernel_of(setup.backend).noise,
+            np.array([figure.overhead for figure in known.values()]),
         )
         draws = np.exp(found.draws(RESAMPLES)) @ counts_matrix(inside.values(), layers).T.toarray()
         return {
             signature: Predicted(float(each.mean()), each)
             for signature, each in zip(inside, draws.T, strict=True)
         }
+
+    def _believed(
+        self, asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
+    ) -> Belief:
+        """What the atlas tells, remembered until something else is asked."""
+        question = (asked.kinds, asked.numbers.tobytes(), setup, system, *map(id, atlas))
+        if self._last is None or self._last[0] != question:
+            self._last = question, believed(asked, setup, system, atlas)
+        return self._last[1]
 
 
 def believed(
@@ -97,44 +102,59 @@ def believed(
         asked: Features of the layers.
         setup: How they run.
         system: Where they run.
-        atlas: Contributions of any systems and setups.
+        atlas: Contributions of any systems and setups. One without pulls that is from this very
+            system and setup counts as measured besides: a store's own.
 
     Returns:
         Belief about the logarithms of the layers' latencies in milliseconds.
     """
     kernel = kernel_of(setup.backend)
-    here = np.log(expected_ms(asked, Processor.of(system, setup.threads)))
-    spread = kernel.covariance(asked, asked)
     near = _near(setup, system, atlas)
-    if not near:
-        return Belief(here, spread)
-    beliefs = []
-    for contribution, _ in near:
-        there = Processor.of(contribution.system, contribution.setup.threads)
-        belief = belief_from(contribution, asked, kernel, there)
-        # What is learned elsewhere is how far the baseline is off.
-        beliefs.append(replace(belief, mean=belief.mean - np.log(expected_ms(asked, there))))
-    least = near[0][1]
-    mixed = Belief.mixed(beliefs, [math.exp(-(far - least) / _REACH) for _, far in near])
-    share = _HERE + _ELSEWHERE * min(least, 1.0)
-    return Belief(mixed.mean + here, mixed.covariance + share * spread)
+    besides = [
+        each.only(nearest(each, asked, kernel, MOST_NETWORKS))
+        for each, far in near
+        if not far and not each.pulls.size
+    ]
+    bases = [(each, far) for each, far in near if far or each.pulls.size]
+    every = joined([asked, *(each.features for each in besides)])
+    belief = _from_bases(every, setup, system, bases[:1] if bases and not bases[0][1] else bases)
+    begin = len(asked.kinds)
+    for each in besides:
+        counts = each.counts.copy()
+        counts.resize((len(each), begin + len(each.features.kinds)))
+        counts.indices += begin
+        counts.resize((len(each), len(every.kinds)))
+        begin += len(each.features.kinds)
+        belief = belief.observed(counts, each.log_ms, each.noise + kernel.noise, each.call_ms)
+    return belief.of(range(len(asked.kinds)))
+
+
+def _from_bases(
+    asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
+) -> Belief:
+    """What contributions of this system, or else of others, tell about layers here."""
+    kernel = kernel_of(setup.backend)
+    here = np.log(expected_ms(asked, Processor.of(system, setup.threads)))
+    if not bases:
+        return Belief(here, kernel.covariance(asked, asked))
+    found = [belief_from(each, asked, kernel) for each, _ in bases]
+    if not bases[0][1]:
+        return found[0].widened(_HERE * kernel.covariance(asked, asked))
+    expected = [np.log(expected_ms(asked, processor_of(each))) for each, _ in bases]
+    places = [(each.system, each.setup) for each, _ in bases]
+    return transferred(found, expected, places, asked, here, (system, setup))
 
 
 def _near(
     setup: Setup, system: System, atlas: Sequence[Contribution]
 ) -> list[tuple[Contribution, float]]:
-    """Contributions of the backend, the nearest first, each with its distance.
-
-    Those of this very setup and system make all others superfluous.
-    """
+    """Contributions of the backend, the nearest first, each with its distance."""
     found = [
         (each, _distance(each, setup, system))
         for each in atlas
         if each.setup.backend == setup.backend
     ]
-    found.sort(key=lambda pair: pair[1])
-    same = [pair for pair in found if not pair[1]]
-    return same or found[:MOST_CONTRIBUTIONS]
+    return sorted(found, key=lambda pair: pair[1])[:MOST_CONTRIBUTIONS]
 
 
 def _distance(contribution: Contribution, setup: Setup, system: System) -> float:
@@ -142,28 +162,53 @@ def _distance(contribution: Contribution, setup: Setup, system: System) -> float
     return distance(contribution.system, system) + _THREADS * octaves
 
 
-def belief_from(
-    contribution: Contribution, asked: Features, kernel: Kernel, processor: Processor
-) -> Belief:
+def processor_of(contribution: Contribution) -> Processor:
+    """What the baseline knows of a contribution's system."""
+    return Processor.of(contribution.system, contribution.setup.threads)
+
+
+def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> Belief:
     """What one contribution tells about the latencies of layers on its own system.
+
+    The mean rests on all networks where the contribution has pulls, and the covariance on those
+    that are nearest to what is asked: with fewer of them it is larger.
 
     Args:
         contribution: Measured networks.
         asked: Features of the layers.
         kernel: How errors of the baseline hang together.
-        processor: What the baseline knows of the contribution's system.
 
     Returns:
         Belief about the logarithms of the layers' latencies in milliseconds.
     """
     near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
     every = joined([near.features, asked])
+    processor = processor_of(contribution)
     prior = Belief(np.log(expected_ms(every, processor)), kernel.covariance(every, every))
     counts = near.counts.copy()
     counts.resize((len(near), len(every.kinds)))
-    found = prior.observed(counts, near.log_ms, near.noise + kernel.noise, near.call_ms)
     begin = len(near.features.kinds)
-    return found.of(range(begin, len(every.kinds)))
+    found = prior.observed(
+        counts,
+        near.log_ms,
+        near.noise + kernel.noise,
+        near.call_ms,
+        of=range(begin, len(every.kinds)),
+    )
+    if not contribution.pulls.size or len(near) == len(contribution):
+        return found
+    pulled = kernel.covariance(asked, contribution.features) @ contribution.pulls
+    return replace(found, mean=prior.mean[begin:] + pulled)
+
+
+def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
+    """The contribution with pulls; they take the cube of the number of its networks."""
+    features = contribution.features
+    expected = np.log(expected_ms(features, processor_of(contribution)))
+    prior = Belief(expected, kernel.covariance(features, features))
+    noise = contribution.noise + kernel.noise
+    pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    return replace(contribution, pulls=pulls)
 
 
 def nearest(
@@ -178,9 +223,14 @@ def nearest(
     return [int(i) for i in np.sort(np.argsort(-score, kind="stable")[:most])]
 
 
+def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
+    return {place: one.get(place, 0) + other.get(place, 0) for place in {**one, **other}}
+
+
 def _scatter(figure: Figure) -> float:
     """Variance of the logarithm of a figure, as its samples scatter."""
-    return float(np.var(figure.replicates)) / max(figure.value, 1e-6) ** 2
+    replicates: FloatArray = figure.replicates
+    return float(np.var(replicates)) / max(figure.value, 1e-6) ** 2
 
 
 @cache

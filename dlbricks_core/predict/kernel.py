@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.features import NAMES, Features, class_of
+
+_Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -59,24 +61,39 @@ class Kernel:
         Returns:
             Array of shape (layers of ``rows``, layers of ``columns``).
         """
-        same_kind = _same(rows.kinds, columns.kinds)
-        same_class = _same(_classes(rows), _classes(columns))
+        found = np.full((len(rows.kinds), len(columns.kinds)), self.common)
+        for first, second in _blocks(_classes(rows), _classes(columns)):
+            block = self._of_class(_part(rows, first), _part(columns, second))
+            found[np.ix_(first, second)] += block
+        return np.asarray(found)
+
+    def _of_class(self, rows: Features, columns: Features) -> FloatArray:
+        """What layers of one class have in common beyond what all layers have."""
         smooth = np.exp(-_squares(rows, columns, self.smooth_scales) / 2)
-        distance = np.sqrt(5 * _squares(rows, columns, self.rough_scales))
-        rough = (1 + distance + distance**2 / 3) * np.exp(-distance)
-        found = self.common + same_class * (self.of_class + self.class_smooth * smooth)
-        found += same_kind * (self.of_kind + self.smooth * smooth + self.rough * rough)
+        found = self.of_class + self.class_smooth * smooth
+        for first, second in _blocks(rows.kinds, columns.kinds):
+            block = np.ix_(first, second)
+            own = _part(rows, first), _part(columns, second)
+            distance = np.sqrt(5 * _squares(*own, self.rough_scales))
+            rough = (1 + distance + distance**2 / 3) * np.exp(-distance)
+            found[block] += self.of_kind + self.smooth * smooth[block] + self.rough * rough
         return np.asarray(found)
 
 
 def _classes(features: Features) -> tuple[str, ...]:
-    return tuple(kind.partition("@")[0] for kind in features.kinds)
+    return tuple(class_of(kind) for kind in features.kinds)
 
 
-def _same(rows: tuple[str, ...], columns: tuple[str, ...]) -> FloatArray:
-    codes = {name: code for code, name in enumerate(dict.fromkeys((*rows, *columns)))}
-    first, second = (np.array([codes[name] for name in each]) for each in (rows, columns))
-    return np.asarray(first[:, None] == second[None, :], dtype=np.float64)
+def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[_Indices, _Indices]]:
+    """Rows and columns of each name that both lists have; most pairs of layers share none."""
+    first, second = np.array(rows), np.array(columns)
+    for name in dict.fromkeys(rows):
+        if name in columns:
+            yield np.flatnonzero(first == name), np.flatnonzero(second == name)
+
+
+def _part(features: Features, layers: _Indices) -> Features:
+    return Features(tuple(features.kinds[i] for i in layers), features.numbers[layers])
 
 
 def _squares(rows: Features, columns: Features, scales: tuple[float, ...]) -> FloatArray:

@@ -6,7 +6,7 @@ import json
 import warnings
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -43,7 +43,7 @@ from dlbricks_core.facts import (
     Subject,
     System,
 )
-from dlbricks_core.facts.checks import checked, moment, number, number_if_known
+from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
@@ -244,15 +244,29 @@ def _sampled(row: Row[Any], quantities: Mapping[str, Quantity]) -> Sampled:
     )
     if not len(values) == len(overheads) == len(flags):
         raise ValueError("observations are incomplete")
+    every = [value for each in values for value in checked(each, list)]
+    _check_numbers([*every, *(each for each in overheads if each is not None)])
+    if row.quantity == LATENCY.name and not all(every):
+        raise ValueError(f"a {LATENCY.name} is 0")
+    for each in (row.begin, row.end):
+        moment(each)
     return Sampled(
         question_of(row._asdict(), quantities),
-        tuple(tuple(number(v, "value") for v in checked(each, list)) for each in values),
-        tuple(number_if_known(each, "overhead") for each in overheads),
+        tuple(map(tuple, values)),
+        tuple(overheads),
         tuple(bool(checked(each, list, "flags")) for each in flags),
         tuple(row.sessions.decode().split(",")),
-        moment(row.begin).isoformat(),
-        moment(row.end).isoformat(),
+        row.begin,
+        row.end,
     )
+
+
+def _check_numbers(found: Sequence[Any]) -> None:
+    """Raises an error unless all are numbers as values may be; many are checked at once."""
+    if not {float, int}.issuperset(map(type, found)):
+        raise TypeError(f"no numbers: {found!s:.60}")
+    if not (min(found, default=0) >= SMALLEST and sum(found) <= LARGEST):  # or not a number
+        raise ValueError(f"values are out of range: {found!s:.60}")
 
 
 def _texts(text: str) -> tuple[str, ...]:

@@ -47,9 +47,20 @@ class Draft:
 
     def integers(self, *values: int) -> str:
         """A further weight: a list of integers."""
+        return self._constant(np.array(values, dtype=np.int64))
+
+    def integer(self, value: int) -> str:
+        """A further weight: one integer."""
+        return self._constant(np.array(value, dtype=np.int64))
+
+    def number(self, value: float) -> str:
+        """A further weight: one number."""
+        return self._constant(np.array(value, dtype=np.float32))
+
+    def _constant(self, value: Array) -> str:
         name = f"weight{len(self.tensors)}"
-        self.constants[name] = np.array(values, dtype=np.int64)
-        self.tensors[name] = TensorSpec("int64", (len(values),))
+        self.constants[name] = value
+        self.tensors[name] = TensorSpec(value.dtype.name, value.shape)
         return name
 
     def add(self, op: str, *inputs: str, results: int = 1, **attributes: Attribute) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import FAMILIES
+from dlbricks_core.survey.families import FAMILIES, Family
+from dlbricks_core.survey.further import FURTHER
+
+FIRST = 1500
+"""Networks that are drawn before further families join: what atlases hold of them stays valid."""
 
 _MOST_FLOPS = 3_000_000_000
 _MOST_BYTES = 150_000_000
@@ -30,24 +35,41 @@ class Drawn:
 
 
 def draw(seed: int = 0) -> Iterator[Drawn]:
-    """Networks without end, each once; a prefix of any length is a fair sample.
+    """Networks without end, each once, in the same order everywhere.
 
     Args:
-        seed: Where the sequence begins. Surveys of one seed time the same networks everywhere.
+        seed: Where the sequence begins.
     """
     random = np.random.default_rng(seed)
-    families, numbers = list(FAMILIES), np.array(list(FAMILIES.values()), dtype=float)
+    families = FAMILIES
     seen: set[str] = set()
     while True:
-        family = families[int(random.choice(len(families), p=numbers / numbers.sum()))]
+        family = _family(random, families)
         draft = Draft()
         family(draft, random)
         model = draft.model(family.__name__)
-        volume = Volume.of(model)
-        if volume.flops > _MOST_FLOPS or volume.nbytes > _MOST_BYTES:
+        if not is_quick(model):
             continue
         every = range(len(model.layers))
         identity = signature(model, every)
         if identity not in seen:
             seen.add(identity)
             yield Drawn(family.__name__, Brick(identity, extract(model, every, identity)))
+        if len(seen) == FIRST:
+            families = {**FAMILIES, **FURTHER}
+
+
+def weights() -> Mapping[str, int]:
+    """How often each family is drawn, relative to the others, by its name."""
+    return {family.__name__: number for family, number in {**FAMILIES, **FURTHER}.items()}
+
+
+def is_quick(model: CanonicalModel) -> bool:
+    """Whether a network is small enough for a survey, which has seconds for hundreds of them."""
+    volume = Volume.of(model)
+    return volume.flops <= _MOST_FLOPS and volume.nbytes <= _MOST_BYTES
+
+
+def _family(random: np.random.Generator, families: Mapping[Family, int]) -> Family:
+    numbers = np.array(list(families.values()), dtype=float)
+    return list(families)[int(random.choice(len(families), p=numbers / numbers.sum()))]

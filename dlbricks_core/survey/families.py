@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from dlbricks_core.survey.draft import Draft, Random, pick
+
+Family = Callable[[Draft, Random], None]
+"""Adds the layers of a network to a draft."""
 
 CHANNELS = (8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 240, 256, 320, 384, 448,
             480, 512, 576, 640, 768, 960, 1024, 1280, 1536, 2048)  # fmt: skip
@@ -22,7 +26,7 @@ def activation(draft: Draft, random: Random, x: str) -> str:
     return draft.add(op, x)
 
 
-def _convolve(
+def convolve(
     draft: Draft,
     x: str,
     channels: tuple[int, int],
@@ -32,6 +36,18 @@ def _convolve(
     dilation: int = 1,
     bias: bool = False,
 ) -> str:
+    """A convolution of a map, which keeps the map's size where the stride is 1.
+
+    Args:
+        draft: The network.
+        x: Tensor of shape (batch, channels, height, width).
+        channels: Numbers of channels that are read and written.
+        size: Height and width of the window.
+        stride: Step of the window.
+        group: Number of groups of channels.
+        dilation: Distance of the window's elements.
+        bias: Whether a bias is added.
+    """
     read, written = channels
     pads = tuple(dilation * (each // 2) for each in size)
     extra = [draft.weight(written)] if bias else []
@@ -48,7 +64,8 @@ def _convolve(
     )
 
 
-def _normalized(draft: Draft, x: str, channels: int) -> str:
+def normalized(draft: Draft, x: str, channels: int) -> str:
+    """Batch normalization."""
     return draft.add("BatchNormalization", x, *(draft.weight(channels) for _ in range(4)))
 
 
@@ -60,10 +77,10 @@ def convolution(draft: Draft, random: Random) -> None:
     stride = pick(random, (1, 1, 1, 2))
     x = draft.input(1, read, side, side)
     kind = pick(random, ("", "b", "br", "r", "bar", "br"))
-    y = _convolve(draft, x, (read, written), size, stride, bias=kind in ("", "r"),
+    y = convolve(draft, x, (read, written), size, stride, bias=kind in ("", "r"),
                   dilation=pick(random, (1,) * 9 + (2,)))  # fmt: skip
     if "b" in kind:
-        y = _normalized(draft, y, written)
+        y = normalized(draft, y, written)
     if "a" in kind and stride == 1 and read == written and size[0] % 2 and size[1] % 2:
         y = draft.add("Add", y, x)
     if "r" in kind:
@@ -75,9 +92,9 @@ def depthwise(draft: Draft, random: Random) -> None:
     channels, side = pick(random, CHANNELS), pick(random, MAPS)
     size = pick(random, (3, 3, 3, 5, 5, 7))
     x = draft.input(1, channels, side, side)
-    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), channels)
+    y = convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), channels)
     if random.random() < 0.7:
-        activation(draft, random, _normalized(draft, y, channels))
+        activation(draft, random, normalized(draft, y, channels))
 
 
 def grouped(draft: Draft, random: Random) -> None:
@@ -86,9 +103,9 @@ def grouped(draft: Draft, random: Random) -> None:
     channels = group * pick(random, (4, 8, 16, 24, 32, 64))
     x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
     size = pick(random, (1, 3, 3))
-    y = _convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
+    y = convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
     if random.random() < 0.7:
-        activation(draft, random, _normalized(draft, y, channels))
+        activation(draft, random, normalized(draft, y, channels))
 
 
 def inverted(draft: Draft, random: Random) -> None:
@@ -97,21 +114,21 @@ def inverted(draft: Draft, random: Random) -> None:
     wide = narrow * pick(random, (1, 3, 4, 6))
     size = pick(random, (3, 3, 5))
     x = draft.input(1, narrow, *(pick(random, MAPS[:20]),) * 2)
-    y = activation(draft, random, _normalized(draft, _convolve(draft, x, (narrow, wide), (1, 1)),
+    y = activation(draft, random, normalized(draft, convolve(draft, x, (narrow, wide), (1, 1)),
                                               wide))  # fmt: skip
-    y = _convolve(draft, y, (wide, wide), (size, size), 1, wide)
-    y = activation(draft, random, _normalized(draft, y, wide))
+    y = convolve(draft, y, (wide, wide), (size, size), 1, wide)
+    y = activation(draft, random, normalized(draft, y, wide))
     if random.random() < 0.3:
         y = _excited(draft, y, wide)
-    y = _normalized(draft, _convolve(draft, y, (wide, narrow), (1, 1)), narrow)
+    y = normalized(draft, convolve(draft, y, (wide, narrow), (1, 1)), narrow)
     draft.add("Add", y, x)
 
 
 def _excited(draft: Draft, x: str, channels: int) -> str:
     """Squeeze and excitation: channels weighted by a function of their means."""
     few = max(8, channels // 4)
-    y = _convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
-    y = _convolve(draft, draft.add("Relu", y), (few, channels), (1, 1), bias=True)
+    y = convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
+    y = convolve(draft, draft.add("Relu", y), (few, channels), (1, 1), bias=True)
     return draft.add("Mul", x, draft.add("Sigmoid", y))
 
 
@@ -124,7 +141,7 @@ def bottleneck(draft: Draft, random: Random) -> None:
     y, read = x, wide
     for number, size in enumerate(sizes):
         written = wide if number == len(sizes) - 1 else narrow
-        y = _normalized(draft, _convolve(draft, y, (read, written), (size, size)), written)
+        y = normalized(draft, convolve(draft, y, (read, written), (size, size)), written)
         y = draft.add("Relu", y) if number < len(sizes) - 1 else y
         read = written
     draft.add("Relu", draft.add("Add", y, x))
@@ -204,7 +221,7 @@ def normalization(draft: Draft, random: Random) -> None:
     channels = pick(random, CHANNELS)
     x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
     if kind == "scale":
-        y = _normalized(draft, x, channels)
+        y = normalized(draft, x, channels)
         if random.random() < 0.5:
             draft.add("Relu", y)
     elif kind == "lrn":
@@ -249,44 +266,87 @@ def softmax(draft: Draft, random: Random) -> None:
     draft.add("Softmax", draft.input(*shape), axis=-1)
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of data that are moved: of a map, and of tokens."""
+
+    channels: int
+    side: int
+    tokens: int
+    width: int
+
+    def map(self, draft: Draft) -> str:
+        """A map as input."""
+        return draft.input(1, self.channels, self.side, self.side)
+
+
+def _joined(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    x = sizes.map(draft)
+    others = [draft.input(1, pick(random, CHANNELS[:15]), sizes.side, sizes.side)
+              for _ in range(pick(random, (1, 1, 3)))]  # fmt: skip
+    draft.add("Concat", x, *others, axis=1)
+
+
+def _split(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Split", sizes.map(draft), axis=1, num_outputs=2, results=2)
+
+
+def _cut(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    x = sizes.map(draft)
+    draft.add("Slice", x, draft.integers(1), draft.integers(sizes.side), draft.integers(3))
+
+
+def _channels_last(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Transpose", sizes.map(draft), perm=(0, 2, 3, 1))
+
+
+def _in_heads(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    heads = max(1, sizes.width // 64)
+    shape = draft.integers(1, sizes.tokens, heads, sizes.width // heads)
+    y = draft.add("Reshape", draft.input(1, sizes.tokens, sizes.width), shape)
+    draft.add("Transpose", y, perm=pick(random, ((0, 2, 1, 3), (0, 2, 3, 1))))
+
+
+def _shuffled(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    shape = (1, sizes.channels, sizes.side, sizes.side)
+    groups = draft.integers(1, 4, sizes.channels // 4, sizes.side, sizes.side)
+    y = draft.add("Reshape", sizes.map(draft), groups)
+    y = draft.add("Transpose", y, perm=(0, 2, 1, 3, 4))
+    draft.add("Reshape", y, draft.integers(*shape))
+
+
+def _in_windows(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    shape = draft.integers(1, sizes.channels, 1, sizes.side, 1, sizes.side)
+    y = draft.add("Reshape", sizes.map(draft), shape)
+    draft.add("Transpose", y, perm=(0, 2, 4, 3, 5, 1))
+
+
+def _padded(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    draft.add("Pad", sizes.map(draft), draft.integers(0, 0, 1, 1, 0, 0, 1, 1))
+
+
+def _enlarged(mode: str) -> Callable[[Draft, Random, _Sizes], None]:
+    def enlarged(draft: Draft, random: Random, sizes: _Sizes) -> None:
+        wanted = draft.integers(1, sizes.channels, 2 * sizes.side, 2 * sizes.side)
+        draft.add("Resize", sizes.map(draft), "", "", wanted, mode=mode)
+
+    return enlarged
+
+
+def _looked_up(draft: Draft, random: Random, sizes: _Sizes) -> None:
+    words = draft.weight(pick(random, (1000, 8000, 30000)), sizes.width)
+    draft.add("Gather", words, draft.input(1, sizes.tokens, dtype="int64"), axis=0)
+
+
+_MOVES = (_joined, _joined, _split, _cut, _channels_last, _in_heads, _shuffled, _padded,
+          _enlarged("nearest"), _enlarged("linear"), _looked_up, _in_windows)  # fmt: skip
+
+
 def moving(draft: Draft, random: Random) -> None:
     """Data that change their place: joined, cut, transposed, enlarged, looked up."""
     channels, side = pick(random, CHANNELS), pick(random, MAPS[:22])
     tokens, width = pick(random, TOKENS[3:]), pick(random, WIDTHS)
-    kind = pick(random, ("concat", "concat", "split", "slice", "last", "heads", "shuffle", "pad",
-                         "nearest", "linear", "gather", "windows"))  # fmt: skip
-    x = draft.input(1, channels, side, side) if kind not in ("heads", "gather") else ""
-    if kind == "concat":
-        others = [draft.input(1, pick(random, CHANNELS[:15]), side, side)
-                  for _ in range(pick(random, (1, 1, 3)))]  # fmt: skip
-        draft.add("Concat", x, *others, axis=1)
-    elif kind == "split":
-        draft.add("Split", x, axis=1, num_outputs=2, results=2)
-    elif kind == "slice":
-        ends = draft.integers(1), draft.integers(side), draft.integers(3)
-        draft.add("Slice", x, *ends)
-    elif kind == "last":
-        draft.add("Transpose", x, perm=(0, 2, 3, 1))
-    elif kind == "heads":
-        heads = max(1, width // 64)
-        y = draft.add("Reshape", draft.input(1, tokens, width),
-                      draft.integers(1, tokens, heads, width // heads))  # fmt: skip
-        draft.add("Transpose", y, perm=pick(random, ((0, 2, 1, 3), (0, 2, 3, 1))))
-    elif kind == "shuffle":
-        y = draft.add("Reshape", x, draft.integers(1, 4, channels // 4, side, side))
-        y = draft.add("Transpose", y, perm=(0, 2, 1, 3, 4))
-        draft.add("Reshape", y, draft.integers(1, channels, side, side))
-    elif kind == "windows":
-        y = draft.add("Reshape", x, draft.integers(1, channels, 1, side, 1, side))
-        draft.add("Transpose", y, perm=(0, 2, 4, 3, 5, 1))
-    elif kind == "pad":
-        draft.add("Pad", x, draft.integers(0, 0, 1, 1, 0, 0, 1, 1))
-    elif kind in ("nearest", "linear"):
-        sizes = draft.integers(1, channels, 2 * side, 2 * side)
-        draft.add("Resize", x, "", "", sizes, mode=kind)
-    else:
-        words = draft.weight(pick(random, (1000, 8000, 30000)), width)
-        draft.add("Gather", words, draft.input(1, tokens, dtype="int64"), axis=0)
+    pick(random, _MOVES)(draft, random, _Sizes(channels, side, tokens, width))
 
 
 def recurrent(draft: Draft, random: Random) -> None:
@@ -308,7 +368,7 @@ def recurrent(draft: Draft, random: Random) -> None:
     )
 
 
-FAMILIES: Mapping[Callable[[Draft, Random], None], int] = {
+FAMILIES: Mapping[Family, int] = {
     convolution: 30,
     depthwise: 8,
     grouped: 5,

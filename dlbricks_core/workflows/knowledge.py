@@ -12,7 +12,7 @@ import numpy as np
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.annotations import native_to
-from dlbricks_core.facts import LATENCY, NetworkFeatures, Sampled, Setup, System
+from dlbricks_core.facts import LATENCY, NetworkFeatures, Question, Sampled, System
 from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
@@ -30,6 +30,9 @@ _REVISION = 1
 FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
 """Version of the features that this DLBricks computes."""
 
+SURVEYED = "survey:"
+"""What groups of drawn networks begin with; the rest is the family that they were drawn from."""
+
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose samples count: others leave the caches in another state."""
 
@@ -41,28 +44,32 @@ _Key = tuple[str, str, str, str, int]
 
 
 def knowledge(store: ResultStore, backend: str | None = None) -> list[Contribution]:
-    """All that predictors can learn from: the store's contributions and those of the package.
+    """All that predictors can learn from: the store's contributions, and those of the package.
 
-    Those of the same system and setup are one. Where both hold a network, the store's figure
-    counts.
+    What both hold, because the package's come from this very store, counts once.
 
     Args:
         store: Store of the measurements.
         backend: Name of the backend; ``None`` for every one.
     """
-    own = {_key(each): each for each in contributions(store, backend)}
-    for other in shipped(backend):
-        key = _key(other)
-        own[key] = merged(own[key], other) if key in own else other
-    return list(own.values())
+    elsewhere = shipped(backend)
+    sessions = frozenset(session for each in elsewhere for session in each.provenance.sessions)
+    return [*contributions(store, backend, sessions), *elsewhere]
 
 
-def contributions(store: ResultStore, backend: str | None = None) -> list[Contribution]:
+def contributions(
+    store: ResultStore, backend: str | None = None, without: frozenset[str] = frozenset()
+) -> list[Contribution]:
     """Contributions of a store: one for each system and setup, whatever the plugin's version.
 
     Networks without features are left out: those that were measured by a DLBricks whose features
     were others, and graphs that a backend wrote, in which a layer is not what it is elsewhere.
     Where a network was measured with several versions of the plugin, the last one counts.
+
+    Args:
+        store: Store of the measurements.
+        backend: Name of the backend; ``None`` for every one.
+        without: Sessions whose networks are left out.
     """
     systems = {name: System.from_dict(name, each) for name, each in store.systems().items()}
     networks = store.networks(FEATURES)
@@ -70,8 +77,9 @@ def contributions(store: ResultStore, backend: str | None = None) -> list[Contri
     for sampled in store.sampled(LATENCY, backend):
         subject, setup = sampled.question.subject, sampled.question.setup
         known = subject.signature in networks and sampled.question.system in systems
-        if known and subject.kind != "native" and setup.protocol == _PROTOCOL.identity:
-            latest[_key_of(sampled.question.system, setup)][subject.signature] = sampled
+        counts = subject.kind != "native" and setup.protocol == _PROTOCOL.identity
+        if known and counts and without.isdisjoint(sampled.sessions):
+            latest[_key(sampled.question)][subject.signature] = sampled
     return [
         _contribution(systems[key[0]], [*each.values()], networks) for key, each in latest.items()
     ]
@@ -143,52 +151,19 @@ def family_of(model: CanonicalModel) -> str:
     return family if listed else f"file:{crc32(family.encode()):08x}"
 
 
+def drawn_family(group: str) -> str:
+    """Family that a network was drawn from; empty for one that was not drawn."""
+    drawn = (name for name in group.split(",") if name.startswith(SURVEYED))
+    return next(drawn, "").removeprefix(SURVEYED)
+
+
 _PREFIXES = frozenset({"bvlc", "light"})
 """Words that stand before the names of architectures."""
 
 
-def merged(own: Contribution, other: Contribution) -> Contribution:
-    """A contribution with those networks of another one that it lacks."""
-    lacking = [i for i, s in enumerate(other.signatures) if s not in own.positions]
-    if not lacking:
-        return own
-    table, networks = LayerTable(), []
-    parts = (own, other.only(lacking))
-    for part in parts:
-        rows = [part.features.numbers[i : i + 1] for i in range(len(part.features.kinds))]
-        places = [
-            next(iter(table.add(Features((kind,), row))))
-            for kind, row in zip(part.features.kinds, rows, strict=True)
-        ]
-        for begin, end in zip(part.counts.indptr[:-1], part.counts.indptr[1:], strict=True):
-            layers = [places[i] for i in part.counts.indices[begin:end]]
-            networks.append(dict(zip(layers, part.counts.data[begin:end], strict=True)))
-    first, second = (part.provenance for part in parts)
-    return replace(
-        own,
-        provenance=Provenance(
-            own.provenance.dlbricks,
-            min(first.begin, second.begin),
-            max(first.end, second.end),
-            tuple(dict.fromkeys((*first.sessions, *second.sessions))),
-            f"{first.source}; {second.source}",
-        ),
-        features=table.features,
-        counts=counts_matrix(networks, len(table.kinds)),
-        log_ms=np.concatenate([part.log_ms for part in parts]),
-        noise=np.concatenate([part.noise for part in parts]),
-        call_ms=np.concatenate([part.call_ms for part in parts]),
-        signatures=tuple(s for part in parts for s in part.signatures),
-        groups=tuple(g for part in parts for g in part.groups),
-    )
-
-
-def _key(contribution: Contribution) -> _Key:
-    return _key_of(contribution.system.fingerprint, contribution.setup)
-
-
-def _key_of(system: str, setup: Setup) -> _Key:
-    return system, setup.backend, setup.version, setup.options, setup.threads
+def _key(question: Question) -> _Key:
+    setup = question.setup
+    return question.system, setup.backend, setup.version, setup.options, setup.threads
 
 
 def _contribution(
@@ -200,6 +175,8 @@ def _contribution(
     layers = [table.add(features_of(networks[signature])) for signature in signatures]
     found = _Latencies.of(sampled)
     sessions = dict.fromkeys(session for each in sampled for session in each.sessions)
+    groups = tuple(",".join(sorted(networks[s].groups)) for s in signatures)
+    drawn = sum(SURVEYED in group for group in groups)
     return Contribution(
         system=system,
         setup=sampled[-1].question.setup,
@@ -208,7 +185,7 @@ def _contribution(
             min(each.begin for each in sampled),
             max(each.end for each in sampled),
             tuple(sessions),
-            f"{len(signatures)} networks of a store",
+            f"{drawn} networks that a survey drew, {len(groups) - drawn} others",
         ),
         features=table.features,
         counts=counts_matrix(layers, len(table.kinds)),
@@ -216,7 +193,7 @@ def _contribution(
         noise=found.noise,
         call_ms=found.call_ms,
         signatures=signatures,
-        groups=tuple(",".join(sorted(networks[s].groups)) for s in signatures),
+        groups=groups,
     )
 
 

@@ -105,8 +105,10 @@ def test_values_of_one_quantity_and_one_backend(store):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("values", "nonsense"), ("values", "[-1]"), ("values", "[NaN]"), ("overhead", "fast"),
-     ("values", "1.5], [1.5"), ("flags", "busy"), ("taken_at", "yesterday"), ("values", b"\xff")],
+    [("values", "nonsense"), ("values", "[-1]"), ("values", "[1.5, NaN]"), ("values", "[0.0]"),
+     ("values", '["1"]'), ("values", "[true]"), ("values", "[1e300]"), ("overhead", -1.0),
+     ("overhead", "fast"), ("values", "1.5], [1.5"), ("flags", "busy"), ("taken_at", "yesterday"),
+     ("values", b"\xff")],
 )  # fmt: skip
 def test_damaged_values_are_named_and_left_out(store, path, column, value):
     other = replace(KEY, subject=Subject("xyz", "model"))

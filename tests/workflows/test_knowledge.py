@@ -20,7 +20,6 @@ from dlbricks_core.workflows.knowledge import (
     family_of,
     features_of,
     knowledge,
-    merged,
     remember,
 )
 from dlbricks_core.workflows.measuring import Target, measure
@@ -192,34 +191,37 @@ def test_targets_may_name_their_group(asked, store, bricks):
     }
 
 
-def layers_of(contribution, position):
-    """How often a network has each layer."""
-    own = contribution.only([position])
-    layers = zip(own.features.kinds, own.features.numbers.tolist(), strict=True)
-    counts = own.counts.toarray()[0]
-    return {(kind, *row): n for (kind, row), n in zip(layers, counts, strict=True)}
+@pytest.fixture
+def shipped(monkeypatch):
+    """Makes contributions those of the package."""
+    return lambda *found: monkeypatch.setattr(module, "shipped", lambda: found)
 
 
-def test_own_and_shipped_contributions_of_one_setup_are_one(
-    monkeypatch, asked, store, bricks, measured
-):
-    measured(1.0, 1.0, 1.0)
-    (shipped,) = contributions(store)
-    first, *others = bricks
-    elsewhere = replace(shipped, setup=replace(asked.setup, threads=8))
-    with ResultStore.open(store.path.with_name("own.sqlite")) as own:
-        own.remember_system(asked.system.fingerprint, asked.system.to_dict())
-        remember(own, bricks, {})
-        own.add_samples(asked.key(first, "brick"), Observation("t", 0, (7.0,)))
-        monkeypatch.setattr(module, "shipped", lambda: (shipped, elsewhere))
-        here, there = knowledge(own)
-        assert knowledge(own, "another") == []
-        assert len(knowledge(own, "faulty")) == 2
-    assert there is elsewhere
-    assert here.signatures == tuple(bricks)
-    latencies = dict(zip(here.signatures, np.exp(here.log_ms), strict=True))
-    assert latencies == pytest.approx({first: 7.0, **dict.fromkeys(others, 1.0)})
-    assert here.provenance.sessions == ("t", "s")
-    for i, signature in enumerate(here.signatures):
-        assert layers_of(here, i) == layers_of(shipped, shipped.positions[signature])
-    assert merged(here, shipped) is here
+def test_what_the_package_holds_is_known_too(asked, store, measured, shipped):
+    measured(1.0)
+    (own,) = contributions(store)
+    elsewhere = replace(
+        own,
+        setup=replace(asked.setup, threads=8),
+        provenance=replace(own.provenance, sessions=("another",)),
+    )
+    shipped(elsewhere)
+    found, other = knowledge(store)
+    assert (found.setup, found.signatures) == (own.setup, own.signatures)
+    assert other is elsewhere
+    assert len(knowledge(store, "faulty")) == 2
+    assert knowledge(store, "another") == []
+
+
+def test_what_the_package_has_from_this_store_counts_once(asked, store, bricks, measured, shipped):
+    measured(1.0)
+    (packed,) = contributions(store)
+    shipped(packed)
+    assert knowledge(store) == [packed]
+    first = next(iter(bricks))
+    key = replace(asked.key(first, "brick"), setup=replace(asked.setup, plugin="0.1.0+later"))
+    store.add_samples(key, Observation("later", 0, (7.0,)))
+    own, same = knowledge(store)
+    assert same is packed
+    assert own.signatures == (first,)
+    assert np.exp(own.log_ms) == pytest.approx([7.0])

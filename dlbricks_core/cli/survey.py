@@ -1,0 +1,66 @@
+"""``dlbricks survey``: times networks that predictions rest on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report.survey import packed_data, print_packed, print_survey, survey_data
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.loading import ModelLoader
+from dlbricks_core.workflows.packing import pack
+from dlbricks_core.workflows.survey import RUNS, survey
+
+
+@click.command("survey")
+@options.models_argument
+@options.survey_options
+@options.load_options
+@click.option(
+    "--pack",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Time nothing: write what the store knows, a file for each system, backend and number "
+    "of threads.",
+)
+@options.store_option
+@options.json_option
+@options.quiet_options
+def command(
+    models: tuple[str, ...],
+    backend: str | None,
+    folder: Path | None,
+    budget_s: float,
+    store: str | None,
+    **values: Any,
+) -> int:
+    """Time networks from which latencies of others are predicted.
+
+    The networks are operators over the shapes that real models have, and bricks of MODELs,
+    which are all models of the collections that are installed unless others are named. The
+    first are the same everywhere; those after them are chosen where predictions err. Run it
+    again, and it goes on. Exit status 3: a network could not be timed; it is named.
+    """
+    output = Output({**values, "folder": folder})
+    if folder is not None:
+        if models:
+            raise click.UsageError("--pack times nothing: leave out the MODELs.")
+        with ResultStore.open(store, writes=False) as opened:
+            packed = pack(opened, folder, backend)
+        print_packed(output.console, packed)
+        output.write_json(packed_data(packed))
+        return 0
+    if backend is None:
+        raise click.UsageError("Name a framework to run on with --backend.")
+    request = options.request_of({**values, "backend": backend, "runs": RUNS})
+    loader = ModelLoader(options.load_options_of(values), options.import_settings_of(values))
+    with output.progress() as progress, ResultStore.open(store) as opened, loader:
+        surveyed = survey(models, request, opened, progress, budget_s, loader)
+    print_survey(output.console, surveyed)
+    output.write_json(survey_data(surveyed))
+    return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

@@ -1,0 +1,146 @@
+"""Transfer: what measurements on several systems tell about a further one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg
+
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.nearness import distance
+
+_APART = 0.25
+"""Unlikeness of two places that differ in anything."""
+
+_SAME = 0.02
+"""Unlikeness of a place to itself on another day: machines drift."""
+
+_BEND = 1.5
+"""Power of a difference in threads, in octaves. At 1 the nearest system would tell all, and at 2
+a straight line through the known ones would be continued; between them, it is in part."""
+
+_PRIOR_PLACES = 6.0
+"""Differences between places that what is expected of them beforehand is worth."""
+
+_OF_BASELINE = 0.5
+_OF_BASELINE_VARIANCE = 0.1
+"""Share of what the baseline expects of a difference that comes true, and its variance: 90% of the
+distribution lie between nothing and all of it."""
+
+DIFFERENCE = Kernel(
+    common=0.028,
+    of_class=0.0033,
+    of_kind=0.0033,
+    class_smooth=0.012,
+    smooth=0.012,
+    rough=0.011,
+    smooth_scales=(4.0,) * len(NAMES),
+    rough_scales=(1.5,) * len(NAMES),
+    noise=0.029,
+)
+"""Covariance of the difference in the logarithms of latencies between two places of unlikeness 1.
+The noise is that of each layer alone. Fitted to layers on six cloud systems
+(benchmarks/systems/transfer.py)."""
+
+Place = tuple[System, Setup]
+"""Where and how layers run."""
+
+
+def unlikeness(one: Place, other: Place) -> float:
+    """How much latencies differ between two places: a variance, in units of ``DIFFERENCE``."""
+    (here, setup), (there, other_setup) = one, other
+    octaves = abs(math.log2(setup.threads / other_setup.threads))
+    found = distance(here, there) + octaves**_BEND
+    alike = (setup.version, setup.options) == (other_setup.version, other_setup.options)
+    return found + _APART if found or not alike else 0.0
+
+
+def transferred(
+    beliefs: Sequence[Belief],
+    expected: Sequence[FloatArray],
+    places: Sequence[Place],
+    asked: Features,
+    here: FloatArray,
+    place: Place,
+    kernel: Kernel = DIFFERENCE,
+) -> Belief:
+    """What beliefs about layers in several places tell about the same layers in another place.
+
+    Latencies are a random field over places (ordinary kriging; Cressie, Statistics for Spatial
+    Data, 1993, section 3.2): the difference of two places has the variance of their unlikeness. How
+    layers differ together is what was expected and what the known places' differences show.
+
+    Args:
+        beliefs: Belief about each known place: logarithms of the layers' latencies.
+        expected: Logarithm of what the baseline expects of each layer in each known place.
+        places: The known places.
+        asked: Features of the layers.
+        here: Logarithm of what the baseline expects of each layer in the asked place.
+        place: The asked place.
+        kernel: Covariance of the difference between two places of unlikeness 1.
+    """
+    among = np.array([[unlikeness(one, other) for other in places] for one in places])
+    to = np.array([unlikeness(each, place) or _SAME for each in places])
+    weights = kriging_weights(among, to)
+    left = float(weights @ to - weights @ among @ weights / 2)
+    means = np.array([each.mean for each in beliefs])
+    moved = here - weights @ np.array(expected)
+    own = np.abs(weights) / np.abs(weights).sum()
+    covariance = left * _learned(means, among, asked, kernel)
+    covariance += _OF_BASELINE_VARIANCE * np.outer(moved, moved)
+    for share, each in zip(own, beliefs, strict=True):
+        covariance += share * each.covariance
+    return Belief(weights @ means + _OF_BASELINE * moved, covariance)
+
+
+def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
+    """Weights of known places that sum to 1 and leave the least variance at the asked one.
+
+    Args:
+        among: Unlikeness of each pair of known places: shape (places, places).
+        to: Unlikeness of each of them to the asked place: shape (places,).
+    """
+    size = len(to)
+    matrix = np.ones((size + 1, size + 1))
+    matrix[:size, :size] = among
+    matrix[size, size] = 0.0
+    return np.asarray(np.linalg.lstsq(matrix, np.append(to, 1.0), rcond=None)[0][:size])
+
+
+def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
+    """Independent differences of places, each of unlikeness 1: shape (places - 1, layers).
+
+    Args:
+        means: Mean of each place: shape (places, layers).
+        among: Unlikeness of each pair of places.
+    """
+    size = len(means)
+    if size == 1:
+        return np.zeros((0, means.shape[1]))
+    across = linalg.null_space(np.ones((1, size))).T
+    factor = linalg.cholesky(-across @ among @ across.T / 2, lower=True)
+    return np.asarray(linalg.solve_triangular(factor, across @ means, lower=True))
+
+
+def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel) -> FloatArray:
+    """Covariance over layers of the difference of two places of unlikeness 1.
+
+    It is the posterior mean under an inverse Wishart prior. What a layer has for itself says
+    nothing about others, and is taken out of the differences first.
+    """
+    expected, alone = kernel.covariance(asked, asked), kernel.noise * np.eye(len(asked.kinds))
+    differences = contrasts(means, among)
+    if not len(differences):
+        return np.asarray(expected + alone)
+    factor = linalg.cho_factor(expected + alone, lower=True)
+    gain = linalg.cho_solve(factor, expected)
+    smooth = differences @ gain
+    seen = smooth.T @ smooth + len(differences) * (expected - expected @ gain)
+    share = _PRIOR_PLACES + len(differences)
+    return np.asarray((_PRIOR_PLACES * expected + seen) / share + alone)

@@ -1,0 +1,142 @@
+"""A survey as a table and as plain data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
+from dlbricks_core.report.heading import backend, count, system
+from dlbricks_core.report.remarks import alike, print_failures
+from dlbricks_core.report.tables import table
+from dlbricks_core.workflows.judging import Judged
+from dlbricks_core.workflows.packing import Packed
+from dlbricks_core.workflows.survey import Survey
+
+_NAMED = 3
+"""Networks that are named of those that are left out for the same reason."""
+
+_WARNINGS = 3
+"""Warnings that are printed: each batch of networks may have its own."""
+
+
+def print_survey(console: Console, survey: Survey) -> None:
+    """Prints how many networks are known, and how far predictions from them err."""
+    known = f"{backend(survey.request)}: {count(survey.networks, 'network')} known"
+    console.print(styled((f"{known}, {survey.anew:,} of them timed now.", "bold")))
+    for warning in survey.warnings[:_WARNINGS]:
+        console.print(styled(("Warning:", "yellow"), f" {warning}"))
+    if survey.judged:
+        console.print(_families(survey))
+        console.print(_width(survey.judged))
+    else:
+        console.print("Too few networks were drawn to tell how wide predictions are.")
+    for where, reason in alike(survey.unsupported, _NAMED):
+        console.print(styled(("Left out:", "yellow"), f" {where}: {reason}"))
+    console.print("Run it again to go on.")
+    print_failures(console, (*survey.unread, *survey.failures))
+    console.print(styled((f"{system(survey.request)}.", "dim")))
+
+
+def _width(judged: Sequence[Judged]) -> str:
+    found = _summary(judged)
+    return (
+        f"Predicted from all others, {count(len(judged), 'network')} of the survey "
+        f"{'is' if len(judged) == 1 else 'are'} off by {found['error']:.0%} (median), "
+        f"in intervals of ±{found['half_width']:.0%} (median), "
+        f"which hold {found['coverage']:.0%} of the measured latencies."
+    )
+
+
+def _families(survey: Survey) -> Table:
+    shown = table("Family", "Networks", "Judged", "Off by", "Interval")
+    errors = _by_family(survey.judged)
+    for family, number in sorted(survey.families.items()):
+        found = errors.get(family)
+        cells = ["-"] * 3
+        if found:
+            summary = _summary(found)
+            cells = [str(len(found)), f"{summary['error']:.0%}", f"±{summary['half_width']:.0%}"]
+        shown.add_row(family, str(number), *cells)
+    return shown
+
+
+def _by_family(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    found: defaultdict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        found[each.family].append(each)
+    return found
+
+
+def _summary(judged: Sequence[Judged]) -> dict[str, float]:
+    """Median error and half-width, both relative, and the share of intervals that hold."""
+    return {
+        "error": float(np.median([abs(np.expm1(each.error)) for each in judged])),
+        "half_width": float(np.median([each.half_width for each in judged])),
+        "coverage": float(np.mean([each.covered for each in judged])),
+    }
+
+
+def survey_data(survey: Survey) -> dict[str, Any]:
+    """A survey as the JSON object that scripts read."""
+    request, errors = survey.request, _by_family(survey.judged)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": system_data(request),
+        "backend": backend_data(request),
+        "settings": {
+            "threads": request.settings.threads,
+            "runs": request.runs,
+            "budget_s": survey.budget_s,
+            "seed": request.seed,
+        },
+        "seconds": survey.seconds,
+        "networks": survey.networks,
+        "measured": survey.anew,
+        "families": [
+            {"name": family, "networks": number, "predictions": _predictions(errors.get(family))}
+            for family, number in sorted(survey.families.items())
+        ],
+        "predictions": _predictions(survey.judged),
+        "unsupported": failures_data(survey.unsupported)["failures"],
+        "warnings": list(survey.warnings),
+        **failures_data((*survey.unread, *survey.failures)),
+    }
+
+
+def _predictions(judged: Sequence[Judged] | None) -> dict[str, float] | None:
+    return {"networks": len(judged), **_summary(judged)} if judged else None
+
+
+def print_packed(console: Console, packed: Sequence[Packed]) -> None:
+    """Prints the files that were written."""
+    for each in packed:
+        size = each.path.stat().st_size
+        console.print(
+            f"{each.path}: {count(len(each.contribution), 'network')}, {size / 1e3:.0f} kB",
+            soft_wrap=True,
+        )
+
+
+def packed_data(packed: Sequence[Packed]) -> dict[str, Any]:
+    """Files that were written, as the JSON object that scripts read."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "files": [
+            {
+                "path": str(each.path),
+                "system": each.contribution.system.fingerprint,
+                "backend": each.contribution.setup.backend,
+                "version": each.contribution.setup.version,
+                "threads": each.contribution.setup.threads,
+                "networks": len(each.contribution),
+            }
+            for each in packed
+        ],
+        **failures_data([]),
+    }

@@ -1,0 +1,121 @@
+"""Networks that a survey may time, and which of them come first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from dlbricks_core.store import ResultStore
+from dlbricks_core.survey import Drawn, weights
+from dlbricks_core.workflows.knowledge import SURVEYED, drawn_family, remember
+from dlbricks_core.workflows.measuring import Target
+from dlbricks_core.workflows.request import Request
+
+BASE = 400
+"""Networks that are drawn whatever the predictor errs by. Of all but the rarest families, that is
+about ten or more, from which an error can be told."""
+
+_POOL = 3000
+"""Drawn networks among which a batch is chosen, beyond those that are timed already."""
+
+
+def _target(drawn: Drawn) -> Target:
+    return Target(drawn.brick, "brick", f"{SURVEYED}{drawn.family}")
+
+
+class Candidates:
+    """Networks that may be timed next.
+
+    Args:
+        pieces: Bricks of models.
+        drawn: Networks without end.
+        timed: Tells which of some networks are timed already, by their signatures.
+
+    Attributes:
+        drawn: Number of drawn networks that were given away, or are timed already.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[Target],
+        drawn: Iterator[Drawn],
+        timed: Callable[[Sequence[Target]], Collection[str]],
+    ) -> None:
+        known = timed(pieces)
+        self._pieces = [each for each in pieces if each.brick.signature not in known]
+        # Mixed, so that those which come first are a fair sample of all models.
+        order = np.random.default_rng(0).permutation(len(self._pieces))
+        self._pieces = [self._pieces[i] for i in order]
+        self._stream = map(_target, drawn)
+        self._timed = timed
+        self._pool: dict[str, Target] = {}
+        self.drawn = 0
+        self._fill(BASE)
+
+    def _fill(self, count: int) -> None:
+        """Draws networks until so many are in the pool or were in it."""
+        while len(self._pool) + self.drawn < count:
+            more = list(islice(self._stream, BASE))
+            known = self._timed(more)
+            self.drawn += len(known)
+            for each in more:
+                if each.brick.signature not in known:
+                    self._pool[each.brick.signature] = each
+
+    def next(self, size: int, errors: Mapping[str, float]) -> list[Target]:
+        """Takes networks from the candidates: half of them bricks of models, while there are any.
+
+        Args:
+            size: Number of networks.
+            errors: Relative error of each family's predictions; empty if they are not known.
+        """
+        found, self._pieces = self._pieces[: size // 2], self._pieces[size // 2 :]
+        wanted = size - len(found)
+        base = max(BASE - self.drawn, 0)
+        if base < wanted:
+            self._fill(_POOL + self.drawn)
+        chosen = list(islice(self._pool, base))[:wanted]
+        chosen += self._by_error(wanted - len(chosen), errors, set(chosen))
+        self.drawn += len(chosen)
+        return [*found, *map(self._pool.pop, chosen)]
+
+    def _by_error(
+        self, wanted: int, errors: Mapping[str, float], without: Collection[str]
+    ) -> list[str]:
+        """Signatures of networks: those of each family in proportion to its share and its error.
+
+        Of all ways to divide a number of samples among strata, this is the one after which the
+        error of their weighted sum is least (Neyman, Journal of the Royal Statistical Society 97,
+        1934).
+        """
+        shares, ranks = weights(), Counter[str]()
+        places: dict[str, float] = {}
+        for signature, target in self._pool.items():
+            if signature not in without:
+                family = drawn_family(target.group)
+                score = shares[family] * errors.get(family, errors.get("", 1.0))
+                places[signature] = (ranks[family] + 0.5) / score
+                ranks[family] += 1
+        return sorted(places, key=places.__getitem__)[:wanted]
+
+
+def already_timed(
+    request: Request, store: ResultStore, targets: Sequence[Target]
+) -> frozenset[str]:
+    """Signatures of the targets that are timed already, or have failed.
+
+    Their features are kept: older versions of DLBricks did not, or kept others.
+    """
+    bricks = {each.brick.signature: each.brick for each in targets}
+    found = store.get([request.key(signature, "brick") for signature in bricks])
+    timed = frozenset(
+        key.subject.signature
+        for key, measurement in found.items()
+        if measurement.failure or len(measurement.values) >= request.runs
+    )
+    groups = {each.brick.signature: [each.group] for each in targets}
+    remember(store, {signature: bricks[signature] for signature in timed}, groups)
+    return timed

@@ -1,0 +1,71 @@
+"""Writes what a store knows as files that travel: contributions to the atlas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.knowledge import contributions
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A contribution that was written.
+
+    Attributes:
+        path: The file.
+        contribution: What it holds.
+    """
+
+    path: Path
+    contribution: Contribution
+
+
+def pack(store: ResultStore, folder: Path, backend: str | None = None) -> list[Packed]:
+    """Writes what a store knows, a file for each system and setup.
+
+    Args:
+        store: Store of the measurements.
+        folder: Made if it is not there; files of an earlier packing are replaced.
+        backend: Name of the backend; ``None`` for every one.
+
+    Raises:
+        DLBricksError: If there is nothing to pack, or the folder cannot be written.
+    """
+    found = contributions(store, backend)
+    if not found:
+        of_backend = f" of {backend}" if backend else ""
+        raise DLBricksError(
+            f"{store.path}: the store holds nothing{of_backend} that a predictor can learn from",
+            hint=f"Run a survey first, or choose another store with {argument('store')}.",
+        )
+    names = Counter[str]()
+    packed = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in found:
+            name = _file_name(each)
+            names[name] += 1
+            again = f"-{names[name]}" if names[name] > 1 else ""
+            path = folder / f"{name}{again}.npz"
+            complete = with_pulls(each, kernel_of(each.setup.backend))
+            complete.write(path)
+            packed.append(Packed(path, complete))
+    except OSError as error:
+        raise DLBricksError(
+            f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."
+        ) from error
+    return packed
+
+
+def _file_name(contribution: Contribution) -> str:
+    """System, backend and threads. Other setups of these have the same name."""
+    system, setup = contribution.system, contribution.setup
+    name = f"{system.microarchitecture or 'cpu'}-{system.fingerprint[:8]}"
+    return f"{name}-{setup.backend}-{setup.threads}"

@@ -1,0 +1,248 @@
+"""Surveys: networks that are timed so that a predictor knows this system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure, Question
+from dlbricks_core.importers import ModelCollection
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.plugins import Plugin, attempt, discover
+from dlbricks_core.store import ResultStore
+from dlbricks_core.survey import draw, is_quick
+from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
+from dlbricks_core.workflows.judging import Judged, Judges
+from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.workflows.loading import ModelLoader, expand
+from dlbricks_core.workflows.measuring import Target, measure
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+
+RUNS = 8
+"""Runs of each network. The mean of the faster half of 8 is off by 2% where runs scatter by 5%,
+which is less than any predictor errs: more runs of one network tell less than another network."""
+
+_FIRST_BATCH = 40
+"""Networks of the first batch, which tells how long others will take."""
+
+_BATCH_SHARE = 1 / 6
+_BATCH_S = (5.0, 60.0)
+"""Share of the budget that a batch may take, and limits of that in seconds. A short batch starts
+its worker for few networks, and a long one rests on errors that are no longer true."""
+
+_SMALLEST_BATCH = 10
+"""Networks for which it is worth while to start a worker."""
+
+_LOADING_SHARE = 0.2
+"""Most of the budget that loading models takes. What is loaded once comes from a cache, so that
+the next survey comes further."""
+
+_GRANULARITIES = ((1, "chain"), (128, "short-segments"))
+"""How models are cut: into single layers, and into segments as they are estimated from."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Result of a survey.
+
+    Attributes:
+        request: How networks were timed.
+        budget_s: Seconds that it was to take.
+        seconds: Seconds that it took.
+        networks: Networks with a latency that the store holds now, of this setup and system.
+        families: Number of those that were drawn, by family.
+        anew: Networks that this survey timed.
+        judged: Networks that were predicted from others, those of the last judgement.
+        unread: Models that could not be loaded.
+        failures: Networks that could not be timed.
+        unsupported: Networks with an operator that the backend does not support.
+        warnings: Disturbances of the machine.
+    """
+
+    request: Request
+    budget_s: float
+    seconds: float = 0.0
+    networks: int = 0
+    families: Mapping[str, int] = field(default_factory=dict)
+    anew: int = 0
+    judged: Sequence[Judged] = ()
+    unread: Sequence[Failure] = ()
+    failures: Sequence[Failure] = ()
+    unsupported: Sequence[Failure] = ()
+    warnings: Sequence[str] = ()
+
+
+def survey(
+    specs: Sequence[str],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    budget_s: float,
+    loader: ModelLoader,
+) -> Survey:
+    """Times networks until the budget ends: drawn ones, and bricks of models.
+
+    What the store holds is not timed again, so that a survey goes on where an earlier one, or an
+    interrupted one, ended. The first networks are the same everywhere; those after them are drawn
+    where predictions err.
+
+    Args:
+        specs: Models whose bricks are timed as well; none for all that collections list.
+        request: How to measure, with a fixed number of runs.
+        store: Where measurements are kept.
+        observer: Hears of progress, in seconds of the budget.
+        budget_s: Seconds after which no batch of networks begins.
+        loader: Loads the models.
+
+    Raises:
+        DLBricksError: If there is no collection of such a name, or a size or value that the user
+            gave belongs to none of the models.
+    """
+    begin = perf_counter()
+    clock = _Clock(observer, budget_s)
+    observer.stage(f"Surveying {request.backend.name}", math.ceil(budget_s))
+    named = expand(specs) if specs else _listed(observer)
+    unread: list[Failure] = []
+    # What the user names is loaded, however long that takes.
+    loading_s = math.inf if specs else budget_s * _LOADING_SHARE
+    order = np.random.default_rng(request.seed).permutation(len(named))
+    mixed = [named[position] for position in order]
+    pieces = _pieces(_loaded(mixed, loader, begin + loading_s, unread))
+    if specs and not unread:
+        loader.check_options()
+    timed = partial(already_timed, request, store)
+    candidates = Candidates(pieces, draw(request.seed), timed)
+    surveyed = Survey(request, budget_s)
+    failures: dict[Question, Failure] = {}
+    unsupported: dict[Question, Failure] = {}
+    judges = Judges(request, store)
+    if candidates.drawn >= BASE:
+        judges.judge()
+    size: float = _FIRST_BATCH
+    while size >= _SMALLEST_BATCH:
+        clock.advance()
+        batch = candidates.next(int(size), judges.errors)
+        started = perf_counter()
+        outcome = measure(batch, request, store, clock)
+        each_s = (perf_counter() - started) / len(batch)
+        failed = _failures(batch, outcome.failures, request)
+        unsupported |= {key: failed.pop(key) for key in outcome.unsupported}
+        failures |= failed
+        warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
+        anew = surveyed.anew + len(outcome.anew & outcome.measurements.keys())
+        surveyed = replace(surveyed, anew=anew, warnings=warnings)
+        if candidates.drawn >= BASE:
+            judges.judge()
+        left_s = begin + budget_s - perf_counter()
+        size = min(left_s, _batch_s(budget_s)) / each_s
+    judges.judge(most=None)
+    return replace(
+        surveyed,
+        seconds=perf_counter() - begin,
+        networks=judges.networks,
+        families=judges.families,
+        judged=judges.last,
+        unread=unread,
+        failures=list(failures.values()),
+        unsupported=list(unsupported.values()),
+    )
+
+
+def _batch_s(budget_s: float) -> float:
+    """Seconds that a batch may take."""
+    least, most = _BATCH_S
+    return min(max(budget_s * _BATCH_SHARE, least), most)
+
+
+class _Clock(Observer):
+    """Tells another observer of each second that passes; stages within are its own matter."""
+
+    def __init__(self, observer: Observer, most_s: float) -> None:
+        self._observer = observer
+        self._begin = perf_counter()
+        self._told = 0
+        self._most = math.ceil(most_s)
+
+    def advance(self, what: str = "") -> None:
+        """Passes on the seconds since it was called last."""
+        passed = min(int(perf_counter() - self._begin), self._most)
+        for _ in range(self._told, passed):
+            self._observer.advance(what)
+        self._told = max(self._told, passed)
+
+    def note(self, text: str) -> None:
+        """Passes it on."""
+        self._observer.note(text)
+
+
+def _listed(observer: Observer) -> list[str]:
+    """Names of the models of all collections that list theirs."""
+    found = []
+    for plugin in discover("models", ModelCollection):
+        names = attempt(plugin, partial(_names, plugin))
+        if isinstance(names, DLBricksError):
+            observer.note(f"{plugin.name}: is left out: {names.message}")
+        else:
+            found += [f"{plugin.name}:{name}" for name in names]
+    return found
+
+
+def _names(plugin: Plugin) -> list[str]:
+    collection: ModelCollection = plugin.loaded()
+    return list(collection.names())
+
+
+def _loaded(
+    names: Sequence[str], loader: ModelLoader, until: float, unread: list[Failure]
+) -> Iterator[CanonicalModel]:
+    """As many models as can be loaded in time.
+
+    Args:
+        names: The user's names of the models.
+        loader: Loads them.
+        until: Time after which no further model is loaded.
+        unread: Takes up those that cannot be loaded.
+    """
+    for name in names:
+        if perf_counter() > until:
+            return
+        try:
+            yield loader.load_one(name)
+        except DLBricksError as error:
+            unread.append(Failure(name, error.message, "read"))
+
+
+def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
+    """Bricks of models, each once, without those that are too large for a survey."""
+    found: dict[str, Target] = {}
+    for model in models:
+        group = family_of(model)
+        for granularity, strategy in _GRANULARITIES:
+            for brick in BrickSet.of([model], granularity, strategy).bricks.values():
+                if brick.signature not in found and not brick.opaque and is_quick(brick.model):
+                    found[brick.signature] = Target(brick, "brick", group)
+    return list(found.values())
+
+
+def _failures(
+    batch: Sequence[Target], reasons: Mapping[Question, str], request: Request
+) -> dict[Question, Failure]:
+    """Networks of a batch that could not be timed."""
+    operators = {each.brick.signature: ", ".join(each.brick.operators) for each in batch}
+    return {
+        key: Failure(
+            f"{operators[key.subject.signature]} ({key.subject.signature[:8]})",
+            reason,
+            "measure",
+            backend=request.backend.name,
+        )
+        for key, reason in reasons.items()
+    }

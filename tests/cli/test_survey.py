@@ -1,0 +1,74 @@
+"""``dlbricks survey`` on a real backend."""
+
+import pytest
+
+from dlbricks_core.predict import Contribution
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.knowledge import contributions
+
+pytest.importorskip("onnxruntime")
+
+STORE = ("--store", "s.sqlite")
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--budget", "1s", *STORE)
+
+
+@pytest.fixture
+def surveyed(dlbricks, save):
+    """A survey, and how to repeat it."""
+    path = save("a", "Relu", "Sigmoid")
+
+    def again(*more):
+        return dlbricks("survey", path, *QUICK, *more)
+
+    return again
+
+
+def test_networks_are_timed_the_next_survey_goes_on_and_all_are_packed(surveyed, dlbricks, read):
+    done = surveyed("--json", "s.json")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    first = read("s.json")
+    assert first["networks"] == first["measured"] >= 40
+    assert first["settings"] == {"threads": 1, "runs": 8, "budget_s": 1.0, "seed": 0}
+    drawn = sum(each["networks"] for each in first["families"])
+    assert 30 < drawn < first["networks"]
+    second_run = surveyed("absent.onnx", "--json", "s.json")
+    assert second_run.status == 3, second_run.err
+    assert "absent.onnx" in second_run.out
+    second = read("s.json")
+    (failure,) = second["failures"]
+    assert (failure["where"], failure["stage"]) == ("absent.onnx", "read")
+    assert second["networks"] == first["networks"] + second["measured"]
+    assert second["measured"] >= 40
+    with ResultStore.open("s.sqlite", writes=False) as store:
+        (found,) = contributions(store)
+        measured = list(store.measurements())
+    assert len(measured) == len(found) == second["networks"]
+    assert {len(each.values) for each in measured} == {8}
+    assert second["predictions"]["networks"] >= 5
+    assert 0 < second["predictions"]["half_width"] < 1
+    packed = dlbricks("survey", "--pack", "atlas", *STORE, "--json", "p.json")
+    assert packed.status == 0, packed.err
+    (file,) = read("p.json")["files"]
+    assert file["path"] in packed.out
+    found = Contribution.read(file["path"])
+    assert len(found) == file["networks"] == second["networks"]
+    assert any(group.startswith("file:") for group in found.groups)
+    assert any(group.startswith("survey:") for group in found.groups)
+
+
+def test_what_cannot_be_is_refused_in_one_line(dlbricks, save):
+    path = save("a", "Relu")
+    for arguments, reason in (
+        ((), "--backend"),
+        (("--pack", "atlas", path), "leave out the MODELs"),
+        (("--pack", "atlas", *STORE), "holds nothing that a predictor"),
+        (("--pack", path), "is a file"),
+        (("nowhere:", *QUICK), "nowhere"),
+        (("--backend", "nothing", *STORE), "nothing"),
+        (("--backend", "onnxruntime", "--budget", "long"), "is no time"),
+    ):
+        refused = dlbricks("survey", *arguments)
+        assert refused.status == 2, arguments
+        assert reason in refused.err
+        assert "Traceback" not in refused.err

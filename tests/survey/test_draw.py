@@ -1,0 +1,81 @@
+"""Networks that surveys draw: the same everywhere, quick, and in canonical form."""
+
+import hashlib
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from dlbricks_core.bricks import signature
+from dlbricks_core.predict.features import Features
+from dlbricks_core.survey import draw, is_quick, weights
+from dlbricks_core.survey.draft import Draft
+from dlbricks_core.survey.draw import FIRST
+from dlbricks_core.survey.families import FAMILIES
+from dlbricks_core.survey.further import FURTHER
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return list(islice(draw(), FIRST + 300))
+
+
+def test_the_first_networks_stay_what_atlases_hold(drawn):
+    """Measured latencies are found by signature: others would have to be measured anew."""
+    text = "".join(each.brick.signature for each in drawn[:FIRST])
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "5b58f4a4ab88495c"
+
+
+def test_further_families_join_after_the_first_networks(drawn):
+    further = {family.__name__ for family in FURTHER}
+    assert not any(each.family in further for each in drawn[:FIRST])
+    assert sum(each.family in further for each in drawn[FIRST:]) > 50
+
+
+def test_each_network_comes_once_and_is_quick(drawn):
+    assert len({each.brick.signature for each in drawn}) == len(drawn)
+    assert all(is_quick(each.brick.model) for each in drawn)
+    assert not any(each.brick.opaque for each in drawn)
+
+
+def test_families_come_as_often_as_they_should(drawn):
+    counts = Counter(each.family for each in drawn[:FIRST])
+    total = sum(FAMILIES.values())
+    for family, number in FAMILIES.items():
+        # Large ones are thrown away, and of softmax there are few.
+        assert counts[family.__name__] < 1.6 * FIRST * number / total + 10
+        assert counts[family.__name__] > 0.5 * FIRST * number / total - 10
+
+
+def test_a_seed_decides_what_is_drawn():
+    first, again, other = (
+        [each.brick.signature for each in islice(draw(seed), 20)] for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert len(set(first) & set(other)) < 5
+
+
+def test_each_family_has_a_weight_and_a_name_of_its_own():
+    families = [*FAMILIES, *FURTHER]
+    assert len(weights()) == len(families)
+    assert min(weights().values()) > 0
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *FURTHER], ids=lambda family: family.__name__)
+def test_networks_of_each_family_are_whole(family):
+    """What nothing reads is an output, shapes are static, and layers have features."""
+    random = np.random.default_rng(5)
+    for _ in range(12):
+        draft = Draft()
+        family(draft, random)
+        model = draft.model(family.__name__)
+        assert all(tensor.is_static for tensor in model.tensors.values())
+        assert not any(layer.opaque for layer in model.layers)
+        read = {name for layer in model.layers for name in layer.reads}
+        assert read.issuperset(model.inputs)
+        assert read.issuperset(model.weights)
+        assert signature(model, range(len(model.layers)))
+        features = Features.of(model)
+        assert len(features.kinds) == len(model.layers)
+        assert np.isfinite(features.numbers).all()

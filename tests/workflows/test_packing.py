@@ -1,0 +1,69 @@
+"""Files of what a store knows."""
+
+from dataclasses import replace
+
+import pytest
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Observation
+from dlbricks_core.predict import Contribution
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.knowledge import contributions, remember
+from dlbricks_core.workflows.packing import pack
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def measured(asked, store, residual):
+    bricks = BrickSet.of([residual()]).bricks
+
+    def keep(**changes):
+        setup = replace(asked.setup, **changes)
+        store.remember_system(asked.system.fingerprint, asked.system.to_dict())
+        remember(store, bricks, {signature: ["resnet"] for signature in bricks})
+        for signature in bricks:
+            key = replace(asked.key(signature, "brick"), setup=setup)
+            store.add_samples(key, Observation("s", 0, (1.0, 2.0), overhead=0.5))
+
+    return keep
+
+
+def test_each_setup_has_a_file(tmp_path, store, measured, asked):
+    measured()
+    measured(threads=2)
+    measured(version="0.9")
+    measured(backend="other")
+    packed = pack(store, tmp_path / "atlas")
+    start = f"{asked.system.microarchitecture}-{asked.system.fingerprint[:8]}"
+    names = {f"{start}-faulty-1", f"{start}-faulty-1-2", f"{start}-faulty-2", f"{start}-other-1"}
+    assert {each.path.stem for each in packed} == names
+    assert {path.stem for path in (tmp_path / "atlas").iterdir()} == names
+    for each, original in zip(packed, contributions(store), strict=True):
+        read = Contribution.read(each.path)
+        assert (read.setup, read.signatures) == (original.setup, original.signatures)
+        assert set(read.groups) == {"resnet"}
+        assert len(read.pulls) == len(read.features.kinds)
+        assert read.provenance.sessions == ("s",)
+    assert [each.contribution.setup.backend for each in pack(store, tmp_path, "other")] == ["other"]
+
+
+def test_a_store_that_knows_nothing_is_refused(tmp_path, store, measured):
+    with pytest.raises(DLBricksError, match="nothing that a predictor"):
+        pack(store, tmp_path / "atlas")
+    measured()
+    with pytest.raises(DLBricksError, match="nothing of other that"):
+        pack(store, tmp_path / "atlas", "other")
+    assert not (tmp_path / "atlas").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, store, measured):
+    measured()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DLBricksError, match="file"):
+        pack(store, tmp_path / "file")

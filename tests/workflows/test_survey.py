@@ -1,0 +1,114 @@
+"""Surveys: what they time, what they leave out, and that nothing is lost."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+import pytest
+
+from dlbricks_core.bricks import Brick, extract, signature
+from dlbricks_core.store import ResultStore
+from dlbricks_core.survey import Drawn
+from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows import survey as package
+from dlbricks_core.workflows.loading import ModelLoader
+from dlbricks_core.workflows.survey import survey
+
+COUNT = 40
+"""Networks of the first batch."""
+
+
+def brick_of(builder, width, op="Relu", domain=""):
+    b = builder((width,))
+    b.add(op, b.input)
+    model = b.model()
+    model = replace(model, layers=(replace(model.layers[0], domain=domain),))
+    identity = signature(model, (0,))
+    return Brick(identity, extract(model, (0,), identity))
+
+
+@pytest.fixture
+def stream(monkeypatch, builder):
+    """Draws tiny networks, the first ones as given; the first batch is the only one."""
+    first = []
+
+    def draw(seed):
+        bricks = [*first, *(brick_of(builder, width) for width in range(1, 500))]
+        return iter([Drawn("elementwise", brick) for brick in bricks])
+
+    monkeypatch.setattr(package, "draw", draw)
+    monkeypatch.setattr(package, "_listed", lambda observer: [])
+    return first
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def surveyed(stream, asked, store):
+    def run(observer=None, budget_s=0.1):
+        request = replace(asked, runs=2)
+        return survey([], request, store, observer or Observer(), budget_s, ModelLoader())
+
+    return run
+
+
+def test_what_fails_is_named_and_what_is_not_supported_is_left_out(stream, builder, surveyed):
+    stream.append(brick_of(builder, 3, "Raise", "faulty"))
+    stream.append(brick_of(builder, 3, "Unsupported", "faulty"))
+    found = surveyed()
+    assert found.anew == found.networks == found.families["elementwise"] == COUNT - 2
+    (failure,) = found.failures
+    assert "kernel not found" in failure.reason
+    assert failure.subject.startswith("faulty.Raise (")
+    (unsupported,) = found.unsupported
+    assert "no counterpart" in unsupported.reason
+    assert surveyed().failures == []
+
+
+def test_each_survey_times_others(surveyed, store):
+    surveyed()
+    again = surveyed()
+    assert (again.anew, again.networks) == (COUNT, 2 * COUNT)
+    assert {len(each.values) for each in store.measurements()} == {2}
+
+
+def test_what_was_measured_before_an_interruption_is_kept(surveyed, store, monkeypatch):
+    class Interrupting(Observer):
+        def advance(self, done=""):
+            if list(store.measurements()):
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as quick:
+        quick.setattr(package, "perf_counter", partial(next, count()))  # a second each time
+        with pytest.raises(KeyboardInterrupt):
+            surveyed(Interrupting(), budget_s=1e4)
+    before = list(store.measurements())
+    assert before
+    found = surveyed()
+    assert found.networks >= COUNT
+    assert {len(each.values) for each in store.measurements()} == {2}
+    assert {each.question for each in before} <= {e.question for e in store.measurements()}
+
+
+def test_progress_is_told_in_seconds_of_the_budget(surveyed):
+    class Counting(Observer):
+        steps = None
+        advanced = 0
+
+        def stage(self, text, steps=None):
+            assert self.steps is None
+            self.steps = steps
+
+        def advance(self, what=""):
+            self.advanced += 1
+
+    observer = Counting()
+    found = surveyed(observer, budget_s=1.5)
+    assert observer.steps == 2
+    assert 1 <= observer.advanced <= 2
+    assert found.seconds > 1
+    assert found.networks >= COUNT
