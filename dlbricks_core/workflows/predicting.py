@@ -83,7 +83,8 @@ def predictions(
         PluginError: If there is no such predictor, it fails, or gives something else.
     """
     plugin = find("predictor", predictor, Predictor)
-    others = [_without(each, known, request) for each in atlas]
+    left = (_without(each, known, request) for each in atlas)
+    others = [each for each in left if len(each)]
 
     def predict() -> Mapping[str, Predicted]:
         given: Predictor = plugin.loaded()
@@ -106,7 +107,7 @@ def _call_ms(
     if here:
         return float(np.median(here))
     same = [each for each in atlas if each.system.fingerprint == request.fingerprint]
-    costs = [each.call_ms for each in same or atlas if len(each)]
+    costs = [each.call_ms for each in same or atlas]
     return float(np.median(np.concatenate(costs))) if costs else 0.0
 
 
@@ -120,10 +121,13 @@ def _with_call(figure: Predicted, call_ms: float) -> Predicted:
 def _without(
     contribution: Contribution, known: Mapping[str, Figure], request: Request
 ) -> Contribution:
-    """A contribution without known figures, if it is from here: each counts once."""
+    """A store's own contribution without known figures, if it is from here: each counts once.
+
+    What comes with the package was measured in other sessions, and counts besides.
+    """
     here = contribution.system.fingerprint == request.fingerprint
     same = here and contribution.setup.threads == request.setup.threads
-    if not same or known.keys().isdisjoint(contribution.signatures):
+    if not same or contribution.pulls.size or known.keys().isdisjoint(contribution.signatures):
         return contribution
     return contribution.only([i for i, s in enumerate(contribution.signatures) if s not in known])
 

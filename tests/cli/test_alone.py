@@ -56,7 +56,7 @@ def model(save):
 def bricks(model):
     with ModelLoader() as loader:
         (loaded,) = loader.load([str(model)])
-    return BrickSet.of([loaded], 128, "short-segments").bricks
+    return BrickSet.of([loaded], 128, "short-segments", rereading=True).bricks
 
 
 @pytest.fixture

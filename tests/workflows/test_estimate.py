@@ -78,7 +78,7 @@ def rewriting(asked):
 def keep(store, request, graph, granularity=128, strategy="segments", ms=2.0):
     """Stores samples of all bricks of a graph."""
     for signature in BrickSet.of(
-        [graph], granularity, strategy, rereading=strategy == "segments"
+        [graph], granularity, strategy, rereading=strategy != "chain"
     ).bricks:
         key = request.key(signature, "brick")
         for number in range(request.runs):
@@ -235,7 +235,7 @@ def test_what_was_measured_counts_once(asked, store, models, measured, monkeypat
     bricks = [
         brick
         for model in models
-        for brick in BrickSet.of([model], 128, "short-segments").bricks.values()
+        for brick in BrickSet.of([model], 128, "short-segments", rereading=True).bricks.values()
     ]
     elsewhere = replace(asked.system, cpu="another")
     atlas = [measured(asked.system, bricks), measured(elsewhere, bricks)]
