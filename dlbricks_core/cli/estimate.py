@@ -20,7 +20,11 @@ from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_set
 @options.models_argument
 @options.quantity_option
 @options.estimate_options
-@click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
+@click.option(
+    "--system",
+    metavar="FINGERPRINT",
+    help="Estimate for another system, of the store or of the atlas.",
+)
 @options.predictor_option
 @options.result_options
 def command(
@@ -40,11 +44,13 @@ def command(
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+        setups = partial(known_setups, opened, values["backend"], system)
+        request = options.request_of(values, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
-            options.request_of(values, partial(known_setups, opened, values["backend"], system)),
+            request,
             opened,
             system,
             _predictor(predictor, values["quantity"]),

@@ -13,7 +13,7 @@ from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import DIAL_COMPOSER, CutOptions, dialled, load_models, run
+from dlbricks_core.workflows import LEARNED_COMPOSER, CutOptions, dialled, load_models, run
 
 
 @click.command("run")
@@ -65,5 +65,5 @@ def _cut_options(values: dict[str, Any], *, compares: bool) -> CutOptions:
         precision = dialled(values["precision"], values["budget_s"], compares=compares)
         if precision is not None:
             values["precision"] = precision
-            return CutOptions.chosen(None, None, DIAL_COMPOSER)
+            return CutOptions.chosen(None, None, LEARNED_COMPOSER)
     return options.cut_options_of(values)

@@ -21,13 +21,14 @@ class Learned(Sequential):
     name = "learned"
     strategy = "short-segments"
     granularity = 128
+    rereading = True
     #: What no brick accounts for, beside the errors that the predictor's draws hold.
     composing_error = 0.03
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
         """Estimate of a model: the latency of the whole where that was timed."""
         whole = latencies.get(cut.whole.signature)
-        if whole is None or cut.whole.signature in cut.counts:
+        if whole is None or whole.origin == "predicted":
             return super().compose(cut, latencies)
         ends = interval(whole.plausible)
         return Estimate(whole.value, ends, (), ends)

@@ -124,6 +124,21 @@ class Effort:
             sums(self.loading, other.loading),
         )
 
+    def counted_as(self, kind: Kind) -> Effort:
+        """The same effort, all of it for networks of one kind."""
+
+        def moved(numbers: Mapping[Kind, NumberT]) -> dict[Kind, NumberT]:
+            every = sum(numbers.values(), start=type(numbers[kind])(0))
+            return {each: every if each == kind else every - every for each in _KINDS}
+
+        return Effort(
+            moved(self.seconds),
+            moved(self.runs),
+            moved(self.networks),
+            self.groups,
+            moved(self.loading),
+        )
+
     def add_loading(self, kind: Kind, seconds: float) -> None:
         """Adds seconds that do not depend on the number of runs."""
         self.seconds[kind] += seconds

@@ -143,7 +143,8 @@ class _Bricks:
 
         return cls(
             every=[each for each in run.bricks if each.latency],
-            uncertain=[each for each in run.bricks if _is_uncertain(each)],
+            # The dial leaves bricks uncertain where the estimates are precise without them.
+            uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.dial],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
             short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
             flags=Counter(
@@ -197,7 +198,7 @@ def _is_uncertain(each: BrickResult) -> bool:
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
     """Remark on the part of the sum that nobody measured."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
-    if predicted:
+    if predicted and not result.dial:
         text = _Bricks.of(result).text(predicted)
         verb = "is" if len(predicted) == 1 else "are"
         by = f" by {result.predictor}" if result.predictor else ""

@@ -12,9 +12,8 @@ from dlbricks_core.workflows.comparison import (
     OperatorTotal,
     PartComparison,
 )
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
-from dlbricks_core.workflows.dial import COMPOSER as DIAL_COMPOSER
-from dlbricks_core.workflows.dial import USUAL, dialled
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.dial import dialled
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
@@ -31,7 +30,9 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
+    Dial,
     ModelResult,
+    Offer,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
@@ -41,15 +42,15 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
-    "DIAL_COMPOSER",
+    "LEARNED_COMPOSER",
     "NO_PREDICTOR",
     "PREDICTOR",
-    "USUAL",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",
     "Comparison",
     "CutOptions",
+    "Dial",
     "Evaluation",
     "Fitting",
     "Folder",
@@ -62,6 +63,7 @@ __all__ = [
     "ModelLoader",
     "ModelResult",
     "Observer",
+    "Offer",
     "OperatorTotal",
     "PartComparison",
     "Request",

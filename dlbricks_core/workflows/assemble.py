@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
@@ -68,10 +68,11 @@ def assemble(
         else _model_result(cut, calibrated, plan, latencies, request, outcome)
         for cut in brickset.models
     ]
+    name = "" if request.probe else cutting.options.composer
     return RunResult(
         request=request,
         cutting=cutting,
-        models=models,
+        models=[replace(model, composer=name) for model in models],
         bricks=bricks,
         benchmarking=None if request.probe else _benchmarking(models, plan, latencies),
         outcome=outcome,

@@ -30,12 +30,13 @@ from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.planner import Uncertain, half_widths, steps
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import find, use
-from dlbricks_core.predict import Contribution, Predictor, shipped
+from dlbricks_core.predict import Contribution, Predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -43,7 +44,6 @@ from dlbricks_core.workflows.results import Dial, Offer, RunResult
 from dlbricks_core.workflows.targets import not_within
 from dlbricks_core.workflows.timing_order import run_targets
 
-COMPOSER = "learned"
 PREDICTOR = "atlas"
 
 FINEST = 0.02
@@ -60,12 +60,18 @@ RUNS = 4
 _ENOUGH_S = 0.2
 """Seconds of a network's runs after which three of them are enough."""
 
-_ERROR = 0.02
+_ERROR = 0.04
 """Relative error of what timing a network tells of its latency as a part of a model."""
+
+_WHOLE_ERROR = 0.01
+"""The same of a whole model, which is no part of anything: it scatters."""
 
 _AHEAD = 0.95
 """Share of the precision that a batch is planned to reach: what is known then is not quite as was
 planned."""
+
+_BEYOND = 0.5
+"""Share of the precision to which a batch goes on that would take less time than planning it."""
 
 _BATCH = 0.5
 """Share of what is left of the budget that a batch may take; the next one is planned with what was
@@ -118,18 +124,21 @@ def dial(
         PluginError: If there is no such predictor, or it fails.
     """
     begin = perf_counter()
-    cutting = cut_models(models, CutOptions.chosen(None, None, COMPOSER), request, observer)
-    subjects = _Subjects.of(cutting, request, end_to_end=end_to_end)
+    cutting = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, observer)
+    subjects = Subjects.of(cutting, request, end_to_end=end_to_end)
     with ExitStack() as opened:
-        bench = _Bench(subjects, store, observer, opened)
+        bench = Bench(subjects, store, observer, opened)
         bench.look_up()
-        beliefs = _Beliefs(predictor, subjects, bench)
+        beliefs = Beliefs(predictor, subjects, bench)
+        end = begin + (request.budget_s or math.inf)
         reason = ""
         while not reason:
             observer.stage(f"Predicting {len(subjects.bricks)} bricks")
+            asked = perf_counter()
             state = beliefs.state()
-            left_s = (request.budget_s or math.inf) - (perf_counter() - begin)
-            reason = _turn(state, bench, left_s)
+            now = perf_counter()
+            # Predictors remember what they made of the atlas: the first prediction is no measure.
+            reason = turn(state, bench, end - now, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
         bench.outcome.effort.add_loading("brick", perf_counter() - begin - bench.spent_s)
         if end_to_end:
@@ -154,7 +163,7 @@ def dial(
 
 
 @dataclass(frozen=True)
-class _Subjects:
+class Subjects:
     """What could be timed.
 
     Attributes:
@@ -206,7 +215,7 @@ class _Subjects:
         return self.request.key(signature, self.target(signature).kind)
 
 
-class _Bench:
+class Bench:
     """Times networks on one worker, which stays until the end.
 
     Args:
@@ -219,18 +228,20 @@ class _Bench:
         subjects: What could be timed.
         outcome: Measurements and failures so far.
         known: Figures of measured networks, by signature.
+        insisted: Signatures of whole models that were timed until they are precise.
         spent_s: Seconds of timing, starting the worker included.
         importing_s: Seconds of these until the framework was imported.
     """
 
     def __init__(
-        self, subjects: _Subjects, store: ResultStore, observer: Observer, opened: ExitStack
+        self, subjects: Subjects, store: ResultStore, observer: Observer, opened: ExitStack
     ) -> None:
         self.outcome = Outcome()
         self.known: dict[str, Figure] = {}
+        self.insisted: set[str] = set()
         self.spent_s = self.importing_s = 0.0
         self.subjects = subjects
-        self._store = store
+        self.store = store
         self._observer = observer
         self._opened = opened
         self._worker: BackendWorker | None = None
@@ -239,6 +250,11 @@ class _Bench:
     def start_s(self) -> float:
         """Seconds until the worker is ready."""
         return START_S if self._worker is None else 0.0
+
+    @property
+    def started(self) -> bool:
+        """Whether something was timed."""
+        return self._worker is not None
 
     def open(self, signature: str) -> bool:
         """Whether a network can be timed, and has not been."""
@@ -253,7 +269,7 @@ class _Bench:
         request = self.subjects.request
         if request.force:
             return
-        found = self._store.get(map(self.subjects.key, self.subjects.every))
+        found = self.store.get(map(self.subjects.key, self.subjects.every))
         for key, measurement in found.items():
             if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
                 self._know(measurement)
@@ -267,19 +283,39 @@ class _Bench:
         begin = perf_counter()
         if self._worker is None:
             self._start()
-        targets = [self.subjects.target(s) for s in signatures if self.open(s)]
+        able = [s for s in signatures if self.open(s)]
         request = replace(
             self.subjects.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
         )
-        self._take(measure(targets, request, self._store, self._observer, worker=self._worker))
+        self._measure(map(self.subjects.target, able), request)
+        self.spent_s += perf_counter() - begin
+
+    def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
+        """Times whole models until each is as precise as asked for."""
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        request = replace(self.subjects.request, budget_s=left_s)
+        self.insisted |= wholes
+        self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
     def time_wholes(self) -> None:
         """Times whole models, and their native forms, for comparison."""
-        request = self.subjects.request
-        targets = run_targets(self.subjects.cutting, end_to_end=True, backend=request.runs_natives)
+        request, cutting = self.subjects.request, self.subjects.cutting
+        targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
         wholes = [each for each in targets if each.kind != "brick"]
-        self._take(measure(wholes, request, self._store, self._observer, worker=self._worker))
+        self._take(
+            measure(wholes, request, self.store, self._observer, cutting, worker=self._worker)
+        )
+
+    def _measure(self, targets: Iterable[Target], request: Request) -> None:
+        cutting = self.subjects.cutting
+        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
+        # Whatever is timed for an estimate is a cost of the estimate.
+        found.effort = found.effort.counted_as("brick")
+        found.notes = ()
+        self._take(found)
 
     def costs(self) -> Costs:
         """What timing costs, as far as it was seen."""
@@ -329,7 +365,7 @@ class _Bench:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class State:
     """What is believed at a stop of the dial.
 
     Attributes:
@@ -348,7 +384,7 @@ class _State:
         return float(self.half_widths.max(initial=0.0))
 
 
-class _Beliefs:
+class Beliefs:
     """What a predictor makes of all that is known.
 
     Args:
@@ -357,21 +393,23 @@ class _Beliefs:
         bench: What is known of it.
     """
 
-    def __init__(self, predictor: str, subjects: _Subjects, bench: _Bench) -> None:
+    def __init__(self, predictor: str, subjects: Subjects, bench: Bench) -> None:
         self._plugin = find("predictor", predictor, Predictor)
         self._predictor: Predictor = use(self._plugin, self._plugin.loaded)
         self.subjects = subjects
         self._bench = bench
         # What the store holds of the networks themselves is known, or not to be known.
         apart = subjects.kept_apart | bench.known.keys()
-        self._atlas = tuple(_without(each, apart, subjects.request) for each in shipped())
+        every = knowledge(bench.store, subjects.request.setup.backend)
+        left = (_without(each, apart, subjects.request) for each in every)
+        self._atlas = tuple(each for each in left if len(each))
 
-    def state(self) -> _State:
+    def state(self) -> State:
         """What is believed now."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
-        return _State(figures, sums, half_widths(sums))
+        return State(figures, sums, half_widths(sums))
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:
         subjects, known = self.subjects, self._bench.known
@@ -388,28 +426,33 @@ class _Beliefs:
                 self._predictor.predict, asked, request.setup, request.target, known, self._atlas
             ),
         )
+        wholes = {cut.whole.signature for cut in subjects.cutting.brickset.models}
         figures: dict[str, Predicted | Placed] = {}
         for signature, each in found.items():
-            predicted = _with_call(each, float(call_ms))
-            if signature in subjects.wholes:
-                predicted = _as_measured(known[signature])
-            figures[signature] = (
-                Placed(known[signature], predicted) if signature in known else predicted
-            )
+            if signature not in known:
+                figures[signature] = _with_call(each, float(call_ms))
+                continue
+            # A whole model hands over its inputs and outputs, as it does when it is timed.
+            placed = _as_measured(known[signature]) if signature in wholes else each
+            figures[signature] = Placed(known[signature], _with_call(placed, float(call_ms)))
         return figures
 
 
 def _without(
     contribution: Contribution, signatures: AbstractSet[str], request: Request
 ) -> Contribution:
-    """A contribution without some networks, if it is of the system and the setup that is asked."""
+    """A store's own contribution without some networks, if it is of what is asked.
+
+    What comes with the package is of other sessions: it counts besides.
+    """
     setup = contribution.setup
     same = (setup.backend, setup.threads) == (request.setup.backend, request.setup.threads)
-    left = [i for i, s in enumerate(contribution.signatures) if s not in signatures]
     elsewhere = contribution.system.fingerprint != request.fingerprint
-    if not same or elsewhere or len(left) == len(contribution):
+    if not same or elsewhere or contribution.pulls.size:
         return contribution
-    return contribution.only(left)
+    return contribution.only(
+        [i for i, s in enumerate(contribution.signatures) if s not in signatures]
+    )
 
 
 def _with_call(figure: Predicted, call_ms: float) -> Predicted:
@@ -438,19 +481,23 @@ def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArr
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class Choice:
     """Networks that could be timed, and what that would tell.
 
     Attributes:
         signatures: Signatures of the networks.
         uncertain: What is known of them and of the models.
+        half_widths: Half-width of each model's 90% interval, relative to its latency.
+        wholes: Signature of each model as a whole.
     """
 
     signatures: Sequence[str]
     uncertain: Uncertain
+    half_widths: FloatArray
+    wholes: Sequence[str]
 
     @classmethod
-    def of(cls, state: _State, bench: _Bench) -> Self:
+    def of(cls, state: State, bench: Bench) -> Self:
         """All networks that were not timed, bricks and whole models."""
         subjects, costs = bench.subjects, bench.costs()
         models = subjects.cutting.brickset.models
@@ -461,67 +508,115 @@ class _Choice:
         draws += [state.sums[:, place[s]] for s in wholes]
         networks = np.array(draws).reshape(-1, RESAMPLES).T
         means = networks.mean(axis=0)
-        every = [*bricks, *wholes]
+        signatures = [*bricks, *wholes]
         seconds = [
             costs.seconds(subjects.every[s].model, ms, RUNS)
-            for s, ms in zip(every, means, strict=True)
+            for s, ms in zip(signatures, means, strict=True)
         ]
-        counts = [[cut.counts.get(s, 0) for s in bricks] for cut in models]
-        parts = [[float(cut.whole.signature == s) for s in wholes] for cut in models]
-        of_networks = np.array([[*a, *b] for a, b in zip(counts, parts, strict=True)], dtype=float)
-        return cls(
-            every,
-            Uncertain(
-                state.sums,
-                networks,
-                of_networks.reshape(len(models), len(every)),
-                np.array(seconds),
-                _ERROR * means,
-            ),
+        counts = [
+            [cut.counts.get(s, float(cut.whole.signature == s)) for s in signatures]
+            for cut in models
+        ]
+        errors = np.array([_ERROR] * len(bricks) + [_WHOLE_ERROR] * len(wholes))
+        uncertain = Uncertain(
+            state.sums,
+            networks,
+            np.array(counts, dtype=np.float64).reshape(len(models), len(signatures)),
+            np.array(seconds),
+            errors * means,
         )
+        wholes_of = [cut.whole.signature for cut in models]
+        return cls(signatures, uncertain, state.half_widths, wholes_of)
 
-    def batch(self, precision: float, left_s: float) -> list[str]:
-        """Networks to time next: until the precision is reached, or a share of the time is used."""
+    def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:
+        """Networks to time next: until the precision is reached, or a share of the time is used.
+
+        Args:
+            precision: Half-width of all models' intervals to reach, relative to their latencies.
+            left_s: Seconds that are left.
+            least_s: Seconds that a batch takes at least: the next one costs a prediction.
+        """
         able = np.flatnonzero(self.uncertain.seconds <= left_s)
+        wholes = self._instead(precision)
         chosen: list[str] = []
-        for step in islice(steps(self.uncertain.only(able), precision), _MOST_STEPS):
-            if chosen and step.seconds > _BATCH * left_s:
+        suffices = False
+        for step in islice(steps(self.uncertain.only(able), precision * _BEYOND), _MOST_STEPS):
+            if chosen and step.seconds > min(_BATCH * left_s, wholes.seconds):
                 break
             chosen.append(self.signatures[able[step.network]])
-        return chosen
+            suffices |= step.half_widths.max() <= precision
+            if suffices and step.seconds >= least_s:
+                break
+        # One by one, bricks may tell more in each second than a whole model, and all of them less.
+        return [*wholes.signatures] if not suffices and wholes.seconds <= left_s else chosen
 
     def offer(self, precision: float) -> Offer | None:
-        """Seconds until the precision is reached; ``None`` if it takes too much."""
+        """Seconds until the precision is reached; ``None`` if nothing is known to reach it."""
+        seconds = self._instead(precision).seconds
         for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
+            if step.seconds > seconds:
+                break
             if step.half_widths.max() <= precision:
-                return Offer(precision, step.seconds)
-        return None
+                seconds = step.seconds
+                break
+        return Offer(precision, seconds) if math.isfinite(seconds) else None
+
+    def _instead(self, precision: float) -> _Wholes:
+        """The models that lack precision as wholes."""
+        lacking = [s for s, half in zip(self.wholes, self.half_widths, strict=True)
+                   if half > precision]  # fmt: skip
+        if not {*lacking} <= {*self.signatures}:
+            return _Wholes((), math.inf)
+        places = [self.signatures.index(s) for s in dict.fromkeys(lacking)]
+        return _Wholes(tuple(dict.fromkeys(lacking)), float(self.uncertain.seconds[places].sum()))
 
 
-def _turn(state: _State, bench: _Bench, left_s: float) -> str:
-    """Times the next batch. Returns why there is none, if that is so."""
-    precision = bench.subjects.precision
-    if state.widest <= precision:
+@dataclass(frozen=True)
+class _Wholes:
+    """Whole models that may be timed in place of bricks, and the seconds that it takes."""
+
+    signatures: tuple[str, ...]
+    seconds: float
+
+
+def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str:
+    """Times the next batch. Returns why there is none, if that is so.
+
+    Args:
+        state: What is believed now.
+        bench: Times networks.
+        left_s: Seconds that are left of the budget.
+        least_s: Seconds that a batch takes at least.
+    """
+    subjects = bench.subjects
+    if state.widest <= subjects.precision:
         return "it is reached"
-    choice = _Choice.of(state, bench)
-    if not choice.signatures:
-        return "everything was timed"
-    batch = choice.batch(_AHEAD * precision, left_s - bench.start_s)
-    if not batch:
-        return f"the budget of {bench.subjects.request.budget_s:g} s ends"
-    bench.time(batch)
-    return ""
+    spare_s = left_s - bench.start_s
+    if spare_s <= 0:
+        return f"the budget of {subjects.request.budget_s:g} s ended first"
+    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s, least_s):
+        bench.time(batch)
+        return ""
+    models = subjects.cutting.brickset.models
+    lacking = np.flatnonzero(state.half_widths > subjects.precision)
+    wholes = {models[i].whole.signature for i in lacking}
+    if (
+        wholes := {s for s in wholes if s in subjects.wholes and not bench.failed(s)}
+        - bench.insisted
+    ):
+        bench.insist(wholes, spare_s)
+        return ""
+    return "nothing tells more"
 
 
-def _offers(state: _State, bench: _Bench) -> Iterator[Offer]:
+def _offers(state: State, bench: Bench) -> Iterator[Offer]:
     """What more time would buy, the cheapest first."""
     precision = bench.subjects.precision
     wanted = min(precision, state.widest)
-    finer = {precision, *(level for level in _LEVELS if level < wanted)}
-    choice = _Choice.of(state, bench)
-    for level in sorted((each for each in finer if each < state.widest), reverse=True)[
-        :_MOST_OFFERS
-    ]:
+    finer = [each for each in (precision, *_LEVELS) if each < state.widest]
+    levels = sorted({each for each in finer if each == precision or each < wanted}, reverse=True)
+    choice = Choice.of(state, bench)
+    for level in levels[:_MOST_OFFERS]:
         found = choice.offer(level)
         if found is not None:
             yield replace(found, seconds=found.seconds + bench.start_s)

@@ -10,6 +10,7 @@ from typing import Self
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
@@ -36,6 +37,8 @@ PREDICTOR = "atlas"
 NO_PREDICTOR = "none"
 """Name by which users ask for none."""
 
+_ABSENT = "{} is not installed: version and options are those of what was measured elsewhere"
+
 _MOST = 0.5
 """Share of a model's bricks that the store must hold for the default composer. Fewer of them tell
 less than a predictor that learns from everything that was measured."""
@@ -61,13 +64,13 @@ def estimate(
             neither are left to the predictor.
         request: Which measurements to use.
         store: Where measurements are kept.
-        system: Start of the fingerprint of the system to estimate for; ``None`` for
-            the one that this process runs on.
+        system: Start of the fingerprint of the system to estimate for, one of the store or of the
+            atlas; ``None`` for the one that this process runs on.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 
     Raises:
-        DLBricksError: If the store does not hold exactly one such system.
+        DLBricksError: If not exactly one such system is known.
         PluginError: If there is no such predictor, or it fails.
     """
     if system is not None:
@@ -80,10 +83,15 @@ def estimate(
     if cut_options is None and request.probe:
         cut_options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
     if cut_options is not None:
-        return _predicted(_Way.of(models, cut_options, request, store).result(), predictor, store)
-    if predictor is None:
-        return _held(models, request, store)
-    return _nearest(models, request, store, predictor)
+        way = _Way.of(models, cut_options, request, store)
+        result = _predicted(way.result(), predictor, store)
+    elif predictor is None:
+        result = _held(models, request, store)
+    else:
+        result = _nearest(models, request, store, predictor)
+    if request.plugin.problem:
+        result.outcome.notes = (*result.outcome.notes, _ABSENT.format(request.backend.name))
+    return result
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,10 @@ class _Way:
         """Estimates from what the store holds alone."""
         return assemble(self.request, self.cutting, self.outcome)
 
-    def is_rewritten(self, position: int) -> bool:
-        """Whether what the backend makes of a model was cut in its place."""
+    def is_executed(self, position: int) -> bool:
+        """Whether what was cut of a model is what the backend executes, as far as is known."""
         cut = self.cutting.brickset.models[position]
-        return cut.graph is not cut.model
+        return cut.graph is not cut.model or not self.request.backend.traits.rewrites
 
     def share(self, position: int) -> float:
         """Share of a model's bricks of which the store holds a measurement or a failure."""
@@ -189,9 +197,7 @@ def _way(position: int, ways: Mapping[str, _Way]) -> str:
     if len(ways) == 1:
         return LEARNED_COMPOSER
     default, learned, paper = ways.values()
-    if default.is_rewritten(position):
-        return DEFAULT_COMPOSER
-    if not default.request.backend.traits.rewrites and default.share(position) >= _MOST:
+    if default.is_executed(position) and default.share(position) >= _MOST:
         return DEFAULT_COMPOSER
     if learned.share(position) < 1 and paper.share(position) == 1:
         return PAPER_COMPOSER
@@ -234,12 +240,24 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
 
 
 def _system(store: ResultStore, start: str) -> System:
-    systems = store.systems()
-    matches = [fingerprint for fingerprint in systems if fingerprint.startswith(start)]
+    """The system with that fingerprint: of the store, or else of the atlas."""
+    kept = store.systems()
+    systems = {
+        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
+    }
+    matches = _beginning(systems, start)
+    if not matches:
+        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
+        systems |= elsewhere
+        matches = _beginning(elsewhere, start)
     if len(matches) != 1:
         known = ", ".join(systems) or "none"
         raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in the store",
+            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
             hint=f"Systems with measurements: {known}.",
         )
-    return System.from_dict(matches[0], systems[matches[0]])
+    return matches[0]
+
+
+def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
+    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]

@@ -14,7 +14,7 @@ from dlbricks_core.predict import Contribution, Predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.doubts import far_from_measured
+from dlbricks_core.workflows.doubts import far_bricks, far_systems
 from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
@@ -48,7 +48,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     if not wanted and not learned:
         return replace(result, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
-    found = predictions(predictor, asked, known, request, knowledge(store, request.setup.backend))
+    atlas = knowledge(store, request.setup.backend)
+    found = predictions(predictor, asked, known, request, atlas)
     new = {s: found[s] for s in wanted if s in found}
     if learned:
         placed = {s: Placed(known[s], found[s]) for s in known if s in found}
@@ -56,7 +57,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     else:
         plan = plan.predicting(new)
     predicted = assemble(request, replace(result.cutting, plan=plan), result.outcome)
-    notes = (*result.outcome.notes, *far_from_measured(predicted))
+    doubts = (*far_systems(request, atlas), *far_bricks(predicted)) if new else ()
+    notes = (*result.outcome.notes, *doubts)
     outcome = replace(result.outcome, notes=notes)
     return replace(predicted, predictor=predictor, outcome=outcome)
 
@@ -81,7 +83,8 @@ def predictions(
         PluginError: If there is no such predictor, it fails, or gives something else.
     """
     plugin = find("predictor", predictor, Predictor)
-    others = [_without(each, known, request) for each in atlas]
+    left = (_without(each, known, request) for each in atlas)
+    others = [each for each in left if len(each)]
 
     def predict() -> Mapping[str, Predicted]:
         given: Predictor = plugin.loaded()
@@ -104,7 +107,7 @@ def _call_ms(
     if here:
         return float(np.median(here))
     same = [each for each in atlas if each.system.fingerprint == request.fingerprint]
-    costs = [each.call_ms for each in same or atlas if len(each)]
+    costs = [each.call_ms for each in same or atlas]
     return float(np.median(np.concatenate(costs))) if costs else 0.0
 
 
@@ -118,10 +121,13 @@ def _with_call(figure: Predicted, call_ms: float) -> Predicted:
 def _without(
     contribution: Contribution, known: Mapping[str, Figure], request: Request
 ) -> Contribution:
-    """A contribution without known figures, if it is from here: each counts once."""
+    """A store's own contribution without known figures, if it is from here: each counts once.
+
+    What comes with the package was measured in other sessions, and counts besides.
+    """
     here = contribution.system.fingerprint == request.fingerprint
     same = here and contribution.setup.threads == request.setup.threads
-    if not same or known.keys().isdisjoint(contribution.signatures):
+    if not same or contribution.pulls.size or known.keys().isdisjoint(contribution.signatures):
         return contribution
     return contribution.only([i for i, s in enumerate(contribution.signatures) if s not in known])
 

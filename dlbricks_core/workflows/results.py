@@ -37,6 +37,7 @@ class ModelResult:
         notes: Remarks on the figures.
         origin: Shares of the sum over the known bricks by where their figures come from, without
             the timer's own cost. They add up to 1; empty if no brick is known.
+        composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
     """
 
     cut: CutModel
@@ -49,6 +50,7 @@ class ModelResult:
     failure: str = ""
     notes: Sequence[str] = ()
     origin: Mapping[Origin, float] = field(default_factory=dict)
+    composer: str = ""
 
     @property
     def normalized(self) -> float | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
-from dlbricks_core.workflows.dial import COMPOSER, dial
+from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.measuring import measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -39,7 +39,7 @@ def run(
         observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
-    if cut_options.composer == COMPOSER and request.precision is not None:
+    if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
         return dial(models, request, store, observer, end_to_end=end_to_end)
     calibration = store.calibration(cut_options.calibration_key(request))
     cutting = cut_models(models, cut_options, request, observer, calibration, store=store)

@@ -42,7 +42,7 @@ def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, save, 
 
 def test_of_many_models_the_answer_still_comes_first(dlbricks, save):
     models = [save(f"m{i}", "Relu", "Sigmoid") for i in range(30)]
-    done = dlbricks("run", *models, *ORT)
+    done = dlbricks("run", "--end-to-end", *models, *ORT)
     assert done.status == 0, done.err
     answer = " ".join(first_screen(done)[:2])
     assert answer.startswith("30 models on onnxruntime")
