@@ -100,9 +100,13 @@ def test_one_or_several_models_can_be_cut():
 def test_timing_and_estimating_share_a_store(proto, tmp_path):
     pytest.importorskip("onnxruntime")
     model = dlbricks.load(proto, batch=2)
-    empty = dlbricks.estimate(model, stored=True, store=tmp_path / "s.db", **ORT)
+    nothing = {"stored": True, "predictor": "none", "store": tmp_path / "s.db"}
+    empty = dlbricks.estimate(model, **nothing, **ORT)
     assert empty.rows()[0]["partial"]
     assert len(empty.failures) == 1
+    predicted = dlbricks.estimate(model, stored=True, store=tmp_path / "s.db", **ORT)
+    assert predicted.failures == []
+    assert predicted.to_dict()["models"][0]["origin"] == {"predicted": 1.0}
     with ResultStore.open(tmp_path / "s.db") as store:
         timings = dlbricks.time(model, store=store, granularity=1, **ORT)
     assert [row["layers"] for row in timings.rows()] == ["Relu", "Tanh"]
@@ -116,6 +120,12 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
     assert row["measured_ms"] is None
     samples = [each["samples_ms"] for each in timings.to_dict()["bricks"]]
     assert [each["samples_ms"] for each in stored.to_dict()["bricks"]] == samples
+
+
+def test_a_predictor_is_for_estimates_that_run_nothing(proto):
+    with pytest.raises(DLBricksError, match="run nothing") as error:
+        dlbricks.estimate(proto, predictor="atlas", **ORT)
+    assert "stored=True" in error.value.hint
 
 
 def test_comparing_needs_two_backends(proto):
@@ -293,9 +303,8 @@ def test_representations_state_the_result_and_stay_short(proto, tmp_path):
         r"<Estimates: (small [\d.e-]+ ms, ){3}2 more on onnxruntime \S+, 1 thread>",
         repr(estimates),
     )
-    nothing = dlbricks.estimate(
-        model, backend="onnxruntime", stored=True, **{**how, "store": tmp_path / "empty.db"}
-    )
+    other = {**how, "stored": True, "predictor": "none", "store": tmp_path / "empty.db"}
+    nothing = dlbricks.estimate(model, backend="onnxruntime", **other)
     assert "<Estimates: small unknown on" in repr(nothing)
     assert ", 1 failed>" in repr(nothing)
     compared = dlbricks.compare(model, backends=["onnxruntime", "pytorch"], **how)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import onnx
@@ -15,9 +16,19 @@ from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.facts import Setup
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, LoadOptions, ModelLoader, Observer, Request
+from dlbricks_core.wording import argument, settings
+from dlbricks_core.workflows import (
+    NO_PREDICTOR,
+    PREDICTOR,
+    CutOptions,
+    LoadOptions,
+    ModelLoader,
+    Observer,
+    Request,
+)
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
@@ -172,11 +183,12 @@ def estimate(
     composer: str | None = None,
     end_to_end: bool = False,
     stored: bool = False,
+    predictor: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Estimates:
-    """Estimates models from their bricks, timing what the store lacks.
+    """Estimates models from their bricks, timing or predicting what the store lacks.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -185,8 +197,11 @@ def estimate(
         split: As for :func:`time`.
         composer: As for :func:`time`.
         end_to_end: Whether to time the whole models too, to compare.
-        stored: Whether to take everything from the store and run nothing. A latency of the whole
-            model is then there if the store holds one.
+        stored: Whether to run nothing: what the store does not hold is predicted. The framework
+            need not be installed. A latency of the whole model is then there if the store holds
+            one.
+        predictor: Name of the predictor, if ``stored``; ``None`` for the package's own, and
+            ``"none"`` to leave missing what the store does not hold.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -196,17 +211,32 @@ def estimate(
         ModelError: If a model cannot be read.
     """
     checked(end_to_end=end_to_end, stored=stored)
-    request = _request(backend, backend_options, measuring)
+    name = checked(predictor=predictor).get("predictor", PREDICTOR)
+    if predictor is not None and not stored:
+        raise DLBricksError(
+            "the predictor is for estimates that run nothing",
+            hint=f"Add {settings(stored=True)}, or leave {argument('predictor')} out.",
+        )
     cutting = _cutting(granularity, split, composer)
-    unsaid = (granularity, split, composer) == (None, None, None)
-    every = _models(models)
-    with _opened(store, writes=not stored) as opened:
-        if stored:
+    if not stored:
+        request = _request(backend, backend_options, measuring)
+        every = _models(models)
+        with _opened(store) as opened:
             return Estimates(
-                workflows.estimate(every, None if unsaid else cutting, request, opened)
+                workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
             )
+    unsaid = (granularity, split, composer) == (None, None, None)
+    with _opened(store, writes=False) as opened:
+        setups = partial(workflows.known_setups, opened, backend)
+        request = _request(backend, backend_options, measuring, setups)
         return Estimates(
-            workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
+            workflows.estimate(
+                _models(models),
+                None if unsaid else cutting,
+                request,
+                opened,
+                predictor=None if name == NO_PREDICTOR else name,
+            )
         )
 
 
@@ -253,7 +283,10 @@ def compare(
 
 
 def _request(
-    backend: str, backend_options: Mapping[str, str] | None, measuring: Measuring
+    backend: str,
+    backend_options: Mapping[str, str] | None,
+    measuring: Measuring,
+    setups: Callable[[], Sequence[Setup]] = tuple,
 ) -> Request:
     known = Measuring.__annotations__
     for name in measuring:
@@ -268,6 +301,7 @@ def _request(
     return Request.of(
         **checked(backend=backend, **measuring),
         backend_options={} if backend_options is None else backend_options,
+        known=setups,
     )
 
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import estimate, load_models
+from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_setups, load_models
 
 
 @click.command("estimate")
 @options.models_argument
 @options.quantity_option
 @options.estimate_options
-@click.option("--system", metavar="FINGERPRINT", help="Estimate for another system in the store.")
+@click.option(
+    "--system",
+    metavar="FINGERPRINT",
+    help="Estimate for another system, of the store or of the atlas.",
+)
 @options.predictor_option
 @options.result_options
 def command(
@@ -28,10 +34,9 @@ def command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Compose estimates from stored measurements; runs nothing.
+    """Estimate latencies from what is known; runs nothing, and needs no framework.
 
-    Bricks without a measurement are named, and the estimate is marked partial, unless a predictor
-    gives their latencies.
+    Figures of bricks come from the store, and from a predictor where the store has none.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -39,17 +44,26 @@ def command(
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+        setups = partial(known_setups, opened, values["backend"], system)
+        request = options.request_of(values, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
-            options.request_of(values),
+            request,
             opened,
             system,
-            predictor,
+            _predictor(predictor, values["quantity"]),
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _predictor(named: str | None, quantity: str) -> str | None:
+    """Name of the predictor; ``None`` for none. There is one for latencies only."""
+    if named is None:
+        return PREDICTOR if quantity == LATENCY.name else None
+    return None if named == NO_PREDICTOR else named

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
+    NO_PREDICTOR,
+    PREDICTOR,
     CutOptions,
     ImportSettings,
     LoadOptions,
@@ -143,8 +145,8 @@ composer_option = click.option(
 predictor_option = click.option(
     "--predictor",
     metavar="NAME",
-    help="Predict bricks that the store does not hold ('dlbricks plugins' lists predictors).  "
-    "[default: they are missing]",
+    help="What predicts bricks that the store does not hold ('dlbricks plugins' lists predictors); "
+    f"{NO_PREDICTOR} leaves them missing.  [default: {PREDICTOR}]",
 )
 
 _MOST_GRANULARITIES = 50
@@ -416,10 +418,15 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
 
 
-def request_of(values: dict[str, Any]) -> Request:
-    """Request that the options of ``measure_options`` or ``stored_options`` stand for."""
+def request_of(values: dict[str, Any], known: Callable[[], Sequence[Setup]] = tuple) -> Request:
+    """Request that the options of ``measure_options`` or ``stored_options`` stand for.
+
+    Args:
+        values: Values of the options.
+        known: As for :meth:`Request.of`.
+    """
     chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _request(values["backend"], chosen, values)
+    return _request(values["backend"], chosen, values, known)
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
@@ -443,7 +450,12 @@ def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
     return [_request(name, each, values) for name, each in chosen.items()]
 
 
-def _request(backend: str, backend_options: dict[str, str], values: dict[str, Any]) -> Request:
+def _request(
+    backend: str,
+    backend_options: dict[str, str],
+    values: dict[str, Any],
+    known: Callable[[], Sequence[Setup]] = tuple,
+) -> Request:
     return Request.of(
         backend,
         quantity=values.get("quantity", LATENCY.name),
@@ -457,6 +469,7 @@ def _request(backend: str, backend_options: dict[str, str], values: dict[str, An
         retry_failed=values.get("retry_failed", False),
         precision=values.get("precision"),
         budget_s=values.get("budget_s"),
+        known=known,
     )
 
 

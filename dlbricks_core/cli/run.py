@@ -9,9 +9,11 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.facts import LATENCY
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import load_models, run
+from dlbricks_core.workflows import LEARNED_COMPOSER, CutOptions, dialled, load_models, run
 
 
 @click.command("run")
@@ -21,33 +23,47 @@ from dlbricks_core.workflows import load_models, run
 @options.timing_options
 @click.option(
     "--end-to-end/--no-end-to-end",
-    default=True,
-    show_default=True,
-    help="Time the whole models too, to compare.",
+    default=None,
+    help="Time the whole models too, to compare.  [default: only without a MODEL]",
 )
 @options.result_options
-def command(models: tuple[str, ...], end_to_end: bool, store: str | None, **values: Any) -> int:
-    """Estimate models from their bricks and compare with the whole.
+def command(
+    models: tuple[str, ...], end_to_end: bool | None, store: str | None, **values: Any
+) -> int:
+    """Estimate models, timing what tells most about them until they are precise.
 
-    Without a MODEL it takes a set of well-known networks that the backend names. What the
-    store already holds is not measured again.
+    Without a MODEL it takes a set of well-known networks that the backend names, times all of
+    their bricks, and compares the estimates with the whole. What the store already holds is not
+    measured again.
     """
     output = Output(values)
     load = options.load_options_of(values)
+    compares = not models if end_to_end is None else end_to_end
+    cut = _cut_options(values, compares=not models)
     request = options.request_of(values)
     names = models or tuple(request.backend.default_models)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(names, load, progress, options.import_settings_of(values))
-        result = run(
-            loaded.models,
-            options.cut_options_of(values),
-            request,
-            opened,
-            progress,
-            end_to_end=end_to_end,
-        )
+        result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _cut_options(values: dict[str, Any], *, compares: bool) -> CutOptions:
+    """How models are cut: for the dial, with its precision, if nothing speaks against it.
+
+    Args:
+        values: The options; the precision is filled in.
+        compares: Whether the user wants to see how good estimates are.
+    """
+    free = all(values[name] is None for name in ("granularity", "strategy", "composer", "runs"))
+    usual = values["protocol"] == next(iter(PROTOCOLS)) and values["quantity"] == LATENCY.name
+    if free and usual:
+        precision = dialled(values["precision"], values["budget_s"], compares=compares)
+        if precision is not None:
+            values["precision"] = precision
+            return CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    return options.cut_options_of(values)

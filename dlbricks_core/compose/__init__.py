@@ -1,7 +1,7 @@
 """Composers: from figures of bricks to the latency of a model."""
 
 from dlbricks_core.compose.base import Composer, Estimate
-from dlbricks_core.compose.parallel import Parallel, brick_graph
+from dlbricks_core.compose.parallel import Parallel, dependencies
 from dlbricks_core.compose.plan import Plan
 from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled, Weighted
 from dlbricks_core.compose.segmented import Segmented
@@ -19,5 +19,5 @@ __all__ = [
     "Segmented",
     "Sequential",
     "Weighted",
-    "brick_graph",
+    "dependencies",
 ]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import networkx as nx
 import numpy as np
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import Composer
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.ir import layer_graph
 
 
 class Parallel(Composer):
@@ -25,23 +23,23 @@ class Parallel(Composer):
 
     def total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
         """Largest sum over all paths, in milliseconds, for each replicate."""
-        graph = brick_graph(cut)
-        finish: dict[int, FloatArray] = {}
+        finish: list[FloatArray] = []
         latest = np.zeros(1)
-        for vertex in nx.topological_sort(graph):
+        for each, needed in zip(cut.occurrences, dependencies(cut), strict=True):
             start = np.zeros(1)
-            for before in graph.predecessors(vertex):
+            for before in needed:
                 start = np.maximum(start, finish[before])
-            finish[vertex] = start + costs[cut.occurrences[vertex].signature]
-            latest = np.maximum(latest, finish[vertex])
+            finish.append(start + costs[each.signature])
+            latest = np.maximum(latest, finish[-1])
         return latest
 
 
-def brick_graph(cut: CutModel) -> nx.DiGraph:
-    """Directed graph with the positions of occurrences as vertices; edges are data dependencies."""
+def dependencies(cut: CutModel) -> list[set[int]]:
+    """Positions of those occurrences whose results each one reads; all of them come before it."""
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(len(cut.occurrences)))
-    edges = ((owner[u], owner[v]) for u, v in layer_graph(cut.graph).edges)
-    graph.add_edges_from((u, v) for u, v in edges if u != v)
-    return graph
+    found: list[set[int]] = [set() for _ in cut.occurrences]
+    for tensor, producer in cut.graph.producers.items():
+        for reader in cut.graph.consumers.get(tensor, ()):
+            if owner[reader] != owner[producer]:
+                found[owner[reader]].add(owner[producer])
+    return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Self
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe
-from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.figures.figure import Figure, Placed, Predicted
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,21 @@ class Plan:
             for signature, figure in figures.items()
         }
         return replace(self, recipes={**self.recipes, **added})
+
+    def believing(self, figures: Mapping[str, Predicted | Placed], timed: Iterable[str]) -> Self:
+        """The plan in which a predictor's figures come before all others.
+
+        Args:
+            figures: Figures that the predictor gave for bricks, by signature.
+            timed: Signatures of the bricks that are timed. Those without a figure are as well.
+        """
+        chosen = {*timed, *(self.recipes.keys() - figures.keys())}
+        believed = {signature: (FromPredictor(figure),) for signature, figure in figures.items()}
+        return replace(
+            self,
+            timed={signature: b for signature, b in self.timed.items() if signature in chosen},
+            recipes={**self.recipes, **believed},
+        )
 
     def sources(self, signature: str) -> Sequence[str]:
         """Signatures of what is timed to know of one brick: itself, or others."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dlbricks_core.figures.figure import Derived, Figure, Predicted, Source
+from dlbricks_core.figures.figure import Derived, Figure, Placed, Predicted, Source
 
 
 class Recipe(ABC):
@@ -113,10 +113,10 @@ class FromPredictor(Recipe):
     """The figure that a predictor gave for the brick.
 
     Attributes:
-        predicted: The figure.
+        predicted: The figure, or what the predictor makes of the brick's samples.
     """
 
-    predicted: Predicted
+    predicted: Predicted | Placed
 
     @property
     def weights(self) -> Mapping[str, float]:

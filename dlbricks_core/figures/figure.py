@@ -262,6 +262,53 @@ class Predicted(Figure):
         return self.draws
 
 
+@dataclass(frozen=True, eq=False)
+class Placed(Figure):
+    """Figure of a measured network as a part of a model.
+
+    Run alone, a network also hands over its inputs and outputs; a predictor tells what is left of
+    its latency in the middle of a model.
+
+    Attributes:
+        measured: Figure of the network alone.
+        predicted: What the predictor makes of it.
+    """
+
+    measured: Figure
+    predicted: Predicted
+
+    @property
+    def overhead(self) -> float:  # type: ignore[override]
+        """That of the prediction."""
+        return self.predicted.overhead
+
+    @property
+    def samples(self) -> tuple[float, ...]:  # type: ignore[override]
+        """Those of the network alone."""
+        return self.measured.samples
+
+    @property
+    def origin(self) -> Origin:
+        """Samples."""
+        return self.measured.origin
+
+    @property
+    def value(self) -> float:
+        """What the predictor expects."""
+        return self.predicted.value
+
+    @property
+    def replicates(self) -> FloatArray:
+        """The expected number, which scatters as the samples do."""
+        scale = self.value / self.measured.value if self.measured.value else 1.0
+        return np.asarray(self.measured.replicates * scale)
+
+    @property
+    def plausible(self) -> FloatArray:
+        """The predictor's draws."""
+        return self.predicted.plausible
+
+
 def undisturbed(measurement: Measurement) -> Measurement:
     """The measurement without disturbed samples, if enough others are left.
 

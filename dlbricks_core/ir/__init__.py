@@ -17,6 +17,7 @@ from dlbricks_core.ir.network import Array, Network
 from dlbricks_core.ir.onnx_reader import read_model
 from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
 from dlbricks_core.ir.opsets import CANONICAL_OPSET
+from dlbricks_core.ir.packed import packed, unpacked
 from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
 
 __all__ = [
@@ -34,7 +35,9 @@ __all__ = [
     "dtype_name",
     "layer_graph",
     "numpy_dtype",
+    "packed",
     "read_model",
     "save_onnx",
     "to_onnx",
+    "unpacked",
 ]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from dlbricks_core.ir.model import CanonicalModel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def layer_graph(model: CanonicalModel) -> nx.DiGraph:
     """Directed graph of layer indices, with an edge from each producer to each consumer."""
+    import networkx as nx  # slow to import, and few commands need it
+
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(model.layers)))
     for tensor, producer in model.producers.items():

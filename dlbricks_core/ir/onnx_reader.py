@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import onnx
 from onnx import (
@@ -251,6 +250,8 @@ def _sorted(layers: list[Layer], known: set[str]) -> list[Layer]:
                 )
     if in_order:
         return layers
+    import networkx as nx  # slow to import, and few models need it
+
     producers = {out: i for i, layer in enumerate(layers) for out in layer.outputs if out}
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(layers)))

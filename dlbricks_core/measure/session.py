@@ -24,6 +24,7 @@ _CALL_RUNS = 100
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 StepT = TypeVar("StepT")
+NumberT = TypeVar("NumberT", int, float)
 
 _TURN_MS = 200.0
 """Sum of latencies, in ms, of the networks that a worker runs without a pause. With what comes
@@ -107,6 +108,37 @@ class Effort:
             )
         return effort
 
+    def __add__(self, other: Effort) -> Effort:
+        """Effort of two sessions together."""
+
+        def sums(
+            mine: Mapping[Kind, NumberT], theirs: Mapping[Kind, NumberT]
+        ) -> dict[Kind, NumberT]:
+            return {kind: mine[kind] + theirs[kind] for kind in _KINDS}
+
+        return Effort(
+            sums(self.seconds, other.seconds),
+            sums(self.runs, other.runs),
+            sums(self.networks, other.networks),
+            self.groups + other.groups,
+            sums(self.loading, other.loading),
+        )
+
+    def counted_as(self, kind: Kind) -> Effort:
+        """The same effort, all of it for networks of one kind."""
+
+        def moved(numbers: Mapping[Kind, NumberT]) -> dict[Kind, NumberT]:
+            every = sum(numbers.values(), start=type(numbers[kind])(0))
+            return {each: every if each == kind else every - every for each in _KINDS}
+
+        return Effort(
+            moved(self.seconds),
+            moved(self.runs),
+            moved(self.networks),
+            self.groups,
+            moved(self.loading),
+        )
+
     def add_loading(self, kind: Kind, seconds: float) -> None:
         """Adds seconds that do not depend on the number of runs."""
         self.seconds[kind] += seconds
@@ -137,6 +169,8 @@ class Session:
         anew: Questions whose stored samples the first new samples replace. The store keeps the
             old ones until then, so that nothing is lost when a session ends early.
         cores: Cores that are to be near each other whenever something runs.
+        keeps_workers: Whether workers stay for the next session if all networks fit into memory
+            together: they are unloaded one by one.
 
     Attributes:
         identifier: Unique text by which the samples name the session.
@@ -154,6 +188,8 @@ class Session:
         budget_s: float | None = None,
         anew: AbstractSet[Question] = frozenset(),
         cores: Cores | None = None,
+        *,
+        keeps_workers: bool = False,
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
@@ -165,6 +201,7 @@ class Session:
         self._budget_s = math.inf if budget_s is None else budget_s
         self._anew = set(anew)
         self._cores = cores or Cores()
+        self._keeps_workers = keeps_workers
         self._round = 0
         self._spent_s = 0.0
         self.late = False
@@ -184,7 +221,9 @@ class Session:
         schedule = self._schedule or FixedRuns({job.key: job.missing for job in jobs})
         failures: dict[Question, str] = {}
         begin, ahead = perf_counter(), len(jobs)
-        for group in self._groups(jobs):
+        groups = self._groups(jobs)
+        self._keeps_workers &= len(groups) == 1
+        for group in groups:
             self.effort.groups += 1
             # What is left of the budget is shared with the groups to come.
             now = perf_counter()
@@ -263,10 +302,10 @@ class Session:
 
     def _free(self, jobs: Sequence[Job]) -> None:
         """Frees the memory of a group, for the next one."""
-        if self._protocol.interleaved:
+        if self._protocol.interleaved and not self._keeps_workers:
             for worker in self._of(jobs):
                 worker.restart()
-        else:  # one network each
+        else:  # one network each, or few
             for job in jobs:
                 self._worker(job).unload(job.handle)
 

@@ -135,6 +135,10 @@ class BackendWorker:
         """Bytes that the networks may take, as far as is known: other limits may leave less."""
         return self._room
 
+    def start(self) -> None:
+        """Imports the framework, unless that is done; the first network would do it."""
+        self._started()
+
     def nbytes(self, model: CanonicalModel) -> int:
         """Bytes that a network takes by our count, with the copy that primes it."""
         copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)

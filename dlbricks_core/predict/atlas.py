@@ -251,6 +251,18 @@ def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> sparse.
 
 
 @cache
-def shipped() -> tuple[Contribution, ...]:
-    """Contributions that come with the package."""
-    return tuple(Contribution.read(path) for path in sorted(FOLDER.glob("*.npz")))
+def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
+    """Contributions that come with the package.
+
+    Args:
+        backend: Name of the backend whose contributions are read; ``None`` for all.
+    """
+    paths = sorted(FOLDER.glob("*.npz"))
+    return tuple(Contribution.read(p) for p in paths if backend in (None, _backend_of(p)))
+
+
+def _backend_of(path: Path) -> str:
+    """Backend of a contribution; the rest of the file is not read."""
+    with np.load(path, allow_pickle=False) as arrays:
+        backend: str = json.loads(arrays["about"].tobytes())["setup"]["backend"]
+    return backend

@@ -143,7 +143,8 @@ class _Bricks:
 
         return cls(
             every=[each for each in run.bricks if each.latency],
-            uncertain=[each for each in run.bricks if _is_uncertain(each)],
+            # The dial leaves bricks uncertain where the estimates are precise without them.
+            uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.dial],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
             short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
             flags=Counter(
@@ -187,7 +188,8 @@ def _is_short(each: BrickResult) -> bool:
 
 
 def _is_uncertain(each: BrickResult) -> bool:
-    if each.latency is None or each.interval_ms is None:
+    """Whether samples leave a brick uncertain. Of predictions, intervals of models tell."""
+    if each.latency is None or each.interval_ms is None or each.origin == "predicted":
         return False
     low, high = each.interval_ms
     return (high - low) / 2 > _UNCERTAIN * each.latency.value
@@ -196,10 +198,11 @@ def _is_uncertain(each: BrickResult) -> bool:
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
     """Remark on the part of the sum that nobody measured."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
-    if predicted:
+    if predicted and not result.dial:
         text = _Bricks.of(result).text(predicted)
         verb = "is" if len(predicted) == 1 else "are"
-        yield Remark(Effect.WARNING, f"{text} {verb} predicted: nobody measured them")
+        by = f" by {result.predictor}" if result.predictor else ""
+        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured them here")
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:

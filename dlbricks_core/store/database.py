@@ -102,12 +102,14 @@ def snapshot(path: Path) -> Engine:
         StoreError: If the file cannot be used.
     """
     memory = sqlite3.connect(":memory:", check_same_thread=False)
+    engine = _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
     with translated(path):
-        if _holds_something(path):
-            _copy(path, memory)
+        if not _holds_something(path):
+            metadata.create_all(engine)  # nobody will upgrade it
+            return engine
+        _copy(path, memory)
         revision = _revision(memory, path)
-    engine = create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
-    return _current(_configured(engine), path, revision)
+    return _current(engine, path, revision)
 
 
 def identity(path: Path) -> tuple[int, int] | None:

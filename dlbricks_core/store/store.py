@@ -6,7 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -205,6 +205,17 @@ class ResultStore:
                     loaded = reader.measurements(measurements.c.id.between(ids[0], ids[-1]))
             yield from loaded
             last = ids[-1]
+
+    def setups(self, backend: str) -> list[tuple[Setup, str]]:
+        """Setups of a backend under which networks were measured, each with a system's fingerprint.
+
+        Those of which the store holds most come first.
+        """
+        columns = [measurements.c[each.name] for each in fields(Setup)]
+        query = select(*columns, measurements.c.system).where(measurements.c.backend == backend)
+        query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
+        with self._reading() as connection:
+            return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
 
     def sampled(self, quantity: Quantity, backend: str | None = None) -> list[Sampled]:
         """Values of a quantity, of all networks that have some, oldest first.

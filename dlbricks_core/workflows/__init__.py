@@ -1,6 +1,7 @@
 """What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.workflows.absent import known_setups
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import compare
@@ -11,8 +12,9 @@ from dlbricks_core.workflows.comparison import (
     OperatorTotal,
     PartComparison,
 )
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, CutOptions
-from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.dial import dialled
+from dlbricks_core.workflows.estimate import NO_PREDICTOR, PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
@@ -28,7 +30,9 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
+    Dial,
     ModelResult,
+    Offer,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
@@ -38,11 +42,15 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
+    "LEARNED_COMPOSER",
+    "NO_PREDICTOR",
+    "PREDICTOR",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",
     "Comparison",
     "CutOptions",
+    "Dial",
     "Evaluation",
     "Fitting",
     "Folder",
@@ -55,6 +63,7 @@ __all__ = [
     "ModelLoader",
     "ModelResult",
     "Observer",
+    "Offer",
     "OperatorTotal",
     "PartComparison",
     "Request",
@@ -66,10 +75,12 @@ __all__ = [
     "bench",
     "calibrate",
     "compare",
+    "dialled",
     "estimate",
     "evaluate",
     "forget_calibration",
     "generate",
+    "known_setups",
     "layer_latencies",
     "load_model",
     "load_models",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
@@ -29,6 +29,8 @@ _NATIVE_TOLERANCE = 0.03
 """Relative difference to the framework's own form from which on it is worth a note."""
 
 _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
+
+_IN_PLACE = ("the whole model was timed in place of its bricks",)
 
 
 def assemble(
@@ -66,10 +68,11 @@ def assemble(
         else _model_result(cut, calibrated, plan, latencies, request, outcome)
         for cut in brickset.models
     ]
+    name = "" if request.probe else cutting.options.composer
     return RunResult(
         request=request,
         cutting=cutting,
-        models=models,
+        models=[replace(model, composer=name) for model in models],
         bricks=bricks,
         benchmarking=None if request.probe else _benchmarking(models, plan, latencies),
         outcome=outcome,
@@ -154,15 +157,27 @@ def _origin(figure: Figure, key: Question, outcome: Outcome) -> Origin:
 def _origins(
     cut: CutModel, latencies: Mapping[str, Figure], request: Request, outcome: Outcome
 ) -> Mapping[Origin, float]:
-    """Shares of the sum over a model's known bricks, by the origin of their figures."""
+    """Shares of the sum over a model's known bricks, by the origin of their figures.
+
+    Where the whole model was measured in their place, its figure is all of it.
+    """
     sums: dict[Origin, float] = {}
     for signature, count in cut.counts.items():
         if signature in latencies:
             figure = latencies[signature]
             origin = _origin(figure, request.key(signature, "brick"), outcome)
             sums[origin] = sums.get(origin, 0.0) + count * figure.own
+    if whole := _whole(cut, latencies):
+        key = request.key(cut.whole.signature, "model")
+        sums = {_origin(whole, key, outcome): whole.own}
     total = sum(sums.values())
     return {origin: each / total for origin, each in sums.items()} if total else {}
+
+
+def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
+    """Figure of a whole model that was measured in place of its bricks; ``None`` if it was not."""
+    whole = cut.whole.signature
+    return None if whole in cut.counts else latencies.get(whole)
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
@@ -189,7 +204,7 @@ def _model_result(
     reasons = {
         signature: _why_missing(each, outcome)
         for signature, each in keys.items()
-        if signature not in latencies
+        if signature not in latencies and not _whole(cut, latencies)
     }
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
@@ -199,7 +214,10 @@ def _model_result(
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
-    measured = Measured.of(measurement, request.protocol) if measurement else None
+    in_place = _whole(cut, latencies) is not None
+    # What an estimate rests on is nothing to compare it with.
+    compared = None if in_place else measurement
+    measured = Measured.of(compared, request.protocol) if compared else None
     native = Measured.of(original, request.protocol) if original else None
     return ModelResult(
         cut=cut,
@@ -213,8 +231,8 @@ def _model_result(
         native=native,
         notes=(
             *cut.notes,
-            *notes,
-            *_session_notes(measurement, bricks),
+            *(_IN_PLACE if in_place else notes),
+            *_session_notes(compared, bricks),
             *_native_notes(measured, native),
         ),
         origin=_origins(cut, latencies, request, outcome),

@@ -83,7 +83,7 @@ def calibrate(
         DLBricksError: If the composer has no parameters to fit.
     """
     composer = calibrated_composer(cut_options.composer)
-    cutting = cut_models(models, cut_options, request, observer)
+    cutting = cut_models(models, cut_options, request, observer, store=store)
     every = Plan({**cutting.plan.timed, **cutting.brickset.bricks}, cutting.plan.recipes)
     evaluation = evaluate_bricks(replace(cutting, plan=every), request, store, observer)
     observed = _observed(evaluation)

@@ -76,6 +76,7 @@ def compare(
             request,
             observer,
             store.calibration(cut_options.calibration_key(request)),
+            store=store,
         )
         for request in requests
     ]

@@ -16,6 +16,10 @@ PAPER_COMPOSER = "sequential"
 """Sums up the layer sequences of the paper."""
 
 
+LEARNED_COMPOSER = "learned"
+"""Takes the figures of all bricks from a predictor."""
+
+
 @dataclass(frozen=True)
 class CutOptions:
     """How models are cut and composed.
@@ -57,6 +61,11 @@ class CutOptions:
             composer = PAPER_COMPOSER if asked else DEFAULT_COMPOSER
         found = find_composer(composer)
         return cls(granularity or found.granularity, strategy or found.strategy, composer)
+
+    @property
+    def cuts_rewritten(self) -> bool:
+        """Whether the composer cuts what the backend makes of a model."""
+        return find_composer(self.composer).cuts_rewritten
 
     def calibration_key(self, request: Request) -> CalibrationKey:
         """Key of the calibration for these options."""

@@ -1,25 +1,47 @@
-"""Composes estimates from the store alone."""
+"""Composes estimates from the store, and from a predictor where the store has nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import Self
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
-from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.composing import (
+    DEFAULT_COMPOSER,
+    LEARNED_COMPOSER,
+    PAPER_COMPOSER,
+    CutOptions,
+)
+from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.joining import joined
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.predicting import with_predictions
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.rewrites import kept_rewrites
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
+
+PREDICTOR = "atlas"
+"""Predictor of what the store does not hold, unless the user names another."""
+
+NO_PREDICTOR = "none"
+"""Name by which users ask for none."""
+
+_ABSENT = "{} is not installed: version and options are those of what was measured elsewhere"
+
+_MOST = 0.5
+"""Share of a model's bricks that the store must hold for the default composer. Fewer of them tell
+less than a predictor that learns from everything that was measured."""
 
 
 def estimate(
@@ -30,21 +52,25 @@ def estimate(
     system: str | None = None,
     predictor: str | None = None,
 ) -> RunResult:
-    """Estimates models from what the store holds; runs nothing.
+    """Estimates models from what is known; runs nothing, and starts no framework.
+
+    A model is cut from what the backend makes of it, if the store keeps that. Otherwise the model
+    itself is cut.
 
     Args:
         models: Models in canonical form.
-        cut_options: How to cut and compose; ``None`` for the default composer, or for the
-            paper's where the store holds more of its bricks (``bench`` times those).
+        cut_options: How to cut and compose. ``None`` for what the store holds bricks of: of the
+            default composer, or of the paper's (``bench`` times those). Models of which it holds
+            neither are left to the predictor.
         request: Which measurements to use.
         store: Where measurements are kept.
-        system: Start of the fingerprint of the system to estimate for; ``None`` for
-            the one that this process runs on.
+        system: Start of the fingerprint of the system to estimate for, one of the store or of the
+            atlas; ``None`` for the one that this process runs on.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 
     Raises:
-        DLBricksError: If the store does not hold exactly one such system.
+        DLBricksError: If not exactly one such system is known.
         PluginError: If there is no such predictor, or it fails.
     """
     if system is not None:
@@ -56,38 +82,141 @@ def estimate(
         )
     if cut_options is None and request.probe:
         cut_options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
-    if cut_options is None:
-        result = _best(models, request, store)
+    if cut_options is not None:
+        way = _Way.of(models, cut_options, request, store)
+        result = _predicted(way.result(), predictor, store)
+    elif predictor is None:
+        result = _held(models, request, store)
     else:
-        result = _stored(models, cut_options, request, store)
-    return result if predictor is None else with_predictions(result, predictor, store)
+        result = _nearest(models, request, store, predictor)
+    if request.plugin.problem:
+        result.outcome.notes = (*result.outcome.notes, _ABSENT.format(request.backend.name))
+    return result
 
 
-def _best(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
+@dataclass(frozen=True)
+class _Way:
+    """One way to cut models, and what the store holds for it.
+
+    Attributes:
+        request: Which measurements are used.
+        cutting: The models, cut.
+        outcome: Measurements and failures in the store.
+    """
+
+    request: Request
+    cutting: Cutting
+    outcome: Outcome
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[CanonicalModel],
+        options: CutOptions,
+        request: Request,
+        store: ResultStore,
+    ) -> Self:
+        """The way that options tell; no backend is asked."""
+        calibration = store.calibration(options.calibration_key(request))
+        rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
+        cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
+        # A predictor learns from few samples as well.
+        fewest = 1 if options.composer == LEARNED_COMPOSER else request.runs
+        return cls(request, cutting, _held_by(store, cutting, request, fewest))
+
+    def result(self) -> RunResult:
+        """Estimates from what the store holds alone."""
+        return assemble(self.request, self.cutting, self.outcome)
+
+    def is_executed(self, position: int) -> bool:
+        """Whether what was cut of a model is what the backend executes, as far as is known."""
+        cut = self.cutting.brickset.models[position]
+        return cut.graph is not cut.model or not self.request.backend.traits.rewrites
+
+    def share(self, position: int) -> float:
+        """Share of a model's bricks of which the store holds a measurement or a failure."""
+        told = {*self.outcome.measurements, *self.outcome.failures}
+        bricks = self.cutting.brickset.models[position].counts
+        held = sum(self.request.key(signature, "brick") in told for signature in bricks)
+        return held / max(len(bricks), 1)
+
+
+def _held(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
     """Estimates by the composer of which the store holds more bricks: default or paper's."""
     best, paper = (
-        _stored(models, CutOptions.chosen(None, None, name), request, store)
+        _Way.of(models, CutOptions.chosen(None, None, name), request, store).result()
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
     )
-    if _missing(best) <= _missing(paper):
-        return best
-    note = f"the store holds bricks of the composer {PAPER_COMPOSER}, not of {DEFAULT_COMPOSER}"
-    paper.outcome.notes = (note, *paper.outcome.notes)
-    return paper
+    return best if _missing(best) <= _missing(paper) else _noted(paper)
 
 
 def _missing(result: RunResult) -> int:
     return sum(model.estimate.partial for model in result.models)
 
 
-def _stored(
-    models: Sequence[CanonicalModel],
-    cut_options: CutOptions,
-    request: Request,
-    store: ResultStore,
+def _noted(paper: RunResult) -> RunResult:
+    note = f"the store holds bricks of the composer {PAPER_COMPOSER}, not of {DEFAULT_COMPOSER}"
+    paper.outcome.notes = (note, *paper.outcome.notes)
+    return paper
+
+
+def _nearest(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
 ) -> RunResult:
-    calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, Observer(), calibration)
+    """Estimates each model by the composer of whose bricks the store holds enough.
+
+    That is the default composer, then the paper's. What is left is for the predictor, which learns
+    from all that the store holds.
+    """
+    names = (DEFAULT_COMPOSER, LEARNED_COMPOSER, PAPER_COMPOSER)
+    ways = {
+        name: _Way.of(models, CutOptions.chosen(None, None, name), request, store)
+        for name in (names if _holds_some(request, store) else [LEARNED_COMPOSER])
+    }
+    chosen: dict[str, list[int]] = {}
+    for position in range(len(models)):
+        chosen.setdefault(_way(position, ways), []).append(position)
+    parts = {}
+    for name, positions in chosen.items():
+        way = ways[name]
+        if len(chosen) > 1:
+            part = [models[position] for position in positions]
+            way = _Way.of(part, way.cutting.options, request, store)
+        result = _predicted(way.result(), predictor, store)
+        parts[tuple(positions)] = _noted(result) if name == PAPER_COMPOSER else result
+    return joined(parts)
+
+
+def _holds_some(request: Request, store: ResultStore) -> bool:
+    setups = store.setups(request.setup.backend)
+    return any(each == (request.setup, request.fingerprint) for each in setups)
+
+
+def _way(position: int, ways: Mapping[str, _Way]) -> str:
+    """Name of the composer for one model."""
+    if len(ways) == 1:
+        return LEARNED_COMPOSER
+    default, learned, paper = ways.values()
+    if default.is_executed(position) and default.share(position) >= _MOST:
+        return DEFAULT_COMPOSER
+    if learned.share(position) < 1 and paper.share(position) == 1:
+        return PAPER_COMPOSER
+    return LEARNED_COMPOSER
+
+
+def _predicted(result: RunResult, predictor: str | None, store: ResultStore) -> RunResult:
+    return result if predictor is None else with_predictions(result, predictor, store)
+
+
+def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int) -> Outcome:
+    """What the store holds for models.
+
+    Args:
+        store: The store.
+        cutting: The models, cut.
+        request: Which measurements are used.
+        fewest: Number of samples of a complete measurement.
+    """
     keys = [
         request.key(target.brick.signature, target.kind)
         for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
@@ -96,26 +225,39 @@ def _stored(
     for key, found in store.get(keys).items():
         if found.failure:
             outcome.failures[key] = found.failure
-        elif len(found.values) >= request.runs:
+        elif len(found.values) >= fewest:
             outcome.measurements[key] = found
         else:
             outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
     outcome.reused = len(outcome.measurements)
     parts = chain.from_iterable(map(request.parts, outcome.measurements))
     outcome.measurements |= store.get(parts)
-    outcome.notes = shortfalls(
-        request, cutting, outcome.measurements.values(), "as far as the store goes"
-    )
-    return assemble(request, cutting, outcome)
+    if fewest == request.runs:
+        outcome.notes = shortfalls(
+            request, cutting, outcome.measurements.values(), "as far as the store goes"
+        )
+    return outcome
 
 
 def _system(store: ResultStore, start: str) -> System:
-    systems = store.systems()
-    matches = [fingerprint for fingerprint in systems if fingerprint.startswith(start)]
+    """The system with that fingerprint: of the store, or else of the atlas."""
+    kept = store.systems()
+    systems = {
+        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
+    }
+    matches = _beginning(systems, start)
+    if not matches:
+        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
+        systems |= elsewhere
+        matches = _beginning(elsewhere, start)
     if len(matches) != 1:
         known = ", ".join(systems) or "none"
         raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in the store",
+            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
             hint=f"Systems with measurements: {known}.",
         )
-    return System.from_dict(matches[0], systems[matches[0]])
+    return matches[0]
+
+
+def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
+    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]

@@ -47,7 +47,7 @@ def evaluate(
             benchmarking are compared; ``None`` for the request's precision.
     """
     calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, observer, calibration)
+    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
     return evaluate_bricks(cutting, request, store, observer, precision)
 
 

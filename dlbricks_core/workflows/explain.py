@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import networkx as nx
 import numpy as np
 
 from dlbricks_core.backends import Profile, ProfiledLayer
@@ -258,6 +257,8 @@ def _fused(
 def _joined(cut: CutModel, fused: Mapping[int, int]) -> list[tuple[int, ...]]:
     """Positions of occurrences, together where a layer of one is fused into another's."""
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
+    import networkx as nx  # slow to import, and no other command needs it
+
     graph = nx.Graph()
     graph.add_nodes_from(range(len(cut.occurrences)))
     graph.add_edges_from((owner[layer], owner[other]) for layer, other in fused.items())

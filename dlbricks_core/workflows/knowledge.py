@@ -52,7 +52,7 @@ def knowledge(store: ResultStore, backend: str | None = None) -> list[Contributi
         store: Store of the measurements.
         backend: Name of the backend; ``None`` for every one.
     """
-    elsewhere = [each for each in shipped() if backend in (None, each.setup.backend)]
+    elsewhere = shipped(backend)
     sessions = frozenset(session for each in elsewhere for session in each.provenance.sessions)
     return [*contributions(store, backend, sessions), *elsewhere]
 

@@ -88,6 +88,7 @@ def measure(
     store: ResultStore,
     observer: Observer,
     cutting: Cutting | None = None,
+    worker: BackendWorker | None = None,
 ) -> Outcome:
     """Measures every target of which the store has no complete measurement.
 
@@ -97,10 +98,16 @@ def measure(
     each model of the cutting, and latencies of whole models; without a cutting, of each target.
 
     A target whose measurement failed before is reported, not tried again, unless
-    ``request.force`` or ``request.retry_failed`` says so.
+    ``request.force`` or ``request.retry_failed`` says so. A worker that is given is used and stays
+    open.
     """
     share = Share(request, [list(targets)], cutting)
-    return measure_side_by_side([share], store, observer)[0]
+    return measure_side_by_side([share], store, observer, worker)[0]
+
+
+def open_worker(request: Request) -> BackendWorker:
+    """A worker for one request at a time, not started yet."""
+    return _worker(request, memory_to_use())
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,10 @@ class Share:
 
 
 def measure_side_by_side(
-    shares: Sequence[Share], store: ResultStore, observer: Observer
+    shares: Sequence[Share],
+    store: ResultStore,
+    observer: Observer,
+    worker: BackendWorker | None = None,
 ) -> list[Outcome]:
     """Times targets on several backends, in rounds that go through all of them.
 
@@ -129,6 +139,7 @@ def measure_side_by_side(
             cuttings are of the same models, and there are equally many sweeps.
         store: Store that keeps the samples.
         observer: Hears of progress.
+        worker: Worker of the one backend; without it, each backend gets a new one.
 
     Returns:
         An outcome for each share. They have the session's effort in common.
@@ -136,7 +147,7 @@ def measure_side_by_side(
     plans = [_plan(share, store) for share in shares]
     reason = f"{MOST} runs are the most"
     if any(plan.lacking for plan in plans):
-        late = _measure(plans, store, observer)
+        late = _measure(plans, store, observer, worker)
         if late:
             reason = f"the budget of {plans[0].request.budget_s:g} s ended first"
     for plan in plans:
@@ -235,11 +246,16 @@ def _remember(share: Share, targets: Collection[Target], store: ResultStore) -> 
     remember(store, bricks, groups)
 
 
-def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> bool:
+def _measure(
+    plans: Sequence[_Plan],
+    store: ResultStore,
+    observer: Observer,
+    worker: BackendWorker | None = None,
+) -> bool:
     """Measures what is lacking. Returns whether the budget ended first."""
     with ExitStack() as opened:
         benches = {
-            plan.request.backend.name: opened.enter_context(_bench(plan.request, plans))
+            plan.request.backend.name: worker or opened.enter_context(_bench(plan.request, plans))
             for plan in plans
             if plan.lacking
         }
@@ -262,6 +278,7 @@ def _measure(plans: Sequence[_Plan], store: ResultStore, observer: Observer) -> 
                 plans[0].request.budget_s,
                 anew,
                 cores,
+                keeps_workers=worker is not None,
             )
         else:
             (bench,) = benches.values()
@@ -305,9 +322,13 @@ def _schedule(plans: Sequence[_Plan], jobs: Sequence[Job]) -> Schedule:
 def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
     # Workers that hold their networks at the same time share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
+    return _worker(request, share)
+
+
+def _worker(request: Request, memory_bytes: int) -> BackendWorker:
     keeps_memory = request.probe is None or not request.probe.isolated
     settings = WorkerSettings(
-        request.settings, request.seed, request.timeout_s, share, keeps_memory
+        request.settings, request.seed, request.timeout_s, memory_bytes, keeps_memory
     )
     return BackendWorker(request.plugin.target, request.backend, settings)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.facts import (
     LATENCY,
     CalibrationKey,
@@ -26,6 +26,7 @@ from dlbricks_core.machine.system import current_system, physical_cores_availabl
 from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.wording import argument
+from dlbricks_core.workflows.absent import AbsentBackend
 from dlbricks_core.workflows.status import declared_options
 
 
@@ -89,6 +90,7 @@ class Request:
         timeout_s: float = 120.0,
         force: bool = False,
         retry_failed: bool = False,
+        known: Callable[[], Sequence[Setup]] = tuple,
     ) -> Request:
         """The request that a user means, with everything that was left open filled in.
 
@@ -109,6 +111,9 @@ class Request:
             timeout_s: Longest time in seconds that a network may take to load or to run once.
             force: Whether to measure again what the store holds.
             retry_failed: Whether to try again what failed before.
+            known: Gives setups of the backend that figures are known of, the nearest first. The
+                first one with these threads stands in where the backend is not installed:
+                nothing can be measured then.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -118,13 +123,19 @@ class Request:
         probe = None if quantity == LATENCY.name else find_probe(quantity)
         how = _protocol(protocol, probe)
         _check(how, threads, runs, precision, budget_s)
-        plugin = find("backend", backend, Backend)
-        found: Backend = use(plugin, plugin.loaded)
+        threads = physical_cores_available() if threads is None else threads
+        try:
+            plugin = find("backend", backend, Backend)
+            found: Backend = use(plugin, plugin.loaded)
+            version, code_version = use(plugin, found.version), plugin.code_version
+        except PluginError as error:
+            setups = sorted(known(), key=lambda setup: setup.threads != threads)
+            if not setups:
+                raise
+            found, version, code_version = _absent(setups)
+            plugin = Plugin("backend", backend, "", "", "", problem=error.message, cure=error.hint)
         declared = use(plugin, partial(declared_options, found))
-        settings = BackendSettings(
-            physical_cores_available() if threads is None else threads,
-            _chosen(found.name, declared, backend_options),
-        )
+        settings = BackendSettings(threads, _chosen(found.name, declared, backend_options))
         fixed = how.runs if runs is None else runs
         is_open = fixed is None
         return cls(
@@ -132,11 +143,11 @@ class Request:
             backend=found,
             setup=Setup(
                 backend=found.name,
-                version=use(plugin, found.version),
+                version=version,
                 options=canonical_json(settings.options),
                 threads=settings.threads,
                 protocol=how.identity,
-                plugin=plugin.code_version,
+                plugin=code_version,
             ),
             settings=settings,
             protocol=how,
@@ -208,6 +219,11 @@ class Request:
         return CalibrationKey(
             composer, strategy, granularity, self.quantity, self.setup, self.fingerprint
         )
+
+
+def _absent(setups: Sequence[Setup]) -> tuple[Backend, str, str]:
+    """A backend that is not installed, its version, and that of the plugin that ran it."""
+    return AbsentBackend(setups), setups[0].version, setups[0].plugin
 
 
 def _protocol(name: str, probe: Probe | None) -> Protocol:

@@ -37,6 +37,7 @@ class ModelResult:
         notes: Remarks on the figures.
         origin: Shares of the sum over the known bricks by where their figures come from, without
             the timer's own cost. They add up to 1; empty if no brick is known.
+        composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
     """
 
     cut: CutModel
@@ -49,6 +50,7 @@ class ModelResult:
     failure: str = ""
     notes: Sequence[str] = ()
     origin: Mapping[Origin, float] = field(default_factory=dict)
+    composer: str = ""
 
     @property
     def normalized(self) -> float | None:
@@ -120,6 +122,44 @@ class Benchmarking:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """What more time would buy.
+
+    Attributes:
+        half_width: Half-width of all models' 90% intervals, relative to their latencies.
+        seconds: Seconds of measuring until then, as far as can be foreseen.
+    """
+
+    half_width: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Dial:
+    """How far a run went between an estimate without any run and every brick timed.
+
+    Attributes:
+        half_widths: Half-width of each model's 90% interval, relative to its latency and without
+            the error of composing, in the order of the models.
+        timed: Number of bricks that were measured, in this run or before.
+        wholes: Number of whole models that were measured in place of their bricks.
+        importing_s: Seconds that starting the framework took, beside those of measuring.
+        offers: What more time would buy, the cheapest first.
+    """
+
+    half_widths: tuple[float, ...]
+    timed: int
+    wholes: int
+    importing_s: float
+    offers: tuple[Offer, ...]
+
+    @property
+    def widest(self) -> float:
+        """The largest half-width; 0 if there are no models."""
+        return max(self.half_widths, default=0.0)
+
+
+@dataclass(frozen=True)
 class RunResult:
     """Results of a run.
 
@@ -133,6 +173,7 @@ class RunResult:
         outcome: Measurements and failures.
         unread: Models that were named and could not be loaded.
         predictor: Name of the predictor of bricks that the store does not hold; empty for none.
+        dial: How far a run went that timed what tells most; ``None`` for other runs.
     """
 
     request: Request
@@ -143,6 +184,7 @@ class RunResult:
     outcome: Outcome
     unread: Sequence[Failure] = ()
     predictor: str = ""
+    dial: Dial | None = None
 
     @property
     def cut_options(self) -> CutOptions:

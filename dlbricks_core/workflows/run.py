@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.measuring import measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -27,6 +28,9 @@ def run(
 ) -> RunResult:
     """Estimates models from their bricks, timing what the store lacks.
 
+    With the composer of the dial, it times only what tells most, until the estimates are as precise
+    as asked for.
+
     Args:
         models: Models in canonical form.
         cut_options: How to cut and compose.
@@ -35,8 +39,10 @@ def run(
         observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
+    if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
+        return dial(models, request, store, observer, end_to_end=end_to_end)
     calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, observer, calibration)
+    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
     return run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
 
 

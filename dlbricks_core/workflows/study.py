@@ -14,11 +14,12 @@ from dlbricks_core.plugins import discover
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
-from dlbricks_core.workflows.cutting import Cutting, cut_models, rewrite_models
+from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.rewrites import keep_rewrites, rewrite_models
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 RUNS = 20
@@ -83,6 +84,7 @@ def study(
     analysis = analyze(models)
     rewrites = rewrite_models(models, request, observer)
     cuttings = [cut_models(models, way, request, observer, rewrites=rewrites) for way in ways]
+    keep_rewrites(rewrites, cuttings[0].brickset.models, request, store)
     targets = [target for sweep in sweeps_of(*cuttings, end_to_end=True) for target in sweep]
     outcome = measure(targets, request, store, observer)
     observer.stage("Composing")

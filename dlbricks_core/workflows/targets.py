@@ -69,10 +69,24 @@ def shortfalls(
     rest = UntilPrecise(
         families(request, cutting, keys), request.precision, measurements
     ).shortfalls()
-    if not rest:
+    halves = [(half, demand.name) for demand, half in rest]
+    return not_within(request.precision, reason, halves)
+
+
+def not_within(
+    precision: float, reason: str, reached: Iterable[tuple[float, str]]
+) -> tuple[str, ...]:
+    """A sentence that names figures less precise than was asked for; none if there are none.
+
+    Args:
+        precision: Half-width that was asked for, relative to the figure.
+        reason: Why it was not reached.
+        reached: Half-width of each figure that lacks precision, and its name.
+    """
+    widest = sorted(dict.fromkeys(reached), reverse=True)
+    if not widest:
         return ()
-    widest = sorted(dict.fromkeys((half, demand.name) for demand, half in rest), reverse=True)
     named = [f"{name} ±{half:.1%}" for half, name in widest[:_NAMED]]
     if len(widest) > _NAMED:
         named.append(f"and {len(widest) - _NAMED} more figures")
-    return (f"not within ±{request.precision * 100:.3g}% ({reason}): {', '.join(named)}",)
+    return (f"not within ±{precision * 100:.3g}% ({reason}): {', '.join(named)}",)

@@ -94,3 +94,31 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
         refused = dlbricks("calibrate", *arguments, *QUICK)
         assert refused.status == 2
         assert reason in refused.err
+
+
+def test_probes_are_timed_and_kept(dlbricks, save, read):
+    network = save("a", "Relu", "Tanh", size=64)
+    quick = (*QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
+    done = dlbricks("calibrate", network, "--probes", "2", "--runs", "3", *quick)
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "2 probes" in done.out.replace("\n", " ")
+    data = read("p.json")
+    assert len(data["probes"]) == 2
+    assert all(each["measured_ms"] > 0 for each in data["probes"])
+    assert [each["name"] for each in data["networks"]] == ["a"]
+    assert data["half_width"] < data["half_width_before"]
+    assert data["known"] == 0
+    again = dlbricks("calibrate", network, "--probes", "1", "--runs", "3", *quick)
+    assert again.status == 0, again.err
+    more = read("p.json")
+    assert more["known"] == 2
+    assert more["probes"][0]["signature"] not in {p["signature"] for p in data["probes"]}
+
+
+def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):
+    for arguments in (("--forget",), ("--precision", "1%"), ("--composer", "similar"), ("-G", "1")):
+        refused = dlbricks("calibrate", *arguments, "--probes", "1", "--backend", "onnxruntime")
+        assert refused.status == 2
+        assert "is not for --probes" in refused.err
+    assert dlbricks("calibrate", "--probes", "0", "--backend", "onnxruntime").status == 2

@@ -180,7 +180,8 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
 
 def test_stored_samples_are_reused_and_noted(dlbricks, save, read):
     a = save("a", "Relu", "Sigmoid")
-    dlbricks("run", "--backend", "onnxruntime", "--composer", "sequential", *QUICK, a)
+    how = "--end-to-end", "--backend", "onnxruntime", "--composer", "sequential"
+    dlbricks("run", *how, *QUICK, a)
     before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
     again = *TWO, a, "-G", "1"
     done = dlbricks(*again)

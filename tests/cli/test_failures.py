@@ -207,14 +207,15 @@ def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp
 
 def test_estimate_runs_nothing_and_names_what_is_missing(dlbricks, save, read, known):
     a, b = save("a", "Relu", "Relu"), save("b", "Relu", "Tanh")
-    nothing = dlbricks("estimate", *QUICK, a, "--json", "none.json")
+    stored = ("estimate", *QUICK, "--predictor", "none")
+    nothing = dlbricks(*stored, a, "--json", "none.json")
     assert nothing.status == 3
     assert read("none.json")["models"][0]["estimate_ms"] is None
     dlbricks(*QUICK, a, "--json", "run.json")
-    full = dlbricks("estimate", *QUICK, a, "--json", "full.json")
+    full = dlbricks(*stored, a, "--json", "full.json")
     assert full.status == 0
     assert known("full.json", "models") == known("run.json", "models")
-    partial = dlbricks("estimate", *QUICK, b, "--json", "part.json")
+    partial = dlbricks(*stored, b, "--json", "part.json")
     assert partial.status == 3
     (model,) = read("part.json")["models"]
     assert model["partial"] is True

@@ -42,7 +42,7 @@ def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, save, 
 
 def test_the_answer_comes_first_with_many_models_too(dlbricks, save):
     models = [save(f"m{i}", "Relu", "Sigmoid") for i in range(30)]
-    done = dlbricks("run", *models, *ORT)
+    done = dlbricks("run", "--end-to-end", *models, *ORT)
     assert done.status == 0, done.err
     answer = " ".join(first_screen(done)[:2])
     assert answer.startswith("30 models on onnxruntime")

@@ -31,7 +31,8 @@ def check_refused(done, *words):
 @pytest.mark.parametrize("command", ["run", "evaluate"])
 def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command):
     a = save("a", "Relu", "Sigmoid", size=256)
-    done = dlbricks(command, a, *LOOSE)
+    compared = (a, *LOOSE, *(["--end-to-end"] if command == "run" else []))
+    done = dlbricks(command, *compared)
     assert done.status == 0
     assert f"{FEWEST} to {MOST} runs, ±90% or {BUDGET_S:g} s" in " ".join(done.out.split())
     data, bricks_before = read("out.json"), known("out.json", "bricks")
@@ -44,15 +45,15 @@ def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command
     model, *bricks = counts(data)
     assert (wall["models_runs"], wall["bricks_runs"]) == (model, sum(bricks))
     assert 0 < wall["bricks_loading_s"] < wall["bricks_s"]
-    assert dlbricks(command, a, *LOOSE).status == 0
+    assert dlbricks(command, *compared).status == 0
     assert read("out.json")["benchmarking"]["measured_networks"] == 0
     assert known("out.json", "bricks") == bricks_before
 
 
 def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
     a, b = (save(name, "Relu", op, size=256) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
-    dlbricks("run", a, *LOOSE)
-    more = dlbricks("run", a, b, *LOOSE)
+    dlbricks("run", "--end-to-end", a, *LOOSE)
+    more = dlbricks("run", "--end-to-end", a, b, *LOOSE)
     assert "4 networks came from the store, 2 measured now" in more.out
     assert dlbricks("estimate", a, b, *LOOSE).status == 0
     assert read("out.json")["notes"] == []
@@ -60,7 +61,7 @@ def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
 
 def test_of_many_figures_that_fall_short_the_widest_are_named(dlbricks, save, read):
     models = [save(f"m{i}", "Relu", "Sigmoid", size=16 + i) for i in range(4)]
-    dlbricks("run", *models, *HOPELESS[:-1], "0.001s")
+    dlbricks("run", "--end-to-end", *models, *HOPELESS[:-1], "0.001s")
     (note,) = read("out.json")["notes"]
     halves = [float(half) for half in re.findall(r"±([0-9.]+)%", note.split("): ")[1])]
     assert len(halves) == 6
@@ -71,7 +72,7 @@ def test_of_many_figures_that_fall_short_the_widest_are_named(dlbricks, save, re
 def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known):
     a = save("a", "Relu", "Sigmoid", size=64)
     hurried = (*HOPELESS[:-1], "0.001s")
-    done = dlbricks("run", a, *hurried)
+    done = dlbricks("run", "--end-to-end", a, *hurried)
     assert done.status == 0
     first = read("out.json")
     assert set(counts(first)) == {FEWEST}
@@ -81,7 +82,7 @@ def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known
     assert "a ±" in note
     assert "a end to end ±" in note
     assert "not within ±0.0001%" in " ".join(done.out.split())
-    done = dlbricks("run", a, *HOPELESS)
+    done = dlbricks("run", "--end-to-end", a, *HOPELESS)
     assert "measured now" in done.out or "from the store" not in done.out
     second, models = read("out.json"), known("out.json", "models")
     assert sum(counts(second)) > sum(counts(first))
@@ -94,7 +95,7 @@ def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known
 
 
 def test_fixed_runs_stay_fixed(dlbricks, save, read):
-    dlbricks("run", save("a", "Relu"), *BACKEND, "--runs", "2")
+    dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, "--runs", "2")
     assert set(counts(read("out.json"))) == {2}
     assert read("out.json")["settings"]["precision"] is None
 
@@ -115,7 +116,7 @@ def test_what_contradicts_itself_is_refused(dlbricks, save, command):
      ("--budget", "5 years", "60s or 5m"), ("--budget", "-1s", "out of range")],
 )  # fmt: skip
 def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word):
-    check_refused(dlbricks("run", save("a", "Relu"), *BACKEND, option, value), option, word)
+    check_refused(dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, option, value), option, word)
 
 
 def test_units():

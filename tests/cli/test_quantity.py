@@ -19,7 +19,7 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store",
 )
 def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, read, quantity, unit):
     asked = save("chain", "Relu", "Tanh", size=600), *QUICK, "-G", "2", "--quantity", quantity
-    done = dlbricks("run", *asked, "--json", "run.json", "--html", "run.html")
+    done = dlbricks("run", "--end-to-end", *asked, "--json", "run.json", "--html", "run.html")
     assert done.status == 0, done.err
     assert f"{quantity.replace('-', ' ').capitalize()} of chain on onnxruntime" in done.out
     assert f"In {unit}. " in done.out
@@ -42,7 +42,7 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
     assert f"{quantity.replace('-', ' ').capitalize()} in {unit}" in page
     assert "atencies in ms" not in page
 
-    again = dlbricks("run", *asked, "--json", "again.json")
+    again = dlbricks("run", "--end-to-end", *asked, "--json", "again.json")
     assert "nothing left to measure" in again.out
     assert dlbricks("estimate", *asked, "--json", "estimate.json").status == 0
     for name in ("again.json", "estimate.json"):
@@ -53,8 +53,8 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
 
 def test_latency_is_the_default_and_has_both_names(dlbricks, save, read):
     asked = save("chain", "Relu"), *QUICK
-    assert dlbricks("run", *asked, "--quantity", "latency", "--json", "named.json").status == 0
-    assert "nothing left to measure" in dlbricks("run", *asked, "--json", "default.json").out
+    assert dlbricks("run", "--end-to-end", *asked, "--quantity", "latency", "--json", "named.json").status == 0
+    assert "nothing left to measure" in dlbricks("run", "--end-to-end", *asked, "--json", "default.json").out
     (model,) = read("default.json")["models"]
     assert model["quantity"] == {"name": "latency", "unit": "ms"}
     assert model["estimate"] == model["estimate_ms"] > 0

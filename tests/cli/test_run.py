@@ -11,7 +11,8 @@ from dlbricks_core.figures.statistics import faster_half
 pytest.importorskip("onnxruntime")
 
 BACKEND = ("--backend", "onnxruntime", "--threads", "1")
-QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3", "--store", "results.sqlite")
+QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3", "--store", "results.sqlite",
+         "--end-to-end")  # fmt: skip
 
 
 def test_json_of_a_run_keeps_to_the_contract(dlbricks, save, read):
@@ -112,8 +113,8 @@ def test_granularity_and_the_papers_protocol_can_be_chosen(dlbricks, save, read)
     assert data["models"][0]["bricks"] == 2
 
 
-def test_without_end_to_end_nothing_is_compared(dlbricks, save, read):
-    dlbricks(*QUICK, "--no-end-to-end", save("a", "Relu"), "--json", "out.json")
+def test_unless_it_is_asked_for_nothing_is_compared(dlbricks, save, read):
+    dlbricks(*QUICK[:-1], save("a", "Relu"), "--json", "out.json")
     (model,) = read("out.json")["models"]
     assert model["measured_ms"] is None
     assert model["normalized"] is None

@@ -38,7 +38,8 @@ def model(tmp_path):
 
 
 def test_what_is_large_is_told_by_tiles(dlbricks, read, model):
-    done = dlbricks("run", model, *ONE, "--runs", "5", "--json", "r.json", "--html", "r.html")
+    files = "--json", "r.json", "--html", "r.html"
+    done = dlbricks("run", model, "--end-to-end", *ONE, "--runs", "5", *files)
     assert done.status == 0, done.err
     data = read("r.json")
     assert data["totals"]["unique_bricks"] == 2

@@ -21,15 +21,19 @@ QUICK = ("--threads", "1", "--runs", "2", "--store", "results.sqlite")
 ONE = ("--backend", "onnxruntime", *QUICK)
 SURVEY = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 TWO = ("--backends", "onnxruntime,pytorch")
+DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
+           "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
 
 #: Every command, in an order in which later ones find what earlier ones left.
 LINES = [
     ("run", A, *ONE),
+    ("run", A, B, *DIALLED),
     ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
     ("estimate", A, *ONE),
     ("evaluate", A, B, *ONE),
     ("calibrate", A, B, *ONE),
+    ("calibrate", A, "--probes", "1", *ONE),
     ("survey", A, "--budget", "1s", *SURVEY),
     ("survey", "--pack", "packed", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),

@@ -13,6 +13,7 @@ from dlbricks_core.figures import RESAMPLES, Measured, Predicted
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor
+from dlbricks_core.report.remarks import run_remarks
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, estimate, predicting
 
@@ -25,7 +26,7 @@ class Four(Predictor):
     name = "four"
     asked = None
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         type(self).asked = bricks, setup, system, known
         return {signature: Predicted(4.0, DRAWS) for signature in bricks}
 
@@ -33,14 +34,14 @@ class Four(Predictor):
 class Silent(Four):
     name = "silent"
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         return {}
 
 
 class Broken(Four):
     name = "broken"
 
-    def predict(self, bricks, setup, system, known):
+    def predict(self, bricks, setup, system, known, atlas=()):
         return dict.fromkeys(bricks, 4.0)
 
 
@@ -108,7 +109,8 @@ def test_bricks_that_the_store_does_not_hold_are_predicted(estimated, keep, aske
     assert {b.brick.operators[0]: b.origin for b in result.bricks} == {
         "Relu": "stored", "Tanh": "stored", "Abs": "predicted", "Neg": "predicted"
     }  # fmt: skip
-    assert "2 of 4 bricks are predicted by four" in result.outcome.notes[0]
+    (note,) = (remark.text for remark in run_remarks(result) if "predicted" in remark.text)
+    assert note == "2 of 4 bricks (57% of the sum) are predicted by four: nobody measured them here"
     bricks, setup, system, known = Four.asked
     assert len(bricks) == 4
     assert (setup, system) == (asked.setup, asked.system)

@@ -129,7 +129,12 @@ def test_a_page_names_what_is_missing_and_failed(models, tmp_path, read_page):
 
 def test_an_estimate_from_an_empty_store_has_a_page_without_plots(models, tmp_path, read_page):
     result = dlbricks.estimate(
-        models[1], backend="onnxruntime", stored=True, threads=1, store=tmp_path / "s.db"
+        models[1],
+        backend="onnxruntime",
+        stored=True,
+        predictor="none",
+        threads=1,
+        store=tmp_path / "s.db",
     )
     result.to_html(tmp_path / "page.html")
     page = read_page((tmp_path / "page.html").read_text(encoding="utf-8"))

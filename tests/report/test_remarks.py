@@ -109,8 +109,8 @@ def test_short_runs_and_predictions_are_remarked_on(run):
     assert doubts(short.bricks[0]) == ["below 1 ms"]
     bricks = [replace(run.bricks[0], origin="predicted"), *run.bricks[1:]]
     found = replace(run, bricks=bricks)
-    expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured them"
-    assert ("Warning", expected) in texts(found)
+    expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured them here"
+    assert ("Note", expected) in texts(found)
 
 
 def test_the_worst_remarks_come_first_and_each_once():

@@ -194,7 +194,13 @@ def test_targets_may_name_their_group(asked, store, bricks):
 @pytest.fixture
 def shipped(monkeypatch):
     """Makes contributions those of the package."""
-    return lambda *found: monkeypatch.setattr(module, "shipped", lambda: found)
+    def ships(*found):
+        def shipped(backend=None):
+            return tuple(each for each in found if backend in (None, each.setup.backend))
+
+        monkeypatch.setattr(module, "shipped", shipped)
+
+    return ships
 
 
 def test_what_the_package_holds_is_known_too(asked, store, measured, shipped):

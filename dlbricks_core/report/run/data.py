@@ -45,6 +45,7 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
+        "dial": _dial(result),
         "calibration": calibration_data(result.calibration),
         "warnings": list(result.outcome.warnings),
         "notes": list(result.outcome.notes),
@@ -57,6 +58,7 @@ def _model(model: ModelResult, quantity: Quantity) -> dict[str, Any]:
         **model_head(model.cut),
         **_latencies(model_result(model), quantity),
         "origin": dict(model.origin),
+        "composer": model.composer or None,
         "quantity": _quantity(quantity),
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
@@ -88,6 +90,24 @@ def _latencies(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
         name: [] if isinstance(value, list) else None for name, value in latencies.items()
     }
     return {**found, **empty}
+
+
+def _dial(result: RunResult) -> dict[str, Any] | None:
+    """What was timed and how far that led; ``None`` where everything was to be timed."""
+    dial = result.dial
+    if dial is None:
+        return None
+    return {
+        "half_width": dial.widest,
+        "half_widths": {
+            model.cut.model.name: half
+            for model, half in zip(result.models, dial.half_widths, strict=True)
+        },
+        "bricks_timed": dial.timed,
+        "models_timed": dial.wholes,
+        "importing_s": dial.importing_s,
+        "more": [{"half_width": each.half_width, "seconds": each.seconds} for each in dial.offers],
+    }
 
 
 def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.tables import ms
 from dlbricks_core.report.weights import weight
-from dlbricks_core.workflows import ModelResult, RunResult
+from dlbricks_core.workflows import ModelResult, Offer, RunResult
 
 
 def answer(result: RunResult) -> list[str]:
@@ -20,7 +20,10 @@ def answer(result: RunResult) -> list[str]:
     }
     if not errors:
         number = sum(model.estimate.value is not None for model in result.models)
-        return [f"{subject(result)}: {count(number, 'estimate')}; nothing measured to compare."]
+        known = "nothing measured to compare"
+        if result.dial:
+            known = f"the least precise within ±{result.dial.widest:.1%}"
+        return [f"{subject(result)}: {count(number, 'estimate')}; {known}."]
     worst = max(errors, key=lambda name: abs(errors[name]))
     mean = sum(map(abs, errors.values())) / len(errors)
     return [
@@ -74,11 +77,27 @@ def origins(result: RunResult) -> str:
     return f"Of the sum of bricks: {listed}."
 
 
+def dial(result: RunResult) -> str:
+    """How precise the estimates are now, and what more time would buy; empty for other runs."""
+    dialled = result.dial
+    if dialled is None or not dialled.half_widths:
+        return ""
+    wholes = f" and {count(dialled.wholes, 'whole model')}" if dialled.wholes else ""
+    timed = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}{wholes} timed"
+    most = "at most " if len(dialled.half_widths) > 1 else ""
+    more = [f"±{each.half_width:.0%} after about {_seconds(each)} more" for each in dialled.offers]
+    return "; ".join([f"{timed}: {most}±{dialled.widest:.1%} now", *more]) + "."
+
+
+def _seconds(offer: Offer) -> str:
+    return f"{offer.seconds:.0f} s" if offer.seconds >= 1 else "1 s"
+
+
 def layers(result: RunResult) -> str:
     """How many layers there are, and how many bricks were timed for them."""
     bricks, plan = result.brickset, result.cutting.plan
     unique = bricks.unique_layers / max(bricks.layers, 1)
-    timed = f", {len(plan.timed):,} timed" if plan.not_timed else ""
+    timed = f", {len(plan.timed):,} timed" if plan.not_timed and not result.dial else ""
     return (
         f"{count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({unique:.0%}); "
         f"{count(len(bricks.bricks), 'unique brick')}{timed}."

@@ -12,7 +12,7 @@ from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet, native_to
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, packed, read_model, unpacked
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 
@@ -35,6 +35,13 @@ def test_it_is_smaller_and_complete(model, rewritten):
     assert all(spec.is_static for spec in rewritten.tensors.values())
     assert rewritten.inputs == model.inputs
     assert rewritten.outputs == model.outputs
+
+
+def test_what_a_store_keeps_of_it_is_cut_into_the_same_bricks(rewritten):
+    again = unpacked(packed(rewritten), name="again")
+    for granularity, strategy in ((1, "chain"), (128, "segments")):
+        cut = [BrickSet.of([each], granularity, strategy).bricks for each in (again, rewritten)]
+        assert list(cut[0]) == list(cut[1])
 
 
 GELU = """<ir_version: 8, opset_import: ["" : 17]>

@@ -1,0 +1,77 @@
+"""Backends that are not installed here: what is known of them stands in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, CpuTimer, Traits
+from dlbricks_core.errors import PluginError
+from dlbricks_core.facts import Setup
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.predict import shipped
+from dlbricks_core.store import ResultStore
+
+
+def known_setups(store: ResultStore, backend: str, system: str | None = None) -> list[Setup]:
+    """Setups of a backend under which somebody measured networks, the nearest first.
+
+    Those of the store come before those of the atlas, and of them those of the asked system.
+
+    Args:
+        store: Store of the measurements.
+        backend: Name of the backend.
+        system: Start of the fingerprint of a system; ``None`` for the one that this process runs
+            on.
+    """
+    asked = current_system().fingerprint if system is None else system
+    kept = sorted(store.setups(backend), key=lambda found: not found[1].startswith(asked))
+    return [setup for setup, _ in kept] + [each.setup for each in shipped(backend)]
+
+
+class AbsentBackend(Backend):
+    """A framework that others ran; it answers from what they kept, and runs nothing.
+
+    Args:
+        setups: Setups that figures are known of, the nearest first.
+    """
+
+    #: Nobody tells whether it does; what others kept of it says so for each model.
+    traits = Traits(rewrites=True)
+
+    def __init__(self, setups: Sequence[Setup]) -> None:
+        nearest = setups[0]
+        self.name = self.distribution = nearest.backend
+        self.options = _options(setups)
+        self._version = nearest.version
+
+    def version(self) -> str:
+        """Version of the framework that the figures come from."""
+        return self._version
+
+    def timer(self, settings: BackendSettings) -> CpuTimer[object]:
+        """No timer: raises an error."""
+        self._refuse()
+
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
+        """No answer: raises an error."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise PluginError(
+            f"the backend {self.name} is not installed",
+            hint=f"pip install dlbricks-{self.name}",
+        )
+
+
+def _options(setups: Sequence[Setup]) -> dict[str, BackendOption]:
+    """Options of a backend as far as setups show them; the first one has the defaults."""
+    every = [json.loads(setup.options) for setup in setups]
+    return {
+        name: BackendOption(
+            default, tuple(dict.fromkeys(each[name] for each in every if name in each)), ""
+        )
+        for name, default in every[0].items()
+    }

@@ -1,0 +1,117 @@
+"""What makes predicted intervals wide: bricks and systems unlike those that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from dlbricks_core.bricks.naming import fold
+from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.nearness import distance
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import ModelResult, RunResult
+
+_TIMES = 2.0
+"""How many times as uncertain as the median brick a brick is that little measured is like."""
+
+_LEAST = 0.3
+"""Least uncertainty of such a brick: standard deviation of the logarithm of its latency."""
+
+_WIDENED = 0.03
+"""Least widening of a model's interval that is worth a note: half-width over middle."""
+
+_SEVERAL = 3
+"""Bricks from which on one can be told from the others."""
+
+_SMALLEST_MS = 1e-9
+
+_NAMED = 3
+"""Bricks that a note names: those that widen the interval most."""
+
+
+def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[str]:
+    """A sentence on what predictions rest on, if nothing was measured with this setup here.
+
+    Args:
+        request: How and where the bricks run.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    name, threads = request.setup.backend, request.setup.threads
+    if not atlas:
+        yield f"nothing was measured with {name}: predictions rest on facts of the processor alone"
+        return
+
+    def far(each: Contribution) -> tuple[float, float]:
+        octaves = abs(math.log2(each.setup.threads / threads))
+        return distance(each.system, request.target), octaves
+
+    nearest = min(atlas, key=far)
+    if any(far(nearest)):
+        number = nearest.setup.threads
+        yield (
+            f"{name} was not measured on this system with {_count(threads)}: predictions rest on "
+            f"{nearest.system.cpu or 'another processor'} with {_count(number)}"
+        )
+
+
+def _count(threads: int) -> str:
+    return f"{threads} thread{'' if threads == 1 else 's'}"
+
+
+def far_bricks(result: RunResult) -> Iterator[str]:
+    """A sentence for each model whose interval is wide because of bricks unlike all measured ones.
+
+    It says how wide the interval would be if no more were unknown of these bricks than of the
+    others.
+    """
+    figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
+    far = _far({s: each for s, each in figures.items() if isinstance(each, Predicted)})
+    for model in result.models:
+        counts = {s: n for s, n in model.cut.counts.items() if s in figures}
+        if own := [signature for signature in counts if signature in far]:
+            yield from _told(model, {s: n * figures[s].plausible for s, n in counts.items()}, own)
+
+
+def _far(predicted: Mapping[str, Predicted]) -> set[str]:
+    """Bricks of whose latency much less is known than of others'.
+
+    What all have in common, such as an unknown system, is their median in each draw; it does not
+    count.
+    """
+    if not predicted:
+        return set()
+    logs = np.log([np.maximum(each.draws, _SMALLEST_MS) for each in predicted.values()])
+    logs -= logs.mean(axis=1, keepdims=True)
+    several = len(logs) >= _SEVERAL
+    spreads = np.std(logs - np.median(logs, axis=0) if several else logs, axis=1)
+    limit = max(_LEAST, _TIMES * float(np.median(spreads))) if several else _LEAST
+    return {s for s, spread in zip(predicted, spreads, strict=True) if spread > limit}
+
+
+def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str]) -> Iterator[str]:
+    """The sentence about one model, if its interval is notably wider for the far bricks.
+
+    Args:
+        model: The model.
+        draws: Draws of what all occurrences of each brick take together, by signature.
+        far: Bricks that are unlike all measured ones.
+    """
+    total = np.sum(list(draws.values()), axis=0)
+    others = total - np.sum([draws[signature] for signature in far], axis=0)
+    now = relative_half_width(interval(total))
+    then = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
+    if now - then < _WIDENED:
+        return
+    widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
+    named = "; ".join(fold(model.cut.operators(signature)) for signature in widest[:_NAMED])
+    more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+    them = "it" if len(far) == 1 else "them"
+    without = f", and would be ±{then:.0%} without {them}" if then else ""
+    yield (
+        f"{model.cut.model.name}: little that was measured is like {named}{more}: the interval is "
+        f"±{now:.0%}{without}"
+    )

@@ -1,0 +1,92 @@
+"""Joins results for some models with results for others, as if they had been one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Plan
+from dlbricks_core.workflows.cutting import Cutting
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.results import Benchmarking, BrickResult, RunResult
+
+
+def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
+    """One result for all models, each with the estimate of its own part.
+
+    Settings are those of the first part.
+
+    Args:
+        parts: Results under one request, by the positions that their models are to have.
+    """
+    results = list(parts.values())
+    first = results[0]
+    if len(results) == 1:
+        return first
+    placed = sorted(
+        (position, i, part)
+        for part, (positions, _) in enumerate(parts.items())
+        for i, position in enumerate(positions)
+    )
+    return replace(
+        first,
+        cutting=_cutting([each.cutting for each in results], [(p, i) for _, i, p in placed]),
+        models=[results[part].models[i] for _, i, part in placed],
+        bricks=_bricks(results),
+        benchmarking=_benchmarking(results),
+        outcome=reduce(_both, (each.outcome for each in results)),
+    )
+
+
+def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> Cutting:
+    """Cutting of all models.
+
+    Args:
+        cuttings: Cuttings of some models each.
+        places: For each model its cutting, and its place in that.
+    """
+    first = cuttings[0].brickset
+    brickset = BrickSet(
+        first.granularity,
+        first.strategy,
+        {s: brick for each in cuttings for s, brick in each.brickset.bricks.items()},
+        [cuttings[part].brickset.models[i] for part, i in places],
+        first.rereading,
+    )
+    plan = Plan(
+        {s: brick for each in cuttings for s, brick in each.plan.timed.items()},
+        {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
+    )
+    seconds = sum(each.seconds for each in cuttings)
+    return replace(cuttings[0], brickset=brickset, plan=plan, seconds=seconds)
+
+
+def _bricks(results: Sequence[RunResult]) -> list[BrickResult]:
+    """Results for all bricks, each once."""
+    found: dict[str, BrickResult] = {}
+    for each in (brick for result in results for brick in result.bricks):
+        before = found.get(each.brick.signature)
+        number = each.occurrences + (before.occurrences if before else 0)
+        found[each.brick.signature] = replace(before or each, occurrences=number)
+    return list(found.values())
+
+
+def _benchmarking(results: Sequence[RunResult]) -> Benchmarking | None:
+    costs = [each.benchmarking for each in results if each.benchmarking]
+    if not costs:
+        return None
+    return Benchmarking(sum(each.models_s for each in costs), sum(each.bricks_s for each in costs))
+
+
+def _both(one: Outcome, other: Outcome) -> Outcome:
+    """Outcome of two estimates; neither measured anything."""
+    return replace(
+        one,
+        measurements={**one.measurements, **other.measurements},
+        failures={**one.failures, **other.failures},
+        unsupported={**one.unsupported, **other.unsupported},
+        reused=one.reused + other.reused,
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+    )

@@ -1,0 +1,338 @@
+"""Probes: a few networks, timed because they tell most about all others on this system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from scipy import sparse
+
+from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.probes import choose_probes, half_widths
+from dlbricks_core.predict.robust import doubt
+from dlbricks_core.store import ResultStore
+from dlbricks_core.survey import draw
+from dlbricks_core.workflows.knowledge import SURVEYED, family_of, knowledge
+from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+
+RUNS = 8
+"""Runs of each probe, unless the user says otherwise: the scatter of so many is small beside what
+layers differ by from one system to the next."""
+
+_DRAWN = 200
+"""Networks of the survey among the candidates."""
+
+_BATCH = 5
+"""Probes that are chosen at a time: what they show decides which come next."""
+
+_MOST_ASKED = 40
+"""Most networks that probes are to tell about, where the user names none."""
+
+_STRATEGY, _GRANULARITY = "short-segments", 128
+"""How models are cut into candidates: as those bricks that estimates are made of."""
+
+
+@dataclass(frozen=True)
+class TimedProbe:
+    """A network that was timed.
+
+    Attributes:
+        name: What it is: the family that it was drawn from, or the model that it is a part of.
+        brick: The network.
+        expected_ms: Latency in milliseconds that was expected before any probe.
+        measured: Its figure.
+    """
+
+    name: str
+    brick: Brick
+    expected_ms: float
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What probes tell about a system.
+
+    Attributes:
+        request: How they ran.
+        probes: The probes, in the order in which they were timed.
+        asked: Names of the networks that they tell about.
+        before: Half-width of the 90% interval of each of these before, relative to the latency.
+        after: The same with the probes.
+        known: Number of networks that were measured here before.
+        elsewhere: Descriptions of the systems that the expectations come from.
+        outcome: Measurements and failures.
+    """
+
+    request: Request
+    probes: Sequence[TimedProbe]
+    asked: Sequence[str]
+    before: FloatArray
+    after: FloatArray
+    known: int
+    elsewhere: Sequence[str]
+    outcome: Outcome
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that measuring took, without starting the framework."""
+        return sum(self.outcome.effort.seconds.values())
+
+
+def probe(
+    models: Sequence[CanonicalModel],
+    most: int,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+) -> Probing:
+    """Times those networks that tell most about a system for each second, and keeps them.
+
+    Args:
+        models: Models to tell about; their bricks are candidates, too. If there are none, the
+            probes tell about networks of the atlas.
+        most: Number of probes.
+        request: How to measure, with a fixed number of runs.
+        store: Where the measurements are kept.
+        observer: Hears of progress.
+    """
+    observer.stage("Choosing probes")
+    search = _Search.of(models, request, knowledge(store, request.setup.backend))
+    before = search.half_widths()
+    with open_worker(request) as worker:
+        while left := most - len(search.found):
+            chosen = search.choose(min(left, _BATCH))
+            if not chosen:
+                break
+            outcome = measure(
+                [search.candidates[s] for s in chosen], request, store, observer, worker=worker
+            )
+            search.learn(chosen, outcome)
+    return Probing(
+        request,
+        search.probes(),
+        tuple(search.asked),
+        before,
+        search.half_widths(),
+        search.known,
+        search.elsewhere,
+        search.outcome,
+    )
+
+
+@dataclass
+class _Search:
+    """The state of a search for probes.
+
+    Attributes:
+        request: How probes run.
+        candidates: Networks that may be timed, by signature.
+        asked: Layers of each network that is asked about, by name.
+        layers: Layers of each candidate, with its ends.
+        prior: What is believed of all layers before any probe.
+        names: Name of each candidate, for people.
+        known: Number of networks that were measured here before.
+        elsewhere: Descriptions of the systems that the belief comes from.
+        found: Figures of the probes so far.
+        tried: Signatures of candidates that were timed, or failed.
+        outcome: All measurements and failures.
+    """
+
+    request: Request
+    candidates: Mapping[str, Target]
+    asked: Mapping[str, Mapping[int, int]]
+    layers: Mapping[str, Mapping[int, int]]
+    prior: Belief
+    names: Mapping[str, str]
+    known: int
+    elsewhere: Sequence[str]
+    found: dict[str, Measured] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def __post_init__(self) -> None:
+        self.belief = self.prior
+        self.noise = kernel_of(self.request.setup.backend).noise
+
+    @classmethod
+    def of(
+        cls, models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
+    ) -> _Search:
+        """A search that nothing was timed for."""
+        here = [each for each in atlas if _is_here(each, request)]
+        others = [each for each in atlas if each not in here]
+        known = {signature for each in here for signature in each.signatures}
+        table = LayerTable()
+        candidates, names = _candidates(models)
+        layers = {s: table.add(_alone(each.brick)) for s, each in candidates.items()}
+        asked = _asked(models, others or here, request, table) or {
+            names[signature]: counts for signature, counts in layers.items()
+        }
+        search = cls(
+            request,
+            candidates,
+            asked,
+            layers,
+            believed(table.features, request.setup, request.target, atlas),
+            names,
+            len(known),
+            tuple(dict.fromkeys(each.system.cpu for each in others)),
+        )
+        search.tried |= known
+        return search
+
+    def half_widths(self) -> FloatArray:
+        """Half-width of each asked network's 90% interval, relative to its latency."""
+        return half_widths(self.belief, self._matrix(self.asked.values()))
+
+    def choose(self, most: int) -> list[str]:
+        """Signatures of the candidates that tell most for each second."""
+        able = [s for s in self.candidates if s not in self.tried]
+        if not able:
+            return []
+        found = choose_probes(
+            self.belief,
+            self._matrix(self.layers[s] for s in able),
+            self._matrix(self.asked.values()),
+            self.noise,
+            self.request.runs,
+            most,
+        )
+        return [able[i] for i in found]
+
+    def learn(self, chosen: Sequence[str], outcome: Outcome) -> None:
+        """Takes in what was measured."""
+        self.tried |= set(chosen)
+        for key, measurement in outcome.measurements.items():
+            if measurement.values:
+                figure = Measured.of(measurement, self.request.protocol)
+                self.found[key.subject.signature] = figure
+        self.outcome = _joined(self.outcome, outcome)
+        figures = list(self.found.values())
+        if figures:
+            log_ms = np.log([max(each.value, each.overhead, 1e-6) for each in figures])
+            noise = np.array([_scatter(each) for each in figures]) + self.noise
+            counts = self._matrix(self.layers[s] for s in self.found)
+            call_ms = np.array([min(each.overhead, each.value) for each in figures])
+            extra = doubt(self.prior, counts, log_ms, noise, call_ms)
+            self.belief = self.prior.observed(counts, log_ms, noise + extra, call_ms)
+
+    def probes(self) -> list[TimedProbe]:
+        """The probes in the order in which they were timed."""
+        ms = np.exp(self.prior.mean)
+        return [
+            TimedProbe(
+                self.names[s],
+                self.candidates[s].brick,
+                float(sum(ms[layer] * number for layer, number in self.layers[s].items())),
+                figure,
+            )
+            for s, figure in self.found.items()
+        ]
+
+    def _matrix(self, networks: Iterable[Mapping[int, int]]) -> sparse.csr_array:
+        return counts_matrix(networks, len(self.prior.mean))
+
+
+def _is_here(contribution: Contribution, request: Request) -> bool:
+    """Whether a contribution was measured as the request asks, on the request's system."""
+    own, asked = contribution.setup, request.setup
+    return contribution.system.fingerprint == request.fingerprint and (
+        (own.version, own.options, own.threads) == (asked.version, asked.options, asked.threads)
+    )
+
+
+def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], dict[str, str]]:
+    """Networks that may be timed, and their names, by signature.
+
+    They are those of the survey, and bricks of the models.
+    """
+    found, names = {}, {}
+    for each in islice(draw(), _DRAWN):
+        found[each.brick.signature] = Target(each.brick, "brick", SURVEYED + each.family)
+        names[each.brick.signature] = each.family
+    bricks = BrickSet.of(models, _GRANULARITY, _STRATEGY)
+    for cut in bricks.models:
+        for signature in cut.counts:
+            brick = bricks.bricks[signature]
+            if not brick.opaque:
+                found[signature] = Target(brick, "brick", family_of(cut.model))
+                names[signature] = cut.model.name
+    return found, names
+
+
+def _alone(brick: Brick) -> Features:
+    """Features of a network that runs alone: of its layers, and of its ends."""
+    return joined([Features.of(brick.model), Features.of_ends(brick.model)])
+
+
+def _asked(
+    models: Sequence[CanonicalModel],
+    atlas: Sequence[Contribution],
+    request: Request,
+    table: LayerTable,
+) -> dict[str, Mapping[int, int]]:
+    """Layers of the networks that probes are to tell about, by name.
+
+    They are the models, or else the largest network of each family in the nearest contribution.
+    """
+    if models:
+        return {each.name: table.add(Features.of(each)) for each in models}
+    if not atlas:
+        return {}
+    nearest = min(atlas, key=lambda each: distance(each.system, request.target))
+    sizes = np.asarray(nearest.counts.sum(axis=1)).ravel()
+    largest: dict[str, int] = {}
+    for i in np.argsort(-sizes, kind="stable"):
+        # What several families share is no network of its own.
+        if not nearest.groups[i].startswith(SURVEYED) and "," not in nearest.groups[i]:
+            largest.setdefault(nearest.groups[i], int(i))
+    chosen = dict(islice(largest.items(), _MOST_ASKED))
+    rows = _rows(nearest.only(list(chosen.values())), table)
+    return dict(zip(chosen, rows, strict=True))
+
+
+def _rows(contribution: Contribution, table: LayerTable) -> list[dict[int, int]]:
+    """How often each network of a contribution has each layer, by the layer's place in a table."""
+    features, counts = contribution.features, contribution.counts
+    places = [
+        next(iter(table.add(Features((kind,), row[np.newaxis]))))
+        for kind, row in zip(features.kinds, features.numbers, strict=True)
+    ]
+    spans = zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
+    return [
+        {places[i]: int(n) for i, n in zip(counts.indices[a:b], counts.data[a:b], strict=True)}
+        for a, b in spans
+    ]
+
+
+def _scatter(figure: Measured) -> float:
+    """Variance of the logarithm of a figure, as its samples scatter."""
+    return float(np.var(figure.replicates)) / max(figure.value, 1e-6) ** 2
+
+
+def _joined(one: Outcome, other: Outcome) -> Outcome:
+    """Outcome of two measurements, one after the other."""
+    return Outcome(
+        measurements={**one.measurements, **other.measurements},
+        failures={**one.failures, **other.failures},
+        unsupported={**one.unsupported, **other.unsupported},
+        reused=one.reused + other.reused,
+        anew=one.anew | other.anew,
+        effort=one.effort + other.effort,
+        warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
+        notes=(*one.notes, *other.notes),
+    )

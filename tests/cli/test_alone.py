@@ -1,0 +1,144 @@
+"""Estimates with the core alone: neither a plugin of the backend nor its framework is there."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.predict import Contribution, Provenance
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import ModelLoader
+
+#: The command line without plugins: none is announced, and none can be imported.
+ALONE = """
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import dlbricks_core.plugins.registry as registry
+import dlbricks_core.predict.atlas as atlas
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("dlbricks_onnxruntime", "onnxruntime")):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+registry.entry_points = lambda group: [
+    each for each in metadata.entry_points(group=group) if each.value.startswith("dlbricks_core.")
+]
+atlas.FOLDER = Path(sys.argv[1])
+from dlbricks_core.cli import main
+try:
+    main(sys.argv[2:])
+finally:
+    Path("modules").write_text(" ".join(sys.modules))
+"""
+
+SETUP = Setup("onnxruntime", "9.9", '{"optimizations":"all"}', 1,
+              PROTOCOLS["interleaved"].identity, "0.1.0+ab")  # fmt: skip
+
+
+@pytest.fixture
+def model(save):
+    return save("net", "Relu", "Tanh")
+
+
+@pytest.fixture
+def bricks(model):
+    with ModelLoader() as loader:
+        (loaded,) = loader.load([str(model)])
+    return BrickSet.of([loaded], 128, "short-segments", rereading=True).bricks
+
+
+@pytest.fixture
+def atlas(tmp_path, bricks):
+    """A folder with one contribution: the bricks, a millisecond each."""
+    folder = tmp_path / "atlas"
+    folder.mkdir()
+    table = LayerTable()
+    counts = [
+        table.add(joined([Features.of(brick.model), Features.of_ends(brick.model)]))
+        for brick in bricks.values()
+    ]
+    found = np.zeros(len(counts))
+    Contribution(
+        system=current_system(),
+        setup=SETUP,
+        provenance=Provenance("0.1.0", "2026-01-01", "2026-01-02", ("s",), "a test"),
+        features=table.features,
+        counts=counts_matrix(counts, len(table.kinds)),
+        log_ms=found,
+        noise=found + 1e-4,
+        call_ms=found,
+        signatures=tuple(bricks),
+        groups=("net",) * len(counts),
+    ).write(folder / "here.npz")
+    return folder
+
+
+@pytest.fixture
+def estimated(tmp_path, model):
+    """Runs ``dlbricks estimate`` without plugins, and gives its exit status, errors and result."""
+
+    def run(folder, *arguments):
+        path = tmp_path / "estimate.json"
+        command = [sys.executable, "-c", ALONE, str(folder), "estimate", str(model),
+                   "--store", str(tmp_path / "s.db"), "--json", str(path), *arguments]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        return done, json.loads(path.read_text()) if path.exists() else None
+
+    return run
+
+
+def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
+    done, data = estimated(atlas, "--backend", "onnxruntime", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    assert data["backend"] == {
+        "name": "onnxruntime", "version": "9.9", "settings": {"optimizations": "all"}
+    }  # fmt: skip
+    (model,) = data["models"]
+    assert model["origin"] == {"predicted": 1.0}
+    low, high = model["interval_ms"]
+    assert low < model["estimate_ms"] < high
+    assert "onnxruntime is not installed" in data["notes"][-1]
+    # Each of them takes longer to import than all that an estimate computes.
+    slow = {"alembic", "matplotlib", "networkx", "pandas"}
+    assert slow.isdisjoint((tmp_path / "modules").read_text().split())
+
+
+def test_the_store_stands_in_for_a_plugin(estimated, tmp_path, bricks):
+    system = current_system()
+    with ResultStore.open(tmp_path / "s.db") as store:
+        store.remember_system(system.fingerprint, system.to_dict())
+        for signature in bricks:
+            subject = Subject(signature, "brick")
+            question = Question(subject, LATENCY, SETUP, system.fingerprint)
+            store.add_samples(question, Observation("s", 0, (3.0,) * 6))
+    done, data = estimated(tmp_path, "--backend", "onnxruntime", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    assert data["models"][0]["origin"] == {"stored": 1.0}
+    done, data = estimated(tmp_path, "--backend", "onnxruntime", "--threads", "2")
+    assert data["models"][0]["origin"] == {"predicted": 1.0}
+
+
+def test_a_backend_that_nobody_knows_is_an_error_in_one_line(estimated, tmp_path, atlas):
+    done, _ = estimated(atlas, "--backend", "nowhere")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: unknown backend 'nowhere'\nHint: ")
+    done, _ = estimated(tmp_path, "--backend", "onnxruntime")
+    assert done.returncode == 2
+    assert "pip install dlbricks-onnxruntime" in done.stderr
+    done, _ = estimated(
+        atlas, "--backend", "onnxruntime", "--backend-option", "optimizations=basic"
+    )
+    assert done.returncode == 2
+    assert "Choose from all" in done.stderr

@@ -1,0 +1,244 @@
+"""The dial: what is timed for a precision, and what estimates rest on then."""
+
+from itertools import count, pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.measure.costs import Costs
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.predict import Predictor
+from dlbricks_core.predict.belief import Belief
+from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import WorkerProcess
+from dlbricks_core.workflows import CutOptions, Observer, Request, dialled, run
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+
+OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
+
+
+class Rates(Predictor):
+    """Time for each element by operator, and what a brick has of its own.
+
+    Rates are 30% too high; bricks say how much.
+    """
+
+    name = "atlas"
+    OWN = 0.2
+
+    def predict(self, bricks, setup, system, known, atlas=()):
+        rates = dict.fromkeys(OPERATORS, 325.0) | {"Add": 260.0, "Cos": 100.0}
+        place = {op: i for i, op in enumerate(rates)}
+        counts = {s: self.counts(brick.model, place) for s, brick in bricks.items()}
+        covariance = 0.2**2 + np.diag([0.3**2] * len(rates))
+        prior = Belief(np.log([each / 1e6 for each in rates.values()]), covariance)
+        values = np.log([figure.value for figure in known.values()])
+        seen = sparse.csr_array(np.array([counts[s] for s in known]).reshape(-1, len(rates)))
+        calls = np.array([figure.overhead for figure in known.values()])
+        noise = np.full(len(known), self.OWN**2)
+        draws = np.exp(prior.observed(seen, values, noise, calls).draws(RESAMPLES))
+        found = {}
+        for signature, each in counts.items():
+            own = np.random.default_rng(int(signature[:8], 16)).standard_normal(RESAMPLES)
+            figures = draws @ each * np.exp(self.OWN * own)
+            if signature in known:
+                figures = known[signature].own * np.exp(0.01 * own)
+            found[signature] = Predicted(float(figures.mean()), figures)
+        return found
+
+    @staticmethod
+    def counts(model, place):
+        found = np.zeros(len(place))
+        for layer in model.layers:
+            found[place[layer.op]] += model.tensors[layer.outputs[0]].elements
+        return found
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch):
+    """The backend of ``helpers/synthetic_backend.py``, and a predictor of known uncertainty."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))
+    import synthetic_backend
+
+    backend = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
+                     synthetic_backend.SyntheticBackend)  # fmt: skip
+    atlas = Plugin("predictor", "atlas", "tests:Rates", "tests", "1", Rates)
+    monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda *_: backend)
+    monkeypatch.setattr("dlbricks_core.workflows.dial.find", lambda *_: atlas)
+    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    return synthetic_backend
+
+
+@pytest.fixture
+def chain(builder):
+    """A chain with a brick for each pair of operators; each pair occurs three times."""
+
+    def built(number, operators=OPERATORS, times=3):
+        b = builder((2, 600 + 10 * number))
+        x = b.input
+        for first, second in [*product(operators, repeat=2)] * times:
+            x = b.add("Add", x, b.weight(*b.shape))
+            x = b.add(second, b.add(first, x))
+        return b.model(name=f"chain{number}")
+
+    return built
+
+
+@pytest.fixture
+def turned(tmp_path):
+    """A run of the dial; what it found."""
+
+    def turn(models, precision, *, end_to_end=False, observer=None, **request):
+        asked = Request.of("synthetic", threads=1, precision=precision, **request)
+        cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+        with ResultStore.open(tmp_path / "results.sqlite") as store:
+            return run(models, cut, asked, store, observer or Observer(), end_to_end=end_to_end)
+
+    return turn
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Numbers of the worker processes that were started."""
+    started = []
+    begin = WorkerProcess.__init__
+
+    def noted(self, *arguments, **options):
+        started.append(len(started))
+        begin(self, *arguments, **options)
+
+    monkeypatch.setattr(WorkerProcess, "__init__", noted)
+    return started
+
+
+def test_a_loose_precision_runs_nothing(turned, chain, processes):
+    found = turned([chain(0), chain(1)], 0.95)
+    assert processes == []
+    assert (found.dial.timed, found.dial.wholes) == (0, 0)
+    for model in found.models:
+        assert model.origin == {"predicted": pytest.approx(1)}
+        low, high = model.estimate.interval
+        assert low < model.estimate.value < high
+        assert model.measured is None
+    assert found.dial.offers
+
+
+def test_the_dial_times_until_the_estimates_are_precise(turned, chain, plugins, processes):
+    models = [chain(i) for i in range(6)]
+    found = turned(models, 0.1)
+    assert found.dial.widest <= 0.1
+    assert len(processes) == 1
+    timed = found.dial.timed + found.dial.wholes
+    assert 0 < timed < len(found.brickset.bricks) / 2
+    for model in found.models:
+        assert model.estimate.value == pytest.approx(plugins.truth_ms(model.cut.model), rel=0.15)
+        assert sum(model.origin.values()) == pytest.approx(1)
+    assert found.outcome.notes == ()
+    assert found.effort.runs["model"] == 0
+    assert found.effort.runs["brick"] >= 3 * timed
+
+
+def test_a_finer_precision_times_more(turned, chain):
+    models = [chain(i) for i in range(4)]
+    before, widths = -1, []
+    for precision in (0.9, 0.3, 0.1, 0.05):
+        dial = turned(models, precision).dial
+        assert dial.timed + dial.wholes >= before
+        before = dial.timed + dial.wholes
+        widths.append(dial.widest)
+    assert all(after <= 1.1 * before for before, after in pairwise(widths))
+    assert widths[-1] <= 0.05
+
+
+def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
+    # All bricks differ, and together they cost more than the model.
+    model = chain(0, times=1)
+    found = turned([model], 0.015)
+    assert (found.dial.timed, found.dial.wholes) == (0, 1)
+    (result,) = found.models
+    assert result.origin == {"measured": 1.0}
+    assert result.estimate.value == pytest.approx(plugins.truth_ms(model), rel=1e-3)
+    assert result.measured is None
+    assert "in place of its bricks" in result.notes[0]
+    assert turned([model], 0.015).models[0].origin == {"stored": 1.0}
+
+
+def test_what_is_compared_is_not_what_the_estimate_rests_on(turned, chain):
+    model = chain(0)
+    first = turned([model], 0.05, end_to_end=True)
+    assert first.dial.wholes == 0
+    assert first.models[0].measured is not None
+    assert first.effort.runs["model"] > 0
+    again = turned([model], 0.05, end_to_end=True)
+    assert again.models[0].estimate == first.models[0].estimate
+    # Without the comparison the latency of the whole is known from the store.
+    assert turned([model], 0.05).models[0].origin == {"stored": 1.0}
+
+
+def test_what_the_store_holds_is_not_timed_again(turned, chain, processes):
+    models = [chain(i) for i in range(3)]
+    first = turned(models, 0.1)
+    again = turned(models, 0.1)
+    assert len(processes) == 1
+    assert again.outcome.anew == frozenset()
+    assert again.outcome.reused == first.dial.timed + first.dial.wholes
+    assert again.dial.half_widths == pytest.approx(first.dial.half_widths, rel=0.2)
+    assert turned(models, 0.1, force=True).outcome.anew
+
+
+def test_a_budget_that_is_too_short_times_nothing(turned, chain, processes):
+    found = turned([chain(0)], 0.05, budget_s=0.001)
+    assert processes == []
+    (note,) = found.outcome.notes
+    assert "the budget of 0.001 s ended first" in note
+    assert "chain0 ±" in note
+    assert found.dial.offers[0].half_width == 0.05
+    assert found.dial.offers[0].seconds > 0
+
+
+def test_what_a_backend_lacks_makes_the_estimate_partial(turned, chain):
+    found = turned([chain(0), chain(1, ("Relu", "Cos"))], 0.05)
+    good, bad = found.models
+    assert not good.estimate.partial
+    assert bad.estimate.partial
+    assert set(bad.unsupported.values()) == {"no cost for Cos"}
+    assert found.failures
+
+
+def test_of_an_interrupted_run_nothing_is_lost(turned, chain, tmp_path):
+    class Interrupting(Observer):
+        def __init__(self):
+            self.steps = count()
+
+        def advance(self, what=""):
+            if next(self.steps) == 150:
+                raise KeyboardInterrupt
+
+    models = [chain(i) for i in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        turned(models, 0.03, observer=Interrupting())
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        kept = sum(len(each.values) for each in store.measurements())
+    assert kept > 0
+    assert turned(models, 0.03).dial.widest <= 0.03
+
+
+def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
+    b = builder((1, 4))
+    b.relu(b.input)
+    model = b.model()
+    usual = Costs()
+    assert usual.seconds(model, 0.0, 4) < usual.seconds(model, 10.0, 4) < 0.3
+    assert Costs(3.0).seconds(model, 1.0, 4) == pytest.approx(3 * usual.seconds(model, 1.0, 4))
+
+
+@pytest.mark.parametrize(
+    ("precision", "budget_s", "compares", "found"),
+    [(None, None, False, 0.05), (None, 10, False, 0.02), (None, None, True, None),
+     (0.2, None, True, 0.2), (0.01, 10, False, None), (0.02, None, False, None)],
+)  # fmt: skip
+def test_where_the_dial_begins(precision, budget_s, compares, found):
+    assert dialled(precision, budget_s, compares=compares) == found

@@ -1,0 +1,257 @@
+"""Estimates that run nothing: how models are cut for them, and where their figures come from."""
+
+import re
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from dlbricks_core.backends import Traits
+from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Observation
+from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
+from dlbricks_core.ir import packed
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.predict import Contribution, Predictor, Provenance
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.features import Features
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, doubts, estimate, knowledge, predicting, rewrites
+
+DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
+UNKNOWN = ("Tanh",)
+
+
+class Guess(Predictor):
+    """About four milliseconds for each brick, and anything for a Tanh alone."""
+
+    name = "guess"
+    atlas = None
+
+    def predict(self, bricks, setup, system, known, atlas=()):
+        type(self).atlas = atlas
+        wide = np.random.default_rng(0).lognormal(0, 1, RESAMPLES)
+        return {
+            signature: Predicted(4.0, 4.0 * (wide if brick.operators == UNKNOWN else DRAWS))
+            for signature, brick in bricks.items()
+        }
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """One predictor, no atlas, and no worker of a backend."""
+    plugin = Plugin("predictor", "guess", "tests:Guess", "tests", "1", Guess)
+    monkeypatch.setattr(predicting, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr(knowledge, "shipped", lambda backend: ())
+    monkeypatch.setattr(rewrites, "BackendWorker", None)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def models(builder):
+    """Three models without a layer in common."""
+
+    def chain(name, *operators):
+        b = builder()
+        x = b.conv(b.input, {"other": 1}.get(name, 3))
+        for operator in operators:
+            x = b.add(operator, x)
+        return b.model(name=name)
+
+    return [chain("first", "Relu", "Abs"), chain("other", "Neg"), chain("third", "Exp")]
+
+
+@pytest.fixture
+def rewriting(asked):
+    """A request to a backend that executes other graphs than the given ones."""
+    asked.backend.traits = Traits(rewrites=True)
+    return asked
+
+
+def keep(store, request, graph, granularity=128, strategy="segments", ms=2.0):
+    """Stores samples of all bricks of a graph."""
+    for signature in BrickSet.of(
+        [graph], granularity, strategy, rereading=strategy != "chain"
+    ).bricks:
+        key = request.key(signature, "brick")
+        for number in range(request.runs):
+            store.add_samples(key, Observation("s", number, (ms,)))
+
+
+def told(result):
+    return [(model.composer, dict(model.origin)) for model in result.models]
+
+
+def test_what_nobody_measured_is_predicted(asked, store, models):
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert told(result) == [("learned", {"predicted": 1.0})] * 3
+    for model in result.models:
+        low, high = model.estimate.interval
+        assert low < model.estimate.value < high
+        assert not model.missing
+        assert model.cut.graph is model.cut.model
+
+
+def test_without_a_predictor_it_is_missing(asked, store, models):
+    result = estimate(models, None, asked, store)
+    assert told(result) == [("segmented", {})] * 3
+    assert all(model.estimate.value is None for model in result.models)
+
+
+def test_what_the_store_keeps_of_a_model_is_cut(rewriting, store, models):
+    model, graph = models[0], models[2]
+    whole = CutModel(model, (), model).whole.signature
+    store.keep_rewrite(whole, rewriting.setup, rewriting.fingerprint, packed(graph))
+    keep(store, rewriting, models[1])
+    unmeasured = estimate([model], None, rewriting, store, predictor="guess")
+    assert told(unmeasured) == [("learned", {"predicted": 1.0})]
+    keep(store, rewriting, graph)
+    stored = estimate([model], None, rewriting, store, predictor="guess")
+    assert told(stored) == [("segmented", {"stored": 1.0})]
+    (cut,) = stored.brickset.models
+    assert [layer.op for layer in cut.graph.layers] == ["Conv", "Exp"]
+    assert cut.model is model
+
+
+def test_each_model_is_cut_into_bricks_that_the_store_holds(asked, store, models):
+    keep(store, asked, models[0])
+    keep(store, asked, models[2], 1, "chain")
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert told(result) == [
+        ("segmented", {"stored": 1.0}),
+        ("learned", {"predicted": 1.0}),
+        ("sequential", {"stored": 1.0}),
+    ]
+    assert [model.cut.model.name for model in result.models] == ["first", "other", "third"]
+    signatures = [each.brick.signature for each in result.bricks]
+    assert sorted(signatures) == sorted(result.brickset.bricks)
+    assert set(signatures) == {s for model in result.models for s in model.cut.counts}
+    assert sum(each.occurrences for each in result.bricks) == 4
+    assert result.outcome.reused == 3
+    keep(store, asked, models[2])
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert [model.composer for model in result.models] == ["segmented", "learned", "segmented"]
+    assert [model.cut.model.name for model in result.models] == ["first", "other", "third"]
+
+
+def test_segments_of_the_model_itself_do_not_stand_for_what_is_executed(rewriting, store, models):
+    keep(store, rewriting, models[0])
+    (model,) = estimate(models[:1], None, rewriting, store, predictor="guess").models
+    assert model.composer == "learned"
+
+
+def test_the_predictor_tells_what_is_left_of_a_measured_brick(rewriting, store, models):
+    keep(store, rewriting, models[0], 128, "short-segments")
+    result = estimate(models[:1], None, rewriting, store, predictor="guess")
+    assert told(result) == [("learned", {"stored": 1.0})]
+    (brick,) = result.bricks
+    assert isinstance(brick.latency, Placed)
+    assert brick.latency.value == pytest.approx(4.0)
+    assert set(brick.latency.samples) == {2.0}
+
+
+def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
+    b = builder()
+    last = b.add("Tanh", b.input)
+    for operator in ("Abs", "Neg", "Exp"):
+        last = b.add(operator, last)
+    model = b.model(name="strange")
+    _, note = estimate([model], CutOptions(), asked, store, predictor="guess").outcome.notes
+    expected = (
+        r"strange: little that was measured is like Tanh: the interval is ±(\d+)%, and would "
+    )
+    found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
+    assert int(found[1]) > 30 > 10 > int(found[2])
+
+
+def test_what_bricks_have_in_common_makes_none_of_them_strange():
+    rng = np.random.default_rng(0)
+    system = rng.lognormal(0, 0.6, RESAMPLES)
+    spreads = {"a": 0.1, "b": 0.1, "c": 0.1, "odd": 0.8}
+    draws = {name: system * rng.lognormal(0, sd, RESAMPLES) for name, sd in spreads.items()}
+    predicted = {name: Predicted(1.0, each) for name, each in draws.items()}
+    assert doubts._far(predicted) == {"odd"}
+    del predicted["odd"]
+    assert doubts._far(predicted) == set()
+    assert doubts._far({}) == set()
+
+
+@pytest.fixture
+def measured(asked):
+    """Contributions: some bricks, measured on a system."""
+
+    def measured_on(system, bricks=(), threads=1):
+        table = LayerTable()
+        counts = [table.add(Features.of(brick.model)) for brick in bricks]
+        zeros = np.zeros(len(counts))
+        return Contribution(
+            system,
+            replace(asked.setup, threads=threads),
+            Provenance("0.1.0", "2026-01-01", "2026-01-02", ("s",), "a test"),
+            table.features,
+            counts_matrix(counts, len(table.kinds)),
+            *(zeros, zeros, zeros),
+            tuple(brick.signature for brick in bricks),
+            ("tests",) * len(counts),
+        )
+
+    return measured_on
+
+
+def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkeypatch):
+    def notes(*atlas):
+        monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
+        return estimate(models, None, asked, store, predictor="guess").outcome.notes
+
+    (note,) = notes()
+    assert (
+        note == "nothing was measured with faulty: predictions rest on facts of the processor alone"
+    )
+    far, near = (replace(asked.system, cpu=f"an {name}", vendor=name) for name in ("Arm", "AMD"))
+    near = replace(near, vendor=asked.system.vendor, model="other")
+    (note,) = notes(measured(far), measured(near, threads=2))
+    assert note.endswith("predictions rest on an AMD with 2 threads")
+    assert notes(measured(far), measured(asked.system)) == ()
+    module = import_module("dlbricks_core.workflows.estimate")
+    monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
+    start = far.fingerprint[:10]
+    found = estimate(models, None, asked, store, system=start, predictor="guess")
+    assert found.request.target == far
+    with pytest.raises(DLBricksError, match="no system 'none'") as error:
+        estimate(models, None, asked, store, system="none")
+    assert far.fingerprint in error.value.hint
+
+
+def test_what_was_measured_counts_once(asked, store, models, measured, monkeypatch):
+    """The atlas may hold a brick that the store holds as well."""
+    keep(store, asked, models[0], 128, "short-segments")
+    bricks = [
+        brick
+        for model in models
+        for brick in BrickSet.of([model], 128, "short-segments", rereading=True).bricks.values()
+    ]
+    elsewhere = replace(asked.system, cpu="another")
+    atlas = [measured(asked.system, bricks), measured(elsewhere, bricks)]
+    monkeypatch.setattr(knowledge, "shipped", lambda backend: atlas)
+    options = CutOptions.chosen(None, None, "learned")
+    estimate(models, options, asked, store, predictor="guess")
+    assert [len(each) for each in Guess.atlas] == [2, 3]
+    assert bricks[0].signature not in Guess.atlas[0].signatures
+
+
+def test_opaque_layers_stay_missing(asked, store, models):
+    first = models[0]
+    layers = (*first.layers[:-1], replace(first.layers[-1], opaque="a loop"))
+    (model,) = estimate(
+        [replace(first, layers=layers)], None, asked, store, predictor="guess"
+    ).models
+    assert model.estimate.partial
+    assert len(model.missing) == 1
+    assert model.estimate.value > 0

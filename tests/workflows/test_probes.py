@@ -1,0 +1,134 @@
+"""The search for probes, on a system that is twice as slow as the one that is known."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from dlbricks_core.facts import Measurement, Observation, System
+from dlbricks_core.predict import Contribution, Provenance
+from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.store import ResultStore
+from dlbricks_core.survey import draw
+from dlbricks_core.workflows import probes as module
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.probes import probe
+
+KNOWN = 60
+SLOWER = 2.0
+
+
+def alone(brick):
+    return joined([Features.of(brick.model), Features.of_ends(brick.model)])
+
+
+def latency(brick, request):
+    """Milliseconds on the known system: as the baseline expects, and half as much again."""
+    processor = Processor.of(request.system, request.setup.threads)
+    return 1.5 * float(expected_ms(alone(brick), processor).sum())
+
+
+@pytest.fixture
+def drawn():
+    return [each.brick for each in islice(draw(), KNOWN)]
+
+
+@pytest.fixture
+def elsewhere(asked, drawn):
+    """What a system with another processor measured; two families of models are in it."""
+    table = LayerTable()
+    rows = [table.add(alone(brick)) for brick in drawn]
+    system = replace(asked.system, vendor="Other", cpu="Other 9000")
+    assert isinstance(system, System)
+    return Contribution(
+        system,
+        asked.setup,
+        Provenance("1", "", "", (), ""),
+        table.features,
+        counts_matrix(rows, len(table.kinds)),
+        np.log([latency(brick, asked) for brick in drawn]),
+        np.full(KNOWN, 1e-4),
+        np.zeros(KNOWN),
+        tuple(brick.signature for brick in drawn),
+        ("resnet", "bert", "resnet,bert") * (KNOWN // 3),
+        pulls=np.zeros(0),
+    )
+
+
+@pytest.fixture
+def search(asked, elsewhere, monkeypatch, tmp_path):
+    """Runs a search in which networks take what the slower system would."""
+    timed, broken = [], set()
+
+    def measure(targets, request, store, observer, worker):
+        targets = list(targets)
+        timed.append([target.brick.signature for target in targets])
+        keys = {request.key(t.brick.signature, "brick"): t for t in targets}
+        failed = {key: "too slow" for key in keys if len(timed) == 1 and broken}
+        found = {
+            key: Measurement(
+                key, observations=(Observation("s", 0, (SLOWER * latency(t.brick, request),) * 8),)
+            )
+            for key, t in keys.items()
+            if key not in failed
+        }
+        return Outcome(measurements=found, failures=failed)
+
+    def run(most, models=(), atlas=None, fails=False):
+        timed.clear()
+        broken.update({"first"} if fails else ())
+        monkeypatch.setattr(module, "measure", measure)
+        monkeypatch.setattr(module, "knowledge", lambda *_: [elsewhere] if atlas is None else atlas)
+        with ResultStore.open(tmp_path / "results.sqlite") as store:
+            return probe(models, most, asked, store, Observer()), timed
+
+    return run
+
+
+def test_a_few_probes_narrow_the_intervals_of_all_others(search):
+    found, timed = search(10)
+    assert len(found.probes) == 10
+    assert [len(each) for each in timed] == [5, 5]
+    assert set(found.asked) == {"resnet", "bert"}
+    assert (found.after < found.before / 2).all()
+    assert found.elsewhere == ("Other 9000",)
+    assert found.known == 0
+    ratios = [each.measured.value / each.expected_ms for each in found.probes]
+    assert np.median(ratios) > 1.2
+
+
+def test_more_probes_tell_more(search):
+    widths = [search(number)[0].after.mean() for number in (1, 5, 20)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_those_that_fail_are_named_and_others_take_their_place(search):
+    found, timed = search(6, fails=True)
+    assert len(found.probes) == 6
+    assert len(found.outcome.failures) == 5
+    every = [signature for batch in timed for signature in batch]
+    assert len(every) == len(set(every)) == 11
+
+
+def test_what_was_measured_here_is_no_probe_again(search, elsewhere, asked):
+    here = replace(elsewhere, system=asked.system)
+    found, timed = search(5, atlas=[here])
+    assert found.known == KNOWN
+    assert here.positions.keys().isdisjoint(*timed)
+
+
+def test_named_models_are_what_probes_tell_about_and_their_bricks_are_probes(search, residual):
+    model = residual()
+    found, _ = search(3, [model])
+    assert found.asked == (model.name,)
+    assert len(found.probes) == 3
+
+
+def test_without_any_knowledge_the_first_probes_tell_most(search):
+    found, _ = search(5, atlas=[])
+    assert found.elsewhere == ()
+    assert found.after.mean() < 0.7 * found.before.mean()

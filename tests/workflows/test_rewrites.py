@@ -1,0 +1,86 @@
+"""What backends make of models: how many are asked at once, and what the store keeps of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dlbricks_core.backends import BackendSettings, Traits
+from dlbricks_core.bricks import BrickSet, CutModel, native
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, packed, unpacked
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import rewrites
+from dlbricks_core.workflows.rewrites import Rewrites, keep_rewrites, kept_rewrites
+
+
+@pytest.mark.parametrize(
+    ("alone", "threads", "expected"), [(False, 4, 4), (True, 4, 1), (True, 8, 1), (True, 1, 4)]
+)
+def test_no_more_are_asked_at_once_than_there_are_cores_for(
+    asked, faulty, monkeypatch, alone, threads, expected
+):
+    monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
+    backend = faulty.FaultyBackend()
+    backend.traits = Traits(rewrite_uses_all_threads=alone)
+    where = replace(asked, backend=backend, settings=BackendSettings(threads))
+    assert rewrites._at_once(where) == expected
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def rewritten(builder):
+    """A graph of a backend's own: layouts, a folded size, weights with and without values."""
+    b = builder()
+    x = b.conv(b.input)
+    size = b.weight(4, dtype="int64", value=np.array([1, 4, 6, 6]))
+    b.add("Reshape", x, size, allowzero=0)
+    last = Layer("ReorderOutput", (x,), ("last",), {"channels": 4, "scale": 0.25}, "vendor", "last")
+    b.layers.append(last)
+    b.tensors["last"] = TensorSpec("float32", b.shape, "blocked")
+    b.tensors["size"] = TensorSpec("int64", (0,))
+    model = b.model("last", "reshape1")
+    constants = {**model.constants, "size": np.array([], np.int64)}
+    return native(replace(model, opsets={"": 21, "vendor": 1}).as_raw(), "faulty", constants)
+
+
+def cuts(graph: CanonicalModel) -> list[str]:
+    return list(BrickSet.of([graph], 1).bricks) + list(BrickSet.of([graph], 128, "segments").bricks)
+
+
+def test_a_graph_that_was_packed_is_cut_into_the_same_bricks(rewritten):
+    again = unpacked(packed(rewritten), name="other", source="file")
+    assert cuts(again) == cuts(rewritten)
+    assert (again.name, again.source) == ("other", "file")
+    for name in ("layers", "inputs", "outputs", "weights", "opsets", "annotations"):
+        assert getattr(again, name) == getattr(rewritten, name), name
+    assert again.tensors["last"] == rewritten.tensors["last"]
+    assert again.constants.keys() == rewritten.constants.keys()
+    assert all((again.constants[k] == v).all() for k, v in rewritten.constants.items())
+
+
+def test_the_store_keeps_what_a_backend_makes_of_a_model(store, asked, residual, rewritten):
+    model = residual()
+    cut = CutModel(model, (), model)
+    keep_rewrites(Rewrites({0: rewritten}), [cut], asked, store)
+    renamed = replace(model, name="renamed")
+    found = kept_rewrites([renamed, rewritten], asked, store)
+    assert list(found.graphs) == [0]
+    assert cuts(found.graphs[0]) == cuts(rewritten)
+    assert found.graphs[0].name == "renamed"
+    other = replace(asked, setup=replace(asked.setup, threads=7))
+    assert not kept_rewrites([model], other, store).graphs
+
+
+@pytest.mark.parametrize("data", [b"", b"no graph at all", b"\x08\x07"])
+def test_a_kept_graph_that_cannot_be_read_is_named(store, asked, residual, data):
+    model = residual()
+    signature = CutModel(model, (), model).whole.signature
+    store.keep_rewrite(signature, asked.setup, asked.fingerprint, data)
+    found = kept_rewrites([model], asked, store)
+    assert not found.graphs
+    assert found.refused == {0: "what was kept of residual cannot be read"}
