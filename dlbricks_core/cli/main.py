@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 import traceback
 import warnings
@@ -46,6 +47,11 @@ _COMMANDS = {
     "doctor": "Check whether this machine is ready to measure.",
 }
 
+#: Environment variables while a command's module is imported. Predicting is a matter of many small
+#: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
+#: inherit it.
+_WHILE_IMPORTED = {"estimate": {"OPENBLAS_NUM_THREADS": "1"}}
+
 #: Options of all commands, which may also stand before the command's name.
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
@@ -65,7 +71,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"dlbricks_core.cli.{cmd_name}")
+        with _variables(_WHILE_IMPORTED.get(cmd_name, {})):
+            module = importlib.import_module(f"dlbricks_core.cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -153,6 +160,18 @@ def _run(arguments: list[str]) -> int:
         _say_error(what, _report(told["verbose"]))
         return EXIT_DEFECT
     return status if isinstance(status, int) else 0
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables that the user has not set, until the context ends."""
+    new = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
 
 
 class _LibraryLog(logging.Handler):
