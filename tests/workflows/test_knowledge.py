@@ -194,7 +194,11 @@ def test_targets_may_name_their_group(asked, store, bricks):
 @pytest.fixture
 def shipped(monkeypatch):
     """Makes contributions those of the package."""
-    return lambda *found: monkeypatch.setattr(module, "shipped", lambda: found)
+    return lambda *found: monkeypatch.setattr(
+        module,
+        "shipped",
+        lambda backend=None: tuple(each for each in found if backend in (None, each.setup.backend)),
+    )
 
 
 def test_what_the_package_holds_is_known_too(asked, store, measured, shipped):
