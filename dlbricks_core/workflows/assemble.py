@@ -169,7 +169,7 @@ def _origins(
             sums[origin] = sums.get(origin, 0.0) + count * figure.own
     if whole := _whole(cut, latencies):
         key = request.key(cut.whole.signature, "model")
-        sums = {_origin(whole, key, outcome): whole.own}
+        sums = {_origin(whole, key, outcome): 1.0}
     total = sum(sums.values())
     return {origin: each / total for origin, each in sums.items()} if total else {}
 

@@ -129,7 +129,7 @@ def dial(
     with ExitStack() as opened:
         bench = Bench(subjects, store, observer, opened)
         bench.look_up()
-        beliefs = Beliefs(predictor, subjects, bench)
+        beliefs = Beliefs(predictor, subjects, bench, knowledge(store, request.setup.backend))
         end = begin + (request.budget_s or math.inf)
         reason = ""
         while not reason:
@@ -272,7 +272,7 @@ class Bench:
         found = self.store.get(map(self.subjects.key, self.subjects.every))
         for key, measurement in found.items():
             if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
-                self._know(measurement)
+                self.know(measurement)
             elif measurement.failure and not request.retry_failed:
                 again = f"(earlier; {argument('retry_failed')} tries again)"
                 self.outcome.failures[key] = f"{measurement.failure} {again}"
@@ -344,7 +344,8 @@ class Bench:
         self.outcome.unsupported |= unsupported
         self.outcome.failures |= {**failed, **unsupported}
 
-    def _know(self, measurement: Measurement) -> None:
+    def know(self, measurement: Measurement) -> None:
+        """Takes note of a measurement."""
         key = measurement.question
         self.outcome.measurements[key] = measurement
         if key.subject.signature in self.subjects.every:
@@ -354,7 +355,7 @@ class Bench:
     def _take(self, found: Outcome) -> None:
         """Adds what was measured to the outcome."""
         for measurement in found.measurements.values():
-            self._know(measurement)
+            self.know(measurement)
         outcome = self.outcome
         outcome.failures |= found.failures
         outcome.unsupported |= found.unsupported
@@ -391,17 +392,19 @@ class Beliefs:
         predictor: Name of the predictor.
         subjects: What could be timed.
         bench: What is known of it.
+        atlas: What else was measured, here and elsewhere.
     """
 
-    def __init__(self, predictor: str, subjects: Subjects, bench: Bench) -> None:
+    def __init__(
+        self, predictor: str, subjects: Subjects, bench: Bench, atlas: Sequence[Contribution]
+    ) -> None:
         self._plugin = find("predictor", predictor, Predictor)
         self._predictor: Predictor = use(self._plugin, self._plugin.loaded)
         self.subjects = subjects
         self._bench = bench
         # What the store holds of the networks themselves is known, or not to be known.
         apart = subjects.kept_apart | bench.known.keys()
-        every = knowledge(bench.store, subjects.request.setup.backend)
-        left = (_without(each, apart, subjects.request) for each in every)
+        left = (_without(each, apart, subjects.request) for each in atlas)
         self._atlas = tuple(each for each in left if len(each))
 
     def state(self) -> State:

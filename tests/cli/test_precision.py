@@ -116,7 +116,9 @@ def test_what_contradicts_itself_is_refused(dlbricks, save, command):
      ("--budget", "5 years", "60s or 5m"), ("--budget", "-1s", "out of range")],
 )  # fmt: skip
 def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word):
-    check_refused(dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, option, value), option, word)
+    check_refused(
+        dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, option, value), option, word
+    )
 
 
 def test_units():

@@ -53,8 +53,16 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
 
 def test_latency_is_the_default_and_has_both_names(dlbricks, save, read):
     asked = save("chain", "Relu"), *QUICK
-    assert dlbricks("run", "--end-to-end", *asked, "--quantity", "latency", "--json", "named.json").status == 0
-    assert "nothing left to measure" in dlbricks("run", "--end-to-end", *asked, "--json", "default.json").out
+    assert (
+        dlbricks(
+            "run", "--end-to-end", *asked, "--quantity", "latency", "--json", "named.json"
+        ).status
+        == 0
+    )
+    assert (
+        "nothing left to measure"
+        in dlbricks("run", "--end-to-end", *asked, "--json", "default.json").out
+    )
     (model,) = read("default.json")["models"]
     assert model["quantity"] == {"name": "latency", "unit": "ms"}
     assert model["estimate"] == model["estimate_ms"] > 0

@@ -194,6 +194,7 @@ def test_targets_may_name_their_group(asked, store, bricks):
 @pytest.fixture
 def shipped(monkeypatch):
     """Makes contributions those of the package."""
+
     def ships(*found):
         def shipped(backend=None):
             return tuple(each for each in found if backend in (None, each.setup.backend))

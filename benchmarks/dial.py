@@ -1,0 +1,147 @@
+r"""Turns the dial without timing: a store that holds all bricks of some models gives the answers.
+
+For each precision it prints the mean absolute error of the estimates, the share of 90% intervals
+that hold the measured latency, and the seconds that timing took when the store was filled. Nothing
+of a model's family is in what the predictor learns from.
+
+Fill the store first:
+
+    dlbricks run onnx: mxnet: --backend NAME --threads 1 --store FILE --end-to-end \
+        --composer learned --runs 8
+    python benchmarks/dial.py FILE NAME 1 onnx: mxnet:
+
+How `similar` and `tiled` do at equal cost: run them on the same models, each with a new store and
+the wall clock's seconds as the dial's budget, and compare `normalized` in the JSON files.
+
+    dlbricks run MODELS --backend NAME --composer similar --precision 10% --end-to-end --store A
+    dlbricks run MODELS --backend NAME --composer tiled --precision 10% --end-to-end --store B
+    dlbricks run MODELS --backend NAME --budget SECONDS --end-to-end --store C
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.planner import half_widths
+from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, find_composer
+from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.dial import PREDICTOR, RUNS, Beliefs, Bench, State, Subjects, turn
+from dlbricks_core.workflows.knowledge import family_of
+
+PRECISIONS = (0.99, 0.2, 0.1, 0.05, 0.03)
+_HOURS_S = 1e5
+
+
+class Replay(Bench):
+    """A bench that looks up in the store what it is to time.
+
+    Attributes:
+        seconds: Seconds that timing took then.
+    """
+
+    seconds = 0.0
+    start_s = 0.0  # type: ignore[assignment]
+    started = True  # type: ignore[assignment]
+
+    def time(self, signatures: Iterable[str]) -> None:
+        """Takes the first runs of networks from the store."""
+        keys = [self.subjects.key(signature) for signature in signatures]
+        found = self.store.get(keys)
+        for key in keys:
+            measurement = found.get(key)
+            if measurement is None or measurement.failure:
+                self.outcome.failures[key] = "the store does not hold it"
+                continue
+            first = replace(measurement, observations=measurement.observations[:RUNS])
+            self.seconds += sum((o.loading_s or 0) + (o.spent_s or 0) for o in first.observations)
+            self.know(first)
+
+    def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
+        """Gives up: whole models are for comparison."""
+        self.insisted |= {*wholes}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Estimates at a stop of the dial: errors and half-widths, relative, and seconds."""
+
+    errors: Sequence[float]
+    half_widths: Sequence[float]
+    seconds: float
+
+
+def held_out(atlas: Sequence[Contribution], family: str) -> list[Contribution]:
+    """The atlas without what was cut from models of a family."""
+    return [
+        each.only([i for i, g in enumerate(each.groups) if family not in g.split(",")])
+        for each in atlas
+    ]
+
+
+def stops(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, family: str
+) -> dict[float, Stop]:
+    """How good estimates of models of one family are, by precision."""
+    cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
+    atlas = held_out(shipped(request.setup.backend), family)
+    found = {}
+    for precision in PRECISIONS:
+        asked = replace(request, precision=precision)
+        subjects = Subjects.of(cut, asked, end_to_end=True)
+        bench = Replay(subjects, store, Observer(), ExitStack())
+        beliefs = Beliefs(PREDICTOR, subjects, bench, atlas)
+        state = beliefs.state()
+        while not turn(state, bench, _HOURS_S):
+            state = beliefs.state()
+        found[precision] = _stop(state, subjects, bench)
+    return found
+
+
+def _stop(state: State, subjects: Subjects, bench: Replay) -> Stop:
+    models = subjects.cutting.brickset.models
+    keys = [subjects.request.key(cut.whole.signature, "model") for cut in models]
+    measured = bench.store.get(keys)
+    errors, halves = [], []
+    composing = find_composer(LEARNED_COMPOSER).composing_error
+    off = 1 + composing * np.random.default_rng(0).standard_normal((len(state.sums), 1))
+    for i, key in enumerate(keys):
+        if key in measured and not measured[key].failure:
+            value = Measured.of(measured[key], subjects.request.protocol).value
+            errors.append(float(state.sums[:, i].mean() / value - 1))
+            halves.append(float(half_widths(state.sums[:, [i]] * off)[0]))
+    return Stop(errors, halves, bench.seconds)
+
+
+def main(path: str, backend: str, threads: str, *names: str) -> None:
+    """Prints a line for each precision."""
+    request = Request.of(backend, threads=int(threads))
+    families: defaultdict[str, list[CanonicalModel]] = defaultdict(list)
+    for model in load_models(names, LoadOptions(), Observer()).models:
+        families[family_of(model)].append(model)
+    with ResultStore.open(path, writes=False) as store:
+        found = [stops(models, request, store, family) for family, models in families.items()]
+    for precision in PRECISIONS:
+        errors = np.abs([e for each in found for e in each[precision].errors])
+        halves = np.array([h for each in found for h in each[precision].half_widths])
+        seconds = sum(each[precision].seconds for each in found)
+        print(
+            f"±{precision:4.0%}: {len(errors)} models off by {errors.mean():.1%}, "
+            f"{np.mean(errors <= halves):.0%} within intervals of ±{halves.mean():.1%}, "
+            f"{seconds:.1f} s of timing"
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
