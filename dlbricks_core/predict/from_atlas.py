@@ -22,6 +22,7 @@ from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.transfer import transferred
 
@@ -73,12 +74,14 @@ class FromAtlas(Predictor):
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
-        measured = (
+        seen = (
             counts_matrix((_sum(inside[s], ends[s]) for s in known), layers),
             np.log([figure.value for figure in known.values()]),
-            np.array([_scatter(each) for each in known.values()]) + kernel_of(setup.backend).noise,
-            np.array([figure.overhead for figure in known.values()]),
         )
+        noise = np.array([_scatter(figure) for figure in known.values()])
+        noise += kernel_of(setup.backend).noise
+        call_ms = np.array([figure.overhead for figure in known.values()])
+        measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
         likely = networks @ np.exp(belief.observed(*measured).mean)
         found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
         draws = np.exp(found) @ networks.T.toarray()
