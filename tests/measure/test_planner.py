@@ -51,16 +51,16 @@ def test_half_widths_are_those_of_conditional_normal_distributions():
     covariance = factor @ factor.T + np.eye(6)
     counts = np.array([[1, 2, 0, 1, 3, 0], [0, 1, 1, 0, 0, 2]], dtype=float)
     bricks = joint(covariance, [200.0] * 6)
-    asked = uncertain(bricks, counts, [1.0] * 6, error=0.01)
+    asked = uncertain(bricks, counts, [1.0] * 6, error=0.002)
     known, seconds = [], 0.0
     for step in steps(asked, 1e-4):
         known.append(step.network)
         assert step.seconds == pytest.approx(seconds := seconds + 1)
-        own = covariance[np.ix_(known, known)] + np.diag([(0.01 * 200) ** 2] * len(known))
+        own = covariance[np.ix_(known, known)] + np.diag([(0.002 * 200) ** 2] * len(known))
         cross = covariance[:, known]
         left = covariance - cross @ np.linalg.solve(own, cross.T)
         expected = NORMAL * np.sqrt(np.diag(counts @ left @ counts.T)) / (counts @ ([200.0] * 6))
-        assert step.half_widths == pytest.approx(expected, rel=0.05)
+        assert step.half_widths == pytest.approx(expected, rel=0.01)
     assert sorted(known) == list(range(6))
 
 
