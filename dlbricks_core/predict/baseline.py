@@ -53,8 +53,9 @@ _ENDS = ("enter:", "leave:")
 _END_S = 1e-12
 """Seconds of handing over a tensor without elements: a time of nothing has no logarithm."""
 
-_FLOPS, _READ, _WEIGHTS, _WRITTEN = (
-    NAMES.index(name) for name in ("flops", "read_bytes", "weight_bytes", "written_bytes")
+_FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD = (
+    NAMES.index(name)
+    for name in ("flops", "read_bytes", "weight_bytes", "written_bytes", "cold_bytes")
 )
 
 
@@ -105,7 +106,9 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     efficiency = np.array([_efficiency(kind) for kind in features.kinds])
     flops = np.exp2(numbers[:, _FLOPS]) - 1
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
-    seconds = flops / (efficiency * processor.peak) + moved / _bandwidth(moved, processor)
+    cold = np.exp2(numbers[:, _COLD]) - 1
+    seconds = flops / (efficiency * processor.peak) + cold / processor.memory
+    seconds += np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
     hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
     seconds += np.where(_ends(features), _END_S, _CALL_S)
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dlbricks_core.analysis import layer_bytes, layer_flops
 from dlbricks_core.analysis.flops import ELEMENTWISE
+from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 NAMES = (
@@ -26,6 +27,8 @@ NAMES = (
     "groups",
     "column_waste",
     "depth_waste",
+    "cold_bytes",
+    "dilation",
 )
 """Names of the numbers of a layer, in the order of the columns of an array of features. All are
 logarithms to base 2: of operations, of bytes, of sizes of the matrix product that a layer amounts
@@ -161,6 +164,8 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
     found = _CLASSES.get(op, "other")
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
+    if found == "function":  # each has a kernel of its own, or none
+        return f"function:{op.lower()}"
     return f"elementwise:{_operands(model, layer)}" if found == "elementwise" else found
 
 
@@ -206,9 +211,13 @@ def _int(layer: Layer, name: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _product(layer: Layer, name: str) -> int:
+def _numbers_of(layer: Layer, name: str) -> tuple[int, ...]:
     value = layer.attributes.get(name, ())
-    return math.prod(value) if isinstance(value, tuple) else 1
+    return value if isinstance(value, tuple) else ()
+
+
+def _product(layer: Layer, name: str) -> int:
+    return math.prod(_numbers_of(layer, name))
 
 
 def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
@@ -243,6 +252,8 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
         _log(groups),
         _waste(columns),
         _waste(depth),
+        0.0 if weights_are_reread(model) else _log(weights),
+        math.log2(max(_product(layer, "dilations"), 1)),
     ]
 
 
@@ -251,11 +262,33 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
     plain = replace(layer, op=layer.op.removeprefix("Fused"), domain="")
     found = layer_flops(model, plain)
     if found is not None:
-        return found
+        return round(found * _inside(model, layer))
     if layer.op == "Attention":
         return _attention_flops(model, layer)
     outputs = [model.tensors[name] for name in layer.outputs if name]
     return sum(spec.elements for spec in outputs if spec.is_static)
+
+
+def _inside(model: CanonicalModel, layer: Layer) -> float:
+    """Share of a convolution's multiplications that are not with padding.
+
+    Frameworks leave those out. Where a window is stretched beyond its map, most of them are.
+    """
+    window = _numbers_of(layer, "kernel_shape")
+    shapes = _shapes(model, (*layer.inputs[:1], *layer.outputs[:1]))
+    pads = _numbers_of(layer, "pads")
+    if layer.op.removeprefix("Fused") != "Conv" or not pads or len(shapes) < 2:
+        return 1.0
+    read, written = shapes
+    ones = (1,) * len(window)
+    strides = _numbers_of(layer, "strides") or ones
+    dilations = _numbers_of(layer, "dilations") or ones
+    share = 1.0
+    for axis, size in enumerate(window):
+        begins = np.arange(written[2 + axis]) * strides[axis] - pads[axis]
+        places = begins[:, None] + np.arange(size)[None, :] * dilations[axis]
+        share *= float(((places >= 0) & (places < read[2 + axis])).mean())
+    return share
 
 
 def _attention_flops(model: CanonicalModel, layer: Layer) -> int:

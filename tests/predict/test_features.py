@@ -37,7 +37,8 @@ def test_a_convolution_is_a_product_of_windows_with_filters():
     holds(
         "(float[1,3,9,8] x, float[4,3,3,3] w1, float[4] w2) => (y)"
         "{ y = Conv<pads=[1,1,1,1]>(x, w1, w2) }",
-        flops=4 * 9 * 8 * (2 * 27 + 1),
+        # Windows at the edges read padding, which costs nothing.
+        flops=round(4 * 9 * 8 * (2 * 27 + 1) * (25 / 27) * (22 / 24)),
         read_bytes=4 * 3 * 9 * 8,
         weight_bytes=4 * (4 * 27 + 4),
         written_bytes=4 * 4 * 9 * 8,
@@ -56,7 +57,7 @@ def test_groups_of_a_convolution_are_products_of_their_own():
     holds(
         "(float[1,32,14,14] x, float[64,8,3,3] w1) => (y)"
         "{ y = Conv<group=4, pads=[1,1,1,1], strides=[2,2]>(x, w1) }",
-        flops=64 * 7 * 7 * 2 * 72, rows=49, columns=16, depth=72, groups=4, stride=4, column_waste=0
+        flops=round(64 * 7 * 7 * 2 * 72 * (20 / 21) ** 2), rows=49, columns=16, depth=72, groups=4, stride=4, column_waste=0
     )  # fmt: skip
     holds(
         "(float[1,24,5,5] x, float[24,1,3,3] w1) => (y)"
@@ -178,7 +179,7 @@ KINDS = {
     ],
     "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
     "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
-    "(float[2,8] x) => (y) { y = Tanh(x) }": ["function"],
+    "(float[2,8] x) => (y) { y = Tanh(x) }": ["function:tanh"],
     "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:one"],
     "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:maps"],
     "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:scales"],
