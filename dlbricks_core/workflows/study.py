@@ -103,12 +103,13 @@ def study(
 def compared_composers() -> list[str]:
     """Names of the composers that the paper's is compared with.
 
-    All that can be used here, except those whose estimates are bounds. Those that cut models as
-    they are come first.
+    All that can be used here, except those whose estimates are bounds, and the one that a
+    predictor tells what it does not time. Those that cut models as they are come first.
     """
     found = [plugin for plugin in discover("composer", Composer) if not plugin.problem]
     found.sort(key=lambda plugin: plugin.loaded.cuts_rewritten)
-    return [p.name for p in found if p.name != PAPER_COMPOSER and not p.loaded.is_bound]
+    others = (PAPER_COMPOSER, LEARNED_COMPOSER)
+    return [p.name for p in found if p.name not in others and not p.loaded.is_bound]
 
 
 def _fixed(request: Request) -> Request:

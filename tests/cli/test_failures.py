@@ -192,7 +192,7 @@ def test_unusable_stores_are_left_unchanged(dlbricks, save, tmp_path):
 
 def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp_path, read):
     onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
-    done = dlbricks(*QUICK, "odd.onnx", "onnx:squeezenet", "--json", "out.json")
+    done = dlbricks(*QUICK, "odd.onnx", "onnx:squeezenet", "--end-to-end", "--json", "out.json")
     assert done.status == 3
     assert "Frobnicate" in done.out
     odd, squeezenet = read("out.json")["models"]
@@ -247,7 +247,8 @@ def samples(path):
     ("stop", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
 )
 def test_an_interrupted_run_can_be_continued(dlbricks, tmp_path, read, stop, status):
-    many = [*QUICK[:4], "--runs", "60", "--store", "results.sqlite", "onnx:squeezenet"]
+    many = [*QUICK[:4], "--runs", "60", "--store", "results.sqlite", "onnx:squeezenet",
+            "--end-to-end"]  # fmt: skip
     process = start(*many, cwd=tmp_path)
     store = tmp_path / "results.sqlite"
     deadline = time.monotonic() + 60

@@ -57,7 +57,8 @@ def test_groups_of_a_convolution_are_products_of_their_own():
     holds(
         "(float[1,32,14,14] x, float[64,8,3,3] w1) => (y)"
         "{ y = Conv<group=4, pads=[1,1,1,1], strides=[2,2]>(x, w1) }",
-        flops=round(64 * 7 * 7 * 2 * 72 * (20 / 21) ** 2), rows=49, columns=16, depth=72, groups=4, stride=4, column_waste=0
+        flops=round(64 * 7 * 7 * 2 * 72 * (20 / 21) ** 2), rows=49,
+        columns=16, depth=72, groups=4, stride=4, column_waste=0,
     )  # fmt: skip
     holds(
         "(float[1,24,5,5] x, float[24,1,3,3] w1) => (y)"
