@@ -13,7 +13,12 @@ from dlbricks_core.measure.session import Effort
 from dlbricks_core.plugins import discover
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, PAPER_COMPOSER, CutOptions
+from dlbricks_core.workflows.composing import (
+    DEFAULT_COMPOSER,
+    LEARNED_COMPOSER,
+    PAPER_COMPOSER,
+    CutOptions,
+)
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.evaluate import Evaluation
 from dlbricks_core.workflows.measuring import Outcome, measure
