@@ -1,5 +1,7 @@
 """``dlbricks survey`` on a real backend."""
 
+from pathlib import Path
+
 import pytest
 
 from dlbricks_core.predict import Contribution
@@ -53,7 +55,7 @@ def test_networks_are_timed_the_next_survey_goes_on_and_all_are_packed(surveyed,
     assert packed.status == 0, packed.err
     (file,) = read("p.json")["files"]
     assert file["path"] in packed.out
-    found = Contribution.read(file["path"])
+    found = Contribution.read(Path(file["path"]))
     assert len(found) == file["networks"] == second["networks"]
     assert any(group.startswith("file:") for group in found.groups)
     assert any(group.startswith("survey:") for group in found.groups)
