@@ -95,7 +95,7 @@ def test_the_template_can_be_used(environment: Path, private: dict[str, str]) ->
     save_onnx(to_onnx(given.model, given.weights), network)
     call(
         environment / "dlbricks", "--backend", "reference", network,
-        "--runs", "1", "--json", report, **private,
+        "--runs", "1", "--end-to-end", "--json", report, **private,
     )  # fmt: skip
     found = json.loads(report.read_text())
     assert found["backend"]["name"] == "reference"
@@ -163,7 +163,7 @@ def test_a_composer_and_a_predictor_of_another_distribution_are_used(
     assert model["origin"].keys() == {"measured", "derived"}
 
     other = perceptron(home / "b.onnx", ("Relu", 16), ("Relu", 32), ("Tanh", 16))
-    lacking = told("estimate", other, "--composer", "elementwise", status=3)
+    lacking = told("estimate", other, "--composer", "elementwise", "--predictor", "none", status=3)
     assert lacking["models"][0]["partial"]
     whole = told("estimate", other, "--composer", "elementwise", "--predictor", "proportional")
     (model,) = whole["models"]
@@ -314,7 +314,8 @@ def test_a_probe_of_others_answers_from_measuring_to_json(
     network, report = (Path(private["HOME"]) / name for name in ("block.onnx", "report.json"))
     given = cases.network("residual_block")
     save_onnx(to_onnx(given.model, given.weights), network)
-    asked = "--backend", "reference", "--quantity", "first-run", "--runs", "2", "--json", report
+    asked = ("--backend", "reference", "--quantity", "first-run", "--runs", "2", "--end-to-end",
+             "--json", report)  # fmt: skip
     # Granularity 1 makes several bricks of the block.
     shown = call(environment / "dlbricks", "run", network, "-G", "1", *asked, **private)
     assert "First run of block on reference" in shown
