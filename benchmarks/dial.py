@@ -37,8 +37,12 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, find_composer
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial import PREDICTOR, RUNS, Beliefs, Bench, State, Subjects, turn
+from dlbricks_core.workflows.dial.beliefs import Beliefs, State
+from dlbricks_core.workflows.dial.bench import RUNS, Bench
+from dlbricks_core.workflows.dial.loop import turn
+from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.workflows.oracle import PREDICTOR
 
 PRECISIONS = (0.99, 0.2, 0.1, 0.05, 0.03)
 _HOURS_S = 1e5

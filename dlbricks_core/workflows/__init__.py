@@ -14,7 +14,7 @@ from dlbricks_core.workflows.comparison import (
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import dialled
-from dlbricks_core.workflows.estimate import NO_PREDICTOR, PREDICTOR, estimate
+from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
@@ -26,6 +26,7 @@ from dlbricks_core.workflows.loading import (
     load_models,
 )
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.oracle import PREDICTOR
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import (
     Benchmarking,

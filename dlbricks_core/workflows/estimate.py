@@ -11,7 +11,6 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import shipped
-from dlbricks_core.predict.from_atlas import FromAtlas
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
@@ -31,9 +30,6 @@ from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
-
-PREDICTOR = FromAtlas.name
-"""Predictor of what the store does not hold, unless the user names another."""
 
 NO_PREDICTOR = "none"
 """Name by which users ask for none."""

@@ -67,7 +67,7 @@ def plugins(monkeypatch):
                      synthetic_backend.SyntheticBackend)  # fmt: skip
     atlas = Plugin("predictor", "atlas", "tests:Rates", "tests", "1", Rates)
     monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda *_: backend)
-    monkeypatch.setattr("dlbricks_core.workflows.dial.find", lambda *_: atlas)
+    monkeypatch.setattr("dlbricks_core.workflows.oracle.find", lambda *_: atlas)
     monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
     return synthetic_backend
 

@@ -1,0 +1,101 @@
+"""Beliefs of the dial: what a predictor makes of all that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.measure.planner import half_widths
+from dlbricks_core.predict import Contribution
+from dlbricks_core.workflows.dial.bench import Bench
+from dlbricks_core.workflows.dial.subjects import Subjects
+from dlbricks_core.workflows.oracle import Oracle
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What is believed at a stop of the dial.
+
+    Attributes:
+        figures: Figures of bricks as parts of a model, and of measured whole models, by signature.
+        sums: Draws of each model's latency in milliseconds: shape (draws, models).
+        half_widths: Half-width of each model's 90% interval, relative to its latency.
+    """
+
+    figures: Mapping[str, Predicted | Placed]
+    sums: FloatArray
+    half_widths: FloatArray
+
+    @property
+    def widest(self) -> float:
+        """The largest half-width; 0 if there are no models."""
+        return float(self.half_widths.max(initial=0.0))
+
+
+class Beliefs:
+    """What a predictor makes of all that is known.
+
+    Args:
+        predictor: Name of the predictor.
+        subjects: What could be timed.
+        bench: What is known of it.
+        atlas: What else was measured, here and elsewhere.
+    """
+
+    def __init__(
+        self, predictor: str, subjects: Subjects, bench: Bench, atlas: Sequence[Contribution]
+    ) -> None:
+        self.subjects = subjects
+        self._bench = bench
+        # What the store holds of the networks themselves is known, or not to be known.
+        apart = subjects.kept_apart | bench.known.keys()
+        self._oracle = Oracle(predictor, subjects.request, atlas, apart)
+
+    def state(self) -> State:
+        """What is believed now."""
+        figures = self._figures()
+        models = self.subjects.cutting.brickset.models
+        sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
+        return State(figures, sums, half_widths(sums))
+
+    def _figures(self) -> Mapping[str, Predicted | Placed]:
+        subjects, known = self.subjects, self._bench.known
+        asked = {
+            s: each
+            for s, each in subjects.every.items()
+            if s in known or (s in subjects.bricks and self._bench.open(s))
+        }
+        found = self._oracle.figures(asked, known)
+        wholes = {cut.whole.signature for cut in subjects.cutting.brickset.models}
+        figures: dict[str, Predicted | Placed] = {}
+        for signature, each in found.items():
+            if signature not in known:
+                figures[signature] = each
+                continue
+            # A whole model hands over its inputs and outputs, as it does when it is timed.
+            placed = _as_measured(known[signature]) if signature in wholes else each
+            figures[signature] = Placed(known[signature], placed)
+        return figures
+
+
+def _as_measured(figure: Figure) -> Predicted:
+    return Predicted(figure.value, np.maximum(figure.plausible, 0.0), figure.overhead)
+
+
+def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:
+    """Draws of a model's latency: of the whole if that was measured, or of the sum of its bricks.
+
+    Bricks without a figure do not count.
+    """
+    if cut.whole.signature in figures:
+        return figures[cut.whole.signature].plausible
+    known = {s: figures[s] for s in cut.counts if s in figures}
+    total = np.full(RESAMPLES, max((each.overhead for each in known.values()), default=0.0))
+    for signature, each in known.items():
+        total += cut.counts[signature] * np.maximum(each.plausible - each.overhead, 0.0)
+    return total

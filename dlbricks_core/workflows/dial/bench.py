@@ -1,0 +1,177 @@
+"""The bench of the dial: it times networks on one worker, which stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.facts import Measurement
+from dlbricks_core.figures.figure import FEWEST_QUIET, Figure, Measured
+from dlbricks_core.measure.costs import START_S, Costs
+from dlbricks_core.measure.worker import BackendWorker
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.dial.subjects import Subjects
+from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.timing_order import run_targets
+
+RUNS = 4
+"""Runs of each network: what is not known of all others is more than their scatter."""
+
+_ENOUGH_S = 0.2
+"""Seconds of a network's runs after which three of them are enough."""
+
+
+class Bench:
+    """Times networks on one worker, which stays until the end.
+
+    Args:
+        subjects: What could be timed.
+        store: Where measurements are kept.
+        observer: Hears of progress.
+        opened: Closes the worker.
+
+    Attributes:
+        subjects: What could be timed.
+        outcome: Measurements and failures so far.
+        known: Figures of measured networks, by signature.
+        insisted: Signatures of whole models that were timed until they are precise.
+        spent_s: Seconds of timing, starting the worker included.
+        importing_s: Seconds of these until the framework was imported.
+    """
+
+    def __init__(
+        self, subjects: Subjects, store: ResultStore, observer: Observer, opened: ExitStack
+    ) -> None:
+        self.outcome = Outcome()
+        self.known: dict[str, Figure] = {}
+        self.insisted: set[str] = set()
+        self.spent_s = self.importing_s = 0.0
+        self.subjects = subjects
+        self.store = store
+        self._observer = observer
+        self._opened = opened
+        self._worker: BackendWorker | None = None
+
+    @property
+    def start_s(self) -> float:
+        """Seconds until the worker is ready."""
+        return START_S if self._worker is None else 0.0
+
+    @property
+    def started(self) -> bool:
+        """Whether something was timed."""
+        return self._worker is not None
+
+    def open(self, signature: str) -> bool:
+        """Whether a network can be timed, and has not been."""
+        return signature not in self.known and not self.failed(signature)
+
+    def failed(self, signature: str) -> bool:
+        """Whether timing a network failed."""
+        return self.subjects.key(signature) in self.outcome.failures
+
+    def look_up(self) -> None:
+        """Takes what the store holds."""
+        request = self.subjects.request
+        if request.force:
+            return
+        found = self.store.get(map(self.subjects.key, self.subjects.every))
+        for key, measurement in found.items():
+            if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
+                self.know(measurement)
+            elif measurement.failure and not request.retry_failed:
+                again = f"(earlier; {argument('retry_failed')} tries again)"
+                self.outcome.failures[key] = f"{measurement.failure} {again}"
+        self.outcome.reused = len(self.known)
+
+    def time(self, signatures: Iterable[str]) -> None:
+        """Times networks; the first time, all bricks are checked before."""
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        able = [s for s in signatures if self.open(s)]
+        request = replace(
+            self.subjects.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
+        )
+        self._measure(map(self.subjects.target, able), request)
+        self.spent_s += perf_counter() - begin
+
+    def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
+        """Times whole models until each is as precise as asked for."""
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        request = replace(self.subjects.request, budget_s=left_s)
+        self.insisted |= wholes
+        self._measure(map(self.subjects.target, wholes), request)
+        self.spent_s += perf_counter() - begin
+
+    def time_wholes(self) -> None:
+        """Times whole models, and their native forms, for comparison."""
+        request, cutting = self.subjects.request, self.subjects.cutting
+        targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
+        wholes = [each for each in targets if each.kind != "brick"]
+        self._take(
+            measure(wholes, request, self.store, self._observer, cutting, worker=self._worker)
+        )
+
+    def _measure(self, targets: Iterable[Target], request: Request) -> None:
+        cutting = self.subjects.cutting
+        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
+        # Whatever is timed for an estimate is a cost of the estimate.
+        found.effort = found.effort.counted_as("brick")
+        found.notes = ()
+        self._take(found)
+
+    def costs(self) -> Costs:
+        """What timing costs, as far as it was seen."""
+        every = self.subjects.every
+        seen = self.outcome.measurements.values()
+        return Costs.seen(
+            (every[each.question.subject.signature].model, each)
+            for each in seen
+            if each.question.subject.signature in every
+        )
+
+    def _start(self) -> None:
+        """Starts the worker, and asks which bricks the backend does not support."""
+        begin = perf_counter()
+        subjects = self.subjects
+        self._worker = self._opened.enter_context(open_worker(subjects.request))
+        self._worker.start()
+        self.importing_s = perf_counter() - begin
+        asked = {s: each.model for s, each in subjects.bricks.items() if self.open(s)}
+        self._observer.stage(
+            f"Checking {len(asked)} bricks against {subjects.request.backend.name}"
+        )
+        found = self._worker.check(asked)
+        unsupported = {subjects.key(s): why for s, why in found.unsupported.items()}
+        failed = {subjects.key(s): why for s, why in found.failed.items()}
+        self.outcome.unsupported |= unsupported
+        self.outcome.failures |= {**failed, **unsupported}
+
+    def know(self, measurement: Measurement) -> None:
+        """Takes note of a measurement."""
+        key = measurement.question
+        self.outcome.measurements[key] = measurement
+        if key.subject.signature in self.subjects.every:
+            figure = Measured.of(measurement, self.subjects.request.protocol)
+            self.known[key.subject.signature] = figure
+
+    def _take(self, found: Outcome) -> None:
+        """Adds what was measured to the outcome."""
+        for measurement in found.measurements.values():
+            self.know(measurement)
+        outcome = self.outcome
+        outcome.failures |= found.failures
+        outcome.unsupported |= found.unsupported
+        outcome.anew = outcome.anew | found.anew
+        outcome.effort = outcome.effort + found.effort
+        outcome.warnings = tuple(dict.fromkeys((*outcome.warnings, *found.warnings)))
+        outcome.notes = (*outcome.notes, *found.notes)

@@ -1,0 +1,133 @@
+"""Choices of the dial: which networks are timed next, and what that would tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+import numpy as np
+
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.measure.planner import Uncertain, steps
+from dlbricks_core.workflows.dial.beliefs import State
+from dlbricks_core.workflows.dial.bench import RUNS, Bench
+from dlbricks_core.workflows.results import Offer
+
+_ERROR = 0.04
+"""Relative error of what timing a network tells of its latency as a part of a model."""
+
+_WHOLE_ERROR = 0.01
+"""The same of a whole model, which is no part of anything: it scatters."""
+
+_BEYOND = 0.5
+"""Share of the precision to which a batch goes on that would take less time than planning it."""
+
+_BATCH = 0.5
+"""Share of what is left of the budget that a batch may take; the next one is planned with what was
+seen of the costs."""
+
+_MOST_STEPS = 400
+"""Networks that are planned at a time: planning must not take longer than timing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Networks that could be timed, and what that would tell.
+
+    Attributes:
+        signatures: Signatures of the networks.
+        uncertain: What is known of them and of the models.
+        half_widths: Half-width of each model's 90% interval, relative to its latency.
+        wholes: Signature of each model as a whole.
+    """
+
+    signatures: Sequence[str]
+    uncertain: Uncertain
+    half_widths: FloatArray
+    wholes: Sequence[str]
+
+    @classmethod
+    def of(cls, state: State, bench: Bench) -> Self:
+        """All networks that were not timed, bricks and whole models."""
+        subjects, costs = bench.subjects, bench.costs()
+        models = subjects.cutting.brickset.models
+        bricks = [s for s in subjects.bricks if s in state.figures and bench.open(s)]
+        wholes = [s for s in subjects.wholes if bench.open(s)]
+        place = {cut.whole.signature: i for i, cut in enumerate(models)}
+        draws = [state.figures[s].plausible for s in bricks]
+        draws += [state.sums[:, place[s]] for s in wholes]
+        networks = np.array(draws).reshape(-1, RESAMPLES).T
+        means = networks.mean(axis=0)
+        signatures = [*bricks, *wholes]
+        seconds = [
+            costs.seconds(subjects.every[s].model, ms, RUNS)
+            for s, ms in zip(signatures, means, strict=True)
+        ]
+        counts = [
+            [cut.counts.get(s, float(cut.whole.signature == s)) for s in signatures]
+            for cut in models
+        ]
+        errors = np.array([_ERROR] * len(bricks) + [_WHOLE_ERROR] * len(wholes))
+        uncertain = Uncertain(
+            state.sums,
+            networks,
+            np.array(counts, dtype=np.float64).reshape(len(models), len(signatures)),
+            np.array(seconds),
+            errors * means,
+        )
+        wholes_of = [cut.whole.signature for cut in models]
+        return cls(signatures, uncertain, state.half_widths, wholes_of)
+
+    def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:
+        """Networks to time next: until the precision is reached, or a share of the time is used.
+
+        Args:
+            precision: Half-width of all models' intervals to reach, relative to their latencies.
+            left_s: Seconds that are left.
+            least_s: Seconds that a batch takes at least: the next one costs a prediction.
+        """
+        able = np.flatnonzero(self.uncertain.seconds <= left_s)
+        wholes = self._instead(precision)
+        chosen: list[str] = []
+        suffices = False
+        for step in islice(steps(self.uncertain.only(able), precision * _BEYOND), _MOST_STEPS):
+            if chosen and step.seconds > min(_BATCH * left_s, wholes.seconds):
+                break
+            chosen.append(self.signatures[able[step.network]])
+            suffices |= step.half_widths.max() <= precision
+            if suffices and step.seconds >= least_s:
+                break
+        # One by one, bricks may tell more in each second than a whole model, and all of them less.
+        return [*wholes.signatures] if not suffices and wholes.seconds <= left_s else chosen
+
+    def offer(self, precision: float) -> Offer | None:
+        """Seconds until the precision is reached; ``None`` if nothing is known to reach it."""
+        seconds = self._instead(precision).seconds
+        for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
+            if step.seconds > seconds:
+                break
+            if step.half_widths.max() <= precision:
+                seconds = step.seconds
+                break
+        return Offer(precision, seconds) if math.isfinite(seconds) else None
+
+    def _instead(self, precision: float) -> _Wholes:
+        """The models that lack precision as wholes."""
+        lacking = [s for s, half in zip(self.wholes, self.half_widths, strict=True)
+                   if half > precision]  # fmt: skip
+        if not {*lacking} <= {*self.signatures}:
+            return _Wholes((), math.inf)
+        places = [self.signatures.index(s) for s in dict.fromkeys(lacking)]
+        return _Wholes(tuple(dict.fromkeys(lacking)), float(self.uncertain.seconds[places].sum()))
+
+
+@dataclass(frozen=True)
+class _Wholes:
+    """Whole models that may be timed in place of bricks, and the seconds that it takes."""
+
+    signatures: tuple[str, ...]
+    seconds: float

@@ -1,0 +1,142 @@
+"""The loop of the dial: it predicts, and times what tells most, until estimates are precise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.dial.beliefs import Beliefs, State
+from dlbricks_core.workflows.dial.bench import Bench
+from dlbricks_core.workflows.dial.choice import Choice
+from dlbricks_core.workflows.dial.precisions import FINEST
+from dlbricks_core.workflows.dial.subjects import Subjects
+from dlbricks_core.workflows.knowledge import knowledge
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.oracle import PREDICTOR
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import Dial, Offer, RunResult
+from dlbricks_core.workflows.targets import not_within
+
+_AHEAD = 0.95
+"""Share of the precision that a batch is planned to reach: what is known then is not quite as was
+planned."""
+
+_LEVELS = (0.2, 0.1, 0.05, 0.03, FINEST)
+"""Precisions that more time may buy."""
+
+_MOST_OFFERS = 2
+
+
+def dial(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool,
+    predictor: str = PREDICTOR,
+) -> RunResult:
+    """Estimates models from what is known, and times what tells most until they are precise.
+
+    Args:
+        models: Models in canonical form.
+        request: How to measure, how precisely, and for how long.
+        store: Where measurements are kept.
+        observer: Hears of progress.
+        end_to_end: Whether to time the whole models as well, to compare. The estimates then rest
+            on bricks alone.
+        predictor: Name of the predictor.
+
+    Raises:
+        PluginError: If there is no such predictor, or it fails.
+    """
+    begin = perf_counter()
+    cutting = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, observer)
+    subjects = Subjects.of(cutting, request, end_to_end=end_to_end)
+    with ExitStack() as opened:
+        bench = Bench(subjects, store, observer, opened)
+        bench.look_up()
+        beliefs = Beliefs(predictor, subjects, bench, knowledge(store, request.setup.backend))
+        end = begin + (request.budget_s or math.inf)
+        reason = ""
+        while not reason:
+            observer.stage(f"Predicting {len(subjects.bricks)} bricks")
+            asked = perf_counter()
+            state = beliefs.state()
+            now = perf_counter()
+            # Predictors remember what they made of the atlas: the first prediction is no measure.
+            reason = turn(state, bench, end - now, least_s=now - asked if bench.started else 0.0)
+        offers = tuple(_offers(state, bench))
+        bench.outcome.effort.add_loading("brick", perf_counter() - begin - bench.spent_s)
+        if end_to_end:
+            bench.time_wholes()
+    found = Dial(
+        tuple(map(float, state.half_widths)),
+        timed=len(subjects.bricks.keys() & bench.known.keys()),
+        wholes=len(subjects.wholes.keys() & bench.known.keys()),
+        importing_s=bench.importing_s,
+        offers=offers,
+    )
+    precision = subjects.precision
+    lacking = [
+        (half, cut.model.name)
+        for half, cut in zip(found.half_widths, cutting.brickset.models, strict=True)
+        if half > precision
+    ]
+    bench.outcome.notes = (*not_within(precision, reason, lacking), *bench.outcome.notes)
+    plan = cutting.plan.believing(state.figures, bench.known)
+    result = assemble(request, replace(cutting, plan=plan), bench.outcome)
+    return replace(result, predictor=predictor, dial=found)
+
+
+def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str:
+    """Times the next batch. Returns why there is none, if that is so.
+
+    Args:
+        state: What is believed now.
+        bench: Times networks.
+        left_s: Seconds that are left of the budget.
+        least_s: Seconds that a batch takes at least.
+    """
+    subjects = bench.subjects
+    if state.widest <= subjects.precision:
+        return "it is reached"
+    spare_s = left_s - bench.start_s
+    if spare_s <= 0:
+        return f"the budget of {subjects.request.budget_s:g} s ended first"
+    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s, least_s):
+        bench.time(batch)
+        return ""
+    models = subjects.cutting.brickset.models
+    lacking = np.flatnonzero(state.half_widths > subjects.precision)
+    wholes = {models[i].whole.signature for i in lacking}
+    if (
+        wholes := {s for s in wholes if s in subjects.wholes and not bench.failed(s)}
+        - bench.insisted
+    ):
+        bench.insist(wholes, spare_s)
+        return ""
+    return "nothing tells more"
+
+
+def _offers(state: State, bench: Bench) -> Iterator[Offer]:
+    """What more time would buy, the cheapest first."""
+    precision = bench.subjects.precision
+    wanted = min(precision, state.widest)
+    finer = [each for each in (precision, *_LEVELS) if each < state.widest]
+    levels = sorted({each for each in finer if each == precision or each < wanted}, reverse=True)
+    choice = Choice.of(state, bench)
+    for level in levels[:_MOST_OFFERS]:
+        found = choice.offer(level)
+        if found is not None:
+            yield replace(found, seconds=found.seconds + bench.start_s)
