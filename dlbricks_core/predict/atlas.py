@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from dlbricks_core.predict.features import NAMES, Features
 FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that come with the package."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
             RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)  # fmt: skip
@@ -67,6 +67,7 @@ class Contribution:
             all, with commas between.
         pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
             each times the covariance of the two layers. Empty where nobody computed them.
+        kernel: Identity of the kernel that the pulls belong to.
     """
 
     system: System
@@ -80,14 +81,10 @@ class Contribution:
     signatures: tuple[str, ...]
     groups: tuple[str, ...]
     pulls: FloatArray = field(default_factory=lambda: np.zeros(0))
+    kernel: str = ""
 
     def __len__(self) -> int:
         return len(self.signatures)
-
-    @cached_property
-    def positions(self) -> Mapping[str, int]:
-        """Position of each network, by signature."""
-        return {signature: i for i, signature in enumerate(self.signatures)}
 
     def only(self, networks: Sequence[int]) -> Self:
         """The contribution of some of the networks, with the layers that they have; no pulls."""
@@ -99,6 +96,7 @@ class Contribution:
         return replace(
             self,
             pulls=np.zeros(0),
+            kernel="",
             features=features,
             counts=sparse.csr_array(chosen[:, used]),
             log_ms=self.log_ms[list(networks)],
@@ -118,6 +116,7 @@ class Contribution:
             "system": self.system.to_dict(),
             "setup": asdict(self.setup),
             "provenance": asdict(self.provenance),
+            "kernel": self.kernel,
             "kinds": kind_names,
             "group_names": group_names,
         }
@@ -186,6 +185,7 @@ class Contribution:
             signatures=tuple(each.decode() for each in found["signatures"]),
             groups=tuple(groups[i] for i in found["groups"]),
             pulls=found["pulls"].astype(np.float64),
+            kernel=about["kernel"],
         )
         read._check()
         return read

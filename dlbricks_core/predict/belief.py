@@ -123,21 +123,6 @@ class Belief:
         chosen = list(layers)
         return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
 
-    @classmethod
-    def mixed(cls, beliefs: Sequence[Self], weights: Sequence[float]) -> Self:
-        """One belief with the mean and the covariance of a mixture of several.
-
-        What the beliefs differ in becomes an error that layers have in common: an observation
-        tells which of the beliefs it agrees with.
-        """
-        share = np.array(weights) / sum(weights)
-        mean = sum((w * each.mean for w, each in zip(share, beliefs, strict=True)), np.zeros(1))
-        covariance = np.zeros_like(beliefs[0].covariance)
-        for weight, each in zip(share, beliefs, strict=True):
-            apart = each.mean - mean
-            covariance += weight * (each.covariance + np.outer(apart, apart))
-        return cls(mean, covariance)
-
     def draws(self, count: int, seed: int = 0) -> FloatArray:
         """Logarithms that are equally likely to be right, joint over layers.
 

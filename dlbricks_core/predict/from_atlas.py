@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
@@ -38,6 +39,9 @@ from day to day."""
 
 _THREADS = 0.5
 """Distance of setups of which one has twice the threads of the other."""
+
+_OTHERWISE = 0.1
+"""Distance of setups of which one has another version of the framework, or other options."""
 
 _KERNELS = Path(__file__).parent / "kernels.json"
 
@@ -127,10 +131,7 @@ def believed(
     belief = _from_bases(every, setup, system, bases[:1] if bases and not bases[0][1] else bases)
     begin = len(asked.kinds)
     for each in besides:
-        counts = each.counts.copy()
-        counts.resize((len(each), begin + len(each.features.kinds)))
-        counts.indices += begin
-        counts.resize((len(each), len(every.kinds)))
+        counts = _among(each.counts, begin, len(every.kinds))
         begin += len(each.features.kinds)
         belief = belief.observed(counts, each.log_ms, each.noise + kernel.noise, each.call_ms)
     return belief.of(range(len(asked.kinds)))
@@ -165,8 +166,11 @@ def _near(
 
 
 def _distance(contribution: Contribution, setup: Setup, system: System) -> float:
-    octaves = abs(math.log2(contribution.setup.threads / setup.threads))
-    return distance(contribution.system, system) + _THREADS * octaves
+    other = contribution.setup
+    alike = (other.version, other.options) == (setup.version, setup.options)
+    octaves = abs(math.log2(other.threads / setup.threads))
+    far = distance(contribution.system, system) + _THREADS * octaves
+    return far if alike else far + _OTHERWISE
 
 
 def processor_of(contribution: Contribution) -> Processor:
@@ -192,8 +196,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
     every = joined([near.features, asked])
     processor = processor_of(contribution)
     prior = Belief(np.log(expected_ms(every, processor)), kernel.covariance(every, every))
-    counts = near.counts.copy()
-    counts.resize((len(near), len(every.kinds)))
+    counts = _among(near.counts, 0, len(every.kinds))
     begin = len(near.features.kinds)
     found = prior.observed(
         counts,
@@ -202,7 +205,8 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         near.call_ms,
         of=range(begin, len(every.kinds)),
     )
-    if not contribution.pulls.size or len(near) == len(contribution):
+    # Pulls of another kernel would tell something else.
+    if contribution.kernel != kernel.identity or len(near) == len(contribution):
         return found
     pulled = kernel.covariance(asked, contribution.features) @ contribution.pulls
     return replace(found, mean=prior.mean[begin:] + pulled)
@@ -215,7 +219,7 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     prior = Belief(expected, kernel.covariance(features, features))
     noise = contribution.noise + kernel.noise
     pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
-    return replace(contribution, pulls=pulls)
+    return replace(contribution, pulls=pulls, kernel=kernel.identity)
 
 
 def nearest(
@@ -228,6 +232,12 @@ def nearest(
     counts = contribution.counts
     score = (counts @ alike) / np.asarray(counts.sum(axis=1)).ravel()
     return [int(i) for i in np.sort(np.argsort(-score, kind="stable")[:most])]
+
+
+def _among(counts: sparse.csr_array, begin: int, layers: int) -> sparse.csr_array:
+    """The same counts where the networks' layers are some of more, from position ``begin`` on."""
+    parts = (counts.data, counts.indices + begin, counts.indptr)
+    return sparse.csr_array(parts, shape=(counts.shape[0], layers))
 
 
 def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:

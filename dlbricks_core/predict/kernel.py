@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
 
@@ -54,6 +56,11 @@ class Kernel:
         """The kernel of plain data, as :func:`dataclasses.asdict` gives them."""
         scales = {name: tuple(data[name]) for name in ("smooth_scales", "rough_scales")}
         return cls(**{**data, **scales})
+
+    @cached_property
+    def identity(self) -> str:
+        """Short text that equal kernels share, and no others."""
+        return f"{crc32(repr(self).encode()):08x}"
 
     def covariance(self, rows: Features, columns: Features) -> FloatArray:
         """Covariance of each layer of one list with each layer of another.

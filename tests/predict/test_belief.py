@@ -156,28 +156,6 @@ def test_a_further_error_widens_and_moves_nothing():
     assert found.covariance == pytest.approx(PRIOR.covariance + np.eye(3))
 
 
-def test_a_mixture_has_the_moments_of_its_draws():
-    other = Belief(PRIOR.mean + np.array([1.0, -1.0, 0.0]), PRIOR.covariance / 2)
-    found = Belief.mixed([PRIOR, other], [3.0, 1.0])
-    draws = np.concatenate([PRIOR.draws(30_000, seed=1), other.draws(10_000, seed=2)])
-    assert found.mean == pytest.approx(draws.mean(axis=0), abs=0.02)
-    assert found.covariance == pytest.approx(np.cov(draws.T), abs=0.02)
-
-
-def test_beliefs_that_agree_are_their_mixture():
-    equal(Belief.mixed([PRIOR, PRIOR, PRIOR], [1.0, 5.0, 0.5]), PRIOR)
-
-
-def test_a_measurement_tells_which_of_the_mixed_beliefs_is_right():
-    """Two systems, of which one is three times as slow: a single layer says which it is."""
-    sharp = np.eye(3) * 0.01
-    fast, slow = Belief(np.zeros(3), sharp), Belief(np.full(3, np.log(3.0)), sharp)
-    mixed = Belief.mixed([fast, slow], [1.0, 1.0])
-    found = mixed.observed(counts([1, 0, 0]), np.log([3.0]), np.array([1e-4]))
-    assert np.exp(found.mean[1:]) == pytest.approx(np.full(2, 3.0), rel=0.06)
-    assert found.covariance[1, 1] < 0.15 * mixed.covariance[1, 1]
-
-
 def test_draws_have_the_moments_of_the_belief_and_are_always_the_same():
     draws = PRIOR.draws(40_000)
     assert draws.shape == (40_000, 3)

@@ -21,6 +21,7 @@ from dlbricks_core.predict.atlas import (
     shipped,
 )
 from dlbricks_core.predict.features import NAMES, Features, joined
+from dlbricks_core.predict.from_atlas import kernel_of
 
 WHEN = Provenance("0.1.0", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:00+00:00", ("s1", "s2"),
                   "survey 0, and bricks of the collections")  # fmt: skip
@@ -87,7 +88,7 @@ def test_a_file_brings_everything_back(contribution, file):
     for name in ("log_ms", "noise", "call_ms", "pulls"):
         assert getattr(found, name) == pytest.approx(getattr(contribution, name), rel=1e-6)
         assert getattr(found, name).dtype == np.float64
-    assert found.positions["b" * 24] == 1
+    assert found.kernel == contribution.kernel
 
 
 def test_what_was_read_can_be_written_and_is_the_same(file, tmp_path):
@@ -244,10 +245,5 @@ def test_contributions_of_the_package_can_be_read():
         assert np.isfinite(each.log_ms).all()
         assert len(set(each.signatures)) == len(each)
         assert each.provenance.sessions
-
-
-def test_a_contribution_is_found_by_the_signatures_of_its_networks(contribution):
-    assert len(contribution) == 3
-    assert contribution.positions == {s: i for i, s in enumerate(contribution.signatures)}
-    other = replace(contribution, signatures=("x", "y", "z"))
-    assert other.positions == {"x": 0, "y": 1, "z": 2}
+        # Whoever fits kernels anew computes the pulls anew.
+        assert each.kernel == kernel_of(each.setup.backend).identity
