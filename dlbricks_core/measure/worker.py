@@ -395,10 +395,15 @@ class BackendWorker:
         self.close()
 
 
+_UNSAID = "error return without exception set"
+"""What CPython says of an error that it lacked the memory to describe."""
+
+
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
     """Error that says why a framework does not start; no network is to blame."""
     limits = ulimits()
-    if limits and (isinstance(error, WorkerError) or tells_of_memory(error.message)):
+    told = tells_of_memory(error.message) or _UNSAID in error.message
+    if limits and (isinstance(error, WorkerError) or told):
         return BackendError(
             f"{backend} does not start within {limits}: {error.message}",
             hint="Raise or remove that limit, or use another backend.",
