@@ -15,7 +15,7 @@ from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report.remarks import run_remarks
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, estimate, predicting
+from dlbricks_core.workflows import CutOptions, estimate, oracle
 
 DRAWS = np.linspace(3.0, 5.0, RESAMPLES)
 
@@ -54,7 +54,7 @@ def found(monkeypatch):
         assert (kind, base) == ("predictor", Predictor)
         return Plugin(kind, name, f"tests:{name}", "tests", "1", loaded)
 
-    monkeypatch.setattr(predicting, "find", find)
+    monkeypatch.setattr(oracle, "find", find)
 
 
 @pytest.fixture

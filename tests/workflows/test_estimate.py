@@ -18,7 +18,7 @@ from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, doubts, estimate, knowledge, predicting, rewrites
+from dlbricks_core.workflows import CutOptions, doubts, estimate, knowledge, oracle, rewrites
 
 DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
 UNKNOWN = ("Tanh",)
@@ -43,7 +43,7 @@ class Guess(Predictor):
 def alone(monkeypatch):
     """One predictor, no atlas, and no worker of a backend."""
     plugin = Plugin("predictor", "guess", "tests:Guess", "tests", "1", Guess)
-    monkeypatch.setattr(predicting, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr(oracle, "find", lambda kind, name, base: plugin)
     monkeypatch.setattr(knowledge, "shipped", lambda backend: ())
     monkeypatch.setattr(rewrites, "BackendWorker", None)
 
