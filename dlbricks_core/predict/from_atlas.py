@@ -16,6 +16,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.alone import alone_effects
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, expected_ms
@@ -133,7 +134,9 @@ def believed(
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))
         begin += len(each.features.kinds)
-        belief = belief.observed(counts, each.log_ms, each.noise + kernel.noise, each.call_ms)
+        noise = each.noise + kernel.noise
+        shared = shared_errors(each, kernel)
+        belief = belief.observed(counts, each.log_ms, noise, each.call_ms, shared=shared)
     return belief.of(range(len(asked.kinds)))
 
 
@@ -204,6 +207,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         near.noise + kernel.noise,
         near.call_ms,
         of=range(begin, len(every.kinds)),
+        shared=shared_errors(near, kernel),
     )
     # Pulls of another kernel would tell something else.
     if contribution.kernel != kernel.identity or len(near) == len(contribution):
@@ -218,8 +222,19 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     expected = np.log(expected_ms(features, processor_of(contribution)))
     prior = Belief(expected, kernel.covariance(features, features))
     noise = contribution.noise + kernel.noise
-    pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    shared = shared_errors(contribution, kernel)
+    given = contribution.counts, contribution.log_ms, noise, contribution.call_ms
+    pulls = prior.pulls(*given, shared)
     return replace(contribution, pulls=pulls, kernel=kernel.identity)
+
+
+def shared_errors(contribution: Contribution, kernel: Kernel) -> FloatArray | None:
+    """How strongly each network has the errors of networks timed alone; ``None`` for no errors."""
+    if not kernel.alone:
+        return None
+    features = contribution.features
+    expected = expected_ms(features, processor_of(contribution))
+    return kernel.alone * alone_effects(features, contribution.counts, expected)
 
 
 def nearest(
