@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -102,6 +103,51 @@ class FromAtlas(Predictor):
         if self._last is None or self._last[0] != question:
             self._last = question, believed(asked, setup, system, atlas)
         return self._last[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the atlas tells about a network of which nothing but its features is known.
+
+    Attributes:
+        figure: Latency of the whole network in milliseconds.
+        parts: Milliseconds of it by the kind of layer, those of its ends included.
+    """
+
+    figure: Predicted
+    parts: Mapping[str, float]
+
+
+def told(
+    networks: Mapping[str, Features],
+    setup: Setup,
+    system: System,
+    atlas: Sequence[Contribution],
+    call_ms: float = 0.0,
+) -> dict[str, Told]:
+    """What the atlas tells about networks, whose graphs need not be known.
+
+    Args:
+        networks: Features of all layers and ends of each network, by its signature.
+        setup: How they run.
+        system: Where they run.
+        atlas: What was measured, here and elsewhere.
+        call_ms: Cost of a call of the timer, in milliseconds, which each latency includes.
+    """
+    table = LayerTable()
+    counts = {name: table.add(features) for name, features in networks.items()}
+    matrix = counts_matrix(counts.values(), len(table.kinds))
+    belief = believed(table.features, setup, system, atlas)
+    layer_ms = np.exp(belief.mean)
+    draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
+    found = {}
+    for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
+        parts: defaultdict[str, float] = defaultdict(float)
+        for place, number in own.items():
+            parts[table.kinds[place]] += number * float(layer_ms[place])
+        figure = Predicted(float(likely) + call_ms, each + call_ms, call_ms)
+        found[name] = Told(figure, dict(parts))
+    return found
 
 
 def believed(

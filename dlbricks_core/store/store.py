@@ -206,6 +206,16 @@ class ResultStore:
             yield from loaded
             last = ids[-1]
 
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.outlines()
+
+    def model_names(self) -> dict[str, str]:
+        """Names of whole models by signature, as far as calibrations tell them."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.model_names()
+
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 

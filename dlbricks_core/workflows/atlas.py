@@ -1,0 +1,261 @@
+"""Everything that a store holds, in one record: for people who look around in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import (
+    LATENCY,
+    Measurement,
+    NetworkFeatures,
+    Quantity,
+    Question,
+    Sampled,
+    Subject,
+    System,
+)
+from dlbricks_core.figures.figure import Measured, interval
+from dlbricks_core.figures.protocols import PROTOCOLS, Protocol
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.knowledge import FEATURES, quiet_values
+from dlbricks_core.workflows.observer import Observer
+
+DEFAULT_PROTOCOL = next(iter(PROTOCOLS.values()))
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where networks ran, and what ran them.
+
+    Attributes:
+        system: Fingerprint of the system.
+        backend: Name of the backend.
+        version: Version of its framework.
+        options: The backend's options as canonical JSON.
+        threads: Number of threads that compute one operator.
+    """
+
+    system: str
+    backend: str
+    version: str
+    options: str
+    threads: int
+
+    @classmethod
+    def of(cls, question: Question) -> Self:
+        """The place of a question; protocol and version of the plugin make no difference."""
+        setup = question.setup
+        return cls(question.system, setup.backend, setup.version, setup.options, setup.threads)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a measured value rests on.
+
+    Attributes:
+        protocol: How it was measured, as the store names it.
+        plugin: Version of the backend's plugin.
+        samples: Number of samples that count.
+        begin: Time of the first observation, as ISO 8601.
+        end: Time of the last observation.
+    """
+
+    protocol: str
+    plugin: str
+    samples: int
+    begin: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value of a network at a place.
+
+    Attributes:
+        subject: The network.
+        quantity: What the value is of.
+        place: Where it holds.
+        value: The value, in the quantity's unit.
+        interval: Its 90% interval.
+        evidence: What it rests on; ``None`` where it is predicted.
+    """
+
+    subject: Subject
+    quantity: Quantity
+    place: Place
+    value: float
+    interval: tuple[float, float]
+    evidence: Evidence | None
+
+    @property
+    def origin(self) -> str:
+        """Where the value comes from, in a word."""
+        return "measured" if self.evidence else "predicted"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a store knows of a network beside its values.
+
+    Attributes:
+        name: Name that a calibration tells; empty where none does.
+        families: Families of models that it is, or was cut from; names of files are not among
+            them.
+        layers: Operators of its layers.
+        features: Features of its layers; ``None`` where this version has none.
+    """
+
+    name: str = ""
+    families: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    features: NetworkFeatures | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a network is made of, as far as a predictor tells.
+
+    Attributes:
+        place: Where it would run.
+        ms: Milliseconds by the kind of layer.
+    """
+
+    place: Place
+    ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """Everything that a store holds.
+
+    Attributes:
+        source: Where the store is.
+        systems: Systems by fingerprint; those without facts have none but it.
+        networks: What is known of each network, by signature.
+        entries: Values: the measured ones first, then the predicted ones.
+        failed: Measurements that failed.
+        parts: What models are made of, by signature.
+    """
+
+    source: str
+    systems: Mapping[str, System]
+    networks: Mapping[str, Known]
+    entries: Sequence[Entry]
+    failed: Sequence[Measurement] = ()
+    parts: Mapping[str, Parts] = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[Place]:
+        """Every place, in order."""
+        found = {each.place for each in self.entries}
+        return sorted(found | {Place.of(each.question) for each in self.failed})
+
+    @property
+    def models(self) -> list[str]:
+        """Signatures of whole models, those with names first."""
+        subjects = [each.subject for each in self.entries]
+        subjects += [each.question.subject for each in self.failed]
+        found = {each.signature for each in subjects if each.kind != "brick"}
+        return sorted(found, key=self._order)
+
+    @property
+    def bricks(self) -> int:
+        """Number of different bricks with a value."""
+        subjects = {each.subject for each in self.entries}
+        return sum(each.kind == "brick" for each in subjects)
+
+    def origins(self, kinds: Iterable[str] = ("model", "native")) -> Counter[str]:
+        """Number of latencies of some kinds of networks by where they come from."""
+        wanted = frozenset(kinds)
+        latencies = (each for each in self.entries if each.quantity == LATENCY)
+        return Counter(each.origin for each in latencies if each.subject.kind in wanted)
+
+    def _order(self, signature: str) -> tuple[bool, str, str]:
+        known = self.networks[signature]
+        name = known.name or " ".join(known.families)
+        return not name, name, signature
+
+
+def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
+    """What a store holds, nothing predicted.
+
+    Args:
+        store: The store.
+        observer: Hears of progress.
+
+    Raises:
+        DLBricksError: If nothing was measured.
+    """
+    observer.stage(f"Reading {store.path.name}")
+    outlines = store.outlines()
+    if not outlines:
+        raise DLBricksError(
+            f"{store.path} holds no measurements", hint=f"Name another one as {argument('store')}."
+        )
+    sampled = [
+        each
+        for quantity in sorted({each.question.quantity for each in outlines})
+        for each in store.sampled(quantity)
+    ]
+    observer.stage("Finding intervals", len(sampled))
+    entries = []
+    for each in sampled:
+        entries.append(_entry(each))
+        observer.advance()
+    return Atlas(
+        source=store.path.name,
+        systems=_systems(store, outlines),
+        networks=_networks(store, outlines),
+        entries=entries,
+        failed=[each for each in outlines if each.failure],
+    )
+
+
+def _entry(sampled: Sampled) -> Entry:
+    question = sampled.question
+    values, _ = quiet_values(sampled)
+    figure = Measured(tuple(values), _protocol(question.setup.protocol))
+    return Entry(
+        question.subject,
+        question.quantity,
+        Place.of(question),
+        figure.value,
+        interval(figure.replicates),
+        Evidence(
+            question.setup.protocol, question.setup.plugin, len(values), sampled.begin, sampled.end
+        ),
+    )
+
+
+def _protocol(identity: str) -> Protocol:
+    """The protocol of that name, whatever its version; probes have the statistic of the default."""
+    return PROTOCOLS.get(identity.partition("/")[0], DEFAULT_PROTOCOL)
+
+
+def _systems(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, System]:
+    facts = store.systems()
+    measured = {each.question.system for each in outlines}
+    return {each: System.from_dict(each, facts.get(each, {})) for each in sorted(measured)}
+
+
+def _networks(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, Known]:
+    names, features = store.model_names(), store.networks(FEATURES)
+    found: dict[str, Known] = {}
+    for each in outlines:
+        signature = each.question.subject.signature
+        if signature in found and found[signature].layers:
+            continue
+        own = features.get(signature)
+        families = sorted(group for group in own.groups if _told(group)) if own else ()
+        found[signature] = Known(names.get(signature, ""), tuple(families), each.layers, own)
+    return found
+
+
+def _told(group: str) -> bool:
+    """Whether a group is a family of models that has a name; hashes stand for those of files."""
+    return ":" not in group
