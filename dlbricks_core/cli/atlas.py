@@ -14,6 +14,7 @@ from dlbricks_core.report.atlas.pages import site
 from dlbricks_core.report.atlas.terminal import atlas_data, print_atlas
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.atlas import read_atlas
+from dlbricks_core.workflows.composed import with_composed
 from dlbricks_core.workflows.unmeasured import with_unmeasured
 
 
@@ -30,7 +31,7 @@ from dlbricks_core.workflows.unmeasured import with_unmeasured
 @click.option(
     "--measured-only",
     is_flag=True,
-    help="Predict nothing: show what was measured alone. It is quicker.",
+    help="Compose and predict nothing: show what was measured alone. It is quicker.",
 )
 @options.store_option
 @options.json_option
@@ -39,14 +40,15 @@ def command(folder: Path, store: str | None, *, measured_only: bool, **values: A
     """Write the store as static pages, and open them from their folder.
 
     There is a page for each system and each model, one of the backends, and a table of every
-    value that can be sorted and filtered. What nobody measured is predicted from what was, and
-    marked as such. The pages need neither a server nor a network. Nothing is timed.
+    value that can be sorted and filtered. Models that nobody timed are composed of their bricks,
+    or else predicted, and marked as such. The pages need neither a server nor a network. Nothing is timed.
     """
     output = Output({**values, "folder": folder})
     check_site(folder)
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         atlas = read_atlas(opened, progress)
         if not measured_only:
+            atlas = with_composed(atlas, opened, progress)
             atlas = with_unmeasured(atlas, opened, progress)
         progress.stage("Writing the pages")
         files = write_site(site(atlas), folder)

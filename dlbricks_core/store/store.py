@@ -336,6 +336,18 @@ class ResultStore:
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.rewrite(_all_equal(rewrites, key))
 
+    def rewritten(self) -> list[tuple[str, Setup, str]]:
+        """Arguments of :meth:`rewrite` for every graph that is kept; the protocol is empty."""
+        names = [each.name for each in fields(Setup) if each.name != "protocol"]
+        columns = [rewrites.c[name] for name in names]
+        query = select(rewrites.c.signature, rewrites.c.system, *columns)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(*rewrites.primary_key)).all()
+        return [
+            (row.signature, Setup(**{n: row._mapping[n] for n in names}, protocol=""), row.system)
+            for row in rows
+        ]
+
     def merge(
         self,
         others: Iterable[Measurement],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self, get_args
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
@@ -24,6 +24,11 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.knowledge import FEATURES, quiet_values
 from dlbricks_core.workflows.observer import Observer
+
+Basis = Literal["measured", "composed", "predicted"]
+"""What a value rests on."""
+
+BASES: tuple[Basis, ...] = get_args(Basis)
 
 DEFAULT_PROTOCOL = next(iter(PROTOCOLS.values()))
 
@@ -82,7 +87,9 @@ class Entry:
         place: Where it holds.
         value: The value, in the quantity's unit.
         interval: Its 90% interval.
-        evidence: What it rests on; ``None`` where it is predicted.
+        origin: Where it comes from: samples of the network itself, those of its bricks, or a
+            predictor.
+        evidence: What a measured value rests on; ``None`` for others.
     """
 
     subject: Subject
@@ -90,12 +97,8 @@ class Entry:
     place: Place
     value: float
     interval: tuple[float, float]
-    evidence: Evidence | None
-
-    @property
-    def origin(self) -> str:
-        """Where the value comes from, in a word."""
-        return "measured" if self.evidence else "predicted"
+    origin: Basis
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,23 @@ class Parts:
 
 
 @dataclass(frozen=True)
+class BrickShare:
+    """A brick as a part of a model.
+
+    Attributes:
+        signature: Signature of the brick.
+        operators: Operators of its layers.
+        times: How often it occurs in the model.
+        ms: Milliseconds of all occurrences together.
+    """
+
+    signature: str
+    operators: tuple[str, ...]
+    times: int
+    ms: float
+
+
+@dataclass(frozen=True)
 class Atlas:
     """Everything that a store holds.
 
@@ -137,9 +157,10 @@ class Atlas:
         source: Where the store is.
         systems: Systems by fingerprint; those without facts have none but it.
         networks: What is known of each network, by signature.
-        entries: Values: the measured ones first, then the predicted ones.
+        entries: Values: the measured ones first, then the composed and the predicted ones.
         failed: Measurements that failed.
-        parts: What models are made of, by signature.
+        parts: Kinds of layers that models are made of, by signature.
+        bricks_of: Bricks that models consist of, and where these were timed, by signature.
     """
 
     source: str
@@ -148,6 +169,7 @@ class Atlas:
     entries: Sequence[Entry]
     failed: Sequence[Measurement] = ()
     parts: Mapping[str, Parts] = field(default_factory=dict)
+    bricks_of: Mapping[str, tuple[Place, Sequence[BrickShare]]] = field(default_factory=dict)
 
     @property
     def places(self) -> list[Place]:
@@ -162,6 +184,17 @@ class Atlas:
         subjects += [each.question.subject for each in self.failed]
         found = {each.signature for each in subjects if each.kind != "brick"}
         return sorted(found, key=self._order)
+
+    @property
+    def known_latencies(self) -> set[tuple[Place, str]]:
+        """Places and models whose latency needs no further source: it is known, or it failed."""
+        found = [(e.place, e.subject) for e in self.entries if e.quantity == LATENCY]
+        found += [
+            (Place.of(e.question), e.question.subject)
+            for e in self.failed
+            if e.question.quantity == LATENCY
+        ]
+        return {(place, subject.signature) for place, subject in found if subject.kind == "model"}
 
     @property
     def bricks(self) -> int:
@@ -226,6 +259,7 @@ def _entry(sampled: Sampled) -> Entry:
         Place.of(question),
         figure.value,
         interval(figure.replicates),
+        "measured",
         Evidence(
             question.setup.protocol, question.setup.plugin, len(values), sampled.begin, sampled.end
         ),

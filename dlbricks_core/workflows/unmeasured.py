@@ -37,7 +37,7 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     observer.stage("Predicting what was not measured", len(asked))
     predicted: list[Entry] = []
     parts: dict[str, Parts] = {}
-    measured = _pairs(atlas)
+    measured = atlas.known_latencies
     for place, signatures in asked.items():
         known = knowledge(store, place.backend)
         for signature, each in _told(atlas, place, signatures, known):
@@ -47,13 +47,6 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
                 parts[signature] = Parts(place, each.parts)
         observer.advance(place.backend)
     return replace(atlas, entries=[*atlas.entries, *predicted], parts=parts)
-
-
-def _pairs(atlas: Atlas) -> set[tuple[Place, str]]:
-    """Places and models that need no prediction: measured, or failed."""
-    latencies = [(e.place, e.subject) for e in atlas.entries if e.quantity == LATENCY]
-    latencies += [(Place.of(e.question), e.question.subject) for e in atlas.failed]
-    return {(place, subject.signature) for place, subject in latencies if subject.kind == "model"}
 
 
 def _homes(atlas: Atlas) -> dict[str, Place]:
@@ -68,7 +61,7 @@ def _homes(atlas: Atlas) -> dict[str, Place]:
 
 def _asked(atlas: Atlas, homes: Mapping[str, Place]) -> dict[Place, list[str]]:
     """Models that a predictor is asked about, by place."""
-    measured = _pairs(atlas)
+    measured = atlas.known_latencies
     found: defaultdict[Place, list[str]] = defaultdict(list)
     for place in sorted({each.place for each in atlas.entries if each.quantity == LATENCY}):
         for signature, home in homes.items():
@@ -124,4 +117,4 @@ def _call_ms(place: Place, known: Sequence[Contribution]) -> float:
 def _entry(place: Place, signature: str, found: Told) -> Entry:
     figure = found.figure
     ends = interval(figure.plausible)
-    return Entry(Subject(signature, "model"), LATENCY, place, figure.value, ends, evidence=None)
+    return Entry(Subject(signature, "model"), LATENCY, place, figure.value, ends, "predicted")

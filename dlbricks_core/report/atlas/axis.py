@@ -22,14 +22,14 @@ class Mark:
         value: The value; larger than 0.
         interval: The 90% interval.
         text: The value in words.
-        predicted: Whether nobody measured it.
+        origin: Where the value comes from; each has a shape of its own.
     """
 
     label: str
     value: float
     interval: tuple[float, float]
     text: str
-    predicted: bool
+    origin: str
 
 
 @dataclass(frozen=True)

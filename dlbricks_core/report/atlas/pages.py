@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dlbricks_core.bricks.naming import fold
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report.atlas import view, words
@@ -16,7 +17,8 @@ from dlbricks_core.report.atlas.view import View
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import page, render
-from dlbricks_core.workflows.atlas import Atlas, Entry, Place
+from dlbricks_core.report.tables import ms as ms_words
+from dlbricks_core.workflows.atlas import BASES, Atlas, BrickShare, Entry, Place
 
 ROWS = 100
 """Rows that a table shows at a time, as its script has it: the others are on its further pages."""
@@ -45,7 +47,7 @@ def site(atlas: Atlas) -> Iterator[File]:
 
 def _page(shown: View, template: str, root: str, title: str, answer: Sequence[str],
           **values: Any) -> str:  # fmt: skip
-    facts = [("Store", shown.atlas.source), ("Intervals", "90%, of what is measured or predicted")]
+    facts = [("Store", shown.atlas.source), ("Intervals", "90%")]
     return page(
         f"atlas/{template}", title=title, answer=answer, facts=facts, root=root, rows=ROWS, **values
     )
@@ -74,22 +76,21 @@ def _systems(shown: View) -> Table:
             for fingerprint, system in shown.atlas.systems.items()
             for own in [[e for e in shown.atlas.entries if e.place.system == fingerprint]]
         ],
-        "Models: those with a value. Values: of models and bricks, measured or predicted.",
+        "Models: those with a value. Values: of models and bricks.",
         names_wrap=True,
     )
 
 
 def _places(shown: View, places: Sequence[Place], root: str) -> Table:
     return table(
-        ["System", Column("Backend", is_text=True), "Threads", "Models measured",
-         "Models predicted", "Bricks measured", "Failed", Column("First", is_text=True),
+        ["System", Column("Backend", is_text=True), "Threads", *_COUNTED, "Failed", Column("First", is_text=True),
          Column("Last", is_text=True)],
         [
             [
                 shown.system(place, root),
                 shown.backends[place],
                 str(place.threads),
-                *(str(each) for each in _numbers(shown.by_place[place])),
+                *_numbers(shown.by_place[place]),
                 str(len(shown.failures[place])),
                 *view.when(shown.by_place[place]),
             ]
@@ -100,13 +101,17 @@ def _places(shown: View, places: Sequence[Place], root: str) -> Table:
     )  # fmt: skip
 
 
-def _numbers(entries: Sequence[Entry]) -> tuple[int, int, int]:
-    """Models measured, models predicted, and bricks measured."""
+_COUNTED = (*(f"Models {basis}" for basis in BASES), "Bricks measured")
+"""Headings of the numbers that :func:`_numbers` gives."""
+
+
+def _numbers(entries: Sequence[Entry]) -> list[str]:
+    """Models measured, composed and predicted, and bricks measured."""
     kinds = {
         (each.subject.kind == "brick", each.origin, each.subject.signature) for each in entries
     }
     found = Counter((brick, origin) for brick, origin, _ in kinds)
-    return found[False, "measured"], found[False, "predicted"], found[True, "measured"]
+    return [str(found[False, basis]) for basis in BASES] + [str(found[True, "measured"])]
 
 
 def _models(shown: View) -> str:
@@ -116,10 +121,10 @@ def _models(shown: View) -> str:
         [f"{count(len(models), 'model')}.", words.origin(shown.atlas)],
         models=table(
             ["Model", "Layers", "Lowest latency", "90% interval", Column("From", is_text=True),
-             Column("Where", is_text=True), "Measured", "Predicted"],
+             Column("Where", is_text=True), *map(str.capitalize, BASES)],
             [_model_row(shown, each) for each in models],
-            "Latency in ms: the lowest of all systems, backends and threads. ≈: predicted. "
-            "Measured, predicted: number of values.",
+            "Latency in ms: the lowest of all systems, backends and threads. ≈: not measured. "
+            "Measured, composed, predicted: number of values.",
         ),
         nameless=sum(not shown.atlas.networks[each].name for each in models),
     )  # fmt: skip
@@ -136,14 +141,14 @@ def _model_row(shown: View, signature: str) -> list[str | Cell]:
         shown.model(signature, ""),
         str(len(shown.atlas.networks[signature].layers) or "–"),
         *where,
-        str(origins["measured"]),
-        str(origins["predicted"]),
+        *(str(origins[basis]) for basis in BASES),
     ]
 
 
 def _model(shown: View, signature: str) -> str:
     atlas, own = shown.atlas, shown.by_model.get(signature, [])
     known, parts = atlas.networks[signature], atlas.parts.get(signature)
+    bricks = atlas.bricks_of.get(signature)
     latencies = [each for each in own if each.quantity == LATENCY]
     failed = [each for each in atlas.failed if each.question.subject.signature == signature]
     operators = Counter(words.operator_name(each) for each in known.layers)
@@ -156,6 +161,8 @@ def _model(shown: View, signature: str) -> str:
         operators=table(
             ["Operator", "Layers"], [[name, str(n)] for name, n in operators.most_common()]
         ),
+        bricks=_bricks(bricks[1]) if bricks else None,
+        bricks_where=shown.where(bricks[0]) if bricks else "",
         where=shown.where(parts.place) if parts else "",
         parts=_parts(parts.ms) if parts else None,
         failures=[
@@ -169,11 +176,10 @@ def _model_answer(shown: View, latencies: Sequence[Entry]) -> list[str]:
     best = shown.fastest(latencies)
     if best is None:
         return ["No latency is known."]
-    text = words.number(best.value, predicted=best.evidence is None)
     origins = Counter(each.origin for each in latencies)
-    shares = " and ".join(f"{origins[o]} {o}" for o in ("measured", "predicted") if origins[o])
+    shares = ", ".join(f"{origins[each]} {each}" for each in BASES if origins[each])
     return [
-        f"{text} ms at best, {best.origin}: {shown.where(best.place)}.",
+        f"{words.number(best)} ms at best, {best.origin}: {shown.where(best.place)}.",
         f"Origin of its {len(latencies)} latencies: {shares}."
         if len(latencies) > 1
         else f"Its only latency is {best.origin}.",
@@ -206,7 +212,7 @@ def _model_values(shown: View, entries: Sequence[Entry]) -> Table:
             ]
             for each in entries
         ],
-        "Form: as the backend gets it from DLBricks, or the framework's own. ≈: predicted.",
+        "Form: as the backend gets it from DLBricks, or the framework's own. ≈: not measured.",
         names_wrap=True,
     )  # fmt: skip
 
@@ -216,10 +222,29 @@ def _parts(parts: Mapping[str, float]) -> Table:
     return table(
         ["Kind of layer", "ms", "Share in %"],
         [
-            [words.plain(kind), Cell(words.number(ms), key=ms), f"{100 * ms / whole:.1f}"]
+            [words.plain(kind), Cell(ms_words(ms), key=ms), f"{100 * ms / whole:.1f}"]
             for kind, ms in sorted(parts.items(), key=lambda item: -item[1])
         ],
         "Predicted milliseconds, all layers of a kind together.",
+        names_wrap=True,
+    )
+
+
+def _bricks(shares: Sequence[BrickShare]) -> Table:
+    whole = sum(each.ms for each in shares)
+    return table(
+        ["Brick", "Occurs", "ms", "Share in %"],
+        [
+            [
+                f"{fold(list(map(words.operator_name, each.operators)))} · "
+                f"{words.short(each.signature)}",
+                str(each.times),
+                Cell(ms_words(each.ms), key=each.ms),
+                f"{100 * each.ms / whole:.1f}" if whole else "–",
+            ]
+            for each in shares
+        ],
+        "Milliseconds of all occurrences together, without the cost of a call of the timer.",
         names_wrap=True,
     )
 
@@ -275,7 +300,7 @@ def _system_values(shown: View, entries: Sequence[Entry]) -> Table:
             ]
             for each in entries
         ],
-        "≈: predicted.",
+        "≈: not measured.",
     )  # fmt: skip
 
 
@@ -288,8 +313,7 @@ def _backends(shown: View) -> str:
         shown, "backends.html", "", "Backends", [f"{count(len(names), 'backend')}."],
         backends=table(
             ["Backend", Column("Version", is_text=True), Column("Options", is_text=True),
-             Column("Threads", is_text=True), "Systems", "Models measured", "Models predicted",
-             "Bricks measured", "Failed", "Fastest for"],
+             Column("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
             [
                 [
                     backend,
@@ -297,7 +321,7 @@ def _backends(shown: View) -> str:
                     words.options(own[0]),
                     ", ".join(map(str, sorted({p.threads for p in own}))),
                     str(len({p.system for p in own})),
-                    *(str(n) for n in _numbers([e for p in own for e in shown.by_place[p]])),
+                    *_numbers([e for p in own for e in shown.by_place[p]]),
                     str(sum(len(shown.failures[p]) for p in own)),
                     str(sum(wins[p] for p in own)),
                 ]
@@ -306,7 +330,7 @@ def _backends(shown: View) -> str:
                              if (p.backend, p.version, p.options) == (backend, version, options)]]
             ],
             "Fastest for: pairs of a model and a system of which the lowest latency is its own, "
-            "whatever the threads, measured or predicted.",
+            "whatever the threads, and whatever its origin.",
         ),
         places=_places(shown, sorted(places, key=lambda p: (p.backend, p)), ""),
     )  # fmt: skip
@@ -348,7 +372,7 @@ def _measurements(shown: View) -> Iterator[File]:
     entries = shown.atlas.entries
     rows = [[told(shown, each) for told in _COLUMNS.values()] for each in entries]
     first = table(_COLUMNS, rows[:ROWS],
-                  "≈: predicted. Intervals are sorted by their width relative to the value.",
+                  "≈: not measured. Intervals are sorted by their width relative to the value.",
                   names_wrap=True)  # fmt: skip
     yield "measurements.js", f"const atlasRows = {_as_json(rows)};\n"
     yield (
@@ -362,7 +386,12 @@ def _measurements(shown: View) -> Iterator[File]:
 
 
 def _as_json(rows: Sequence[Sequence[str | Cell]]) -> str:
-    return json.dumps([[_plain(cell) for cell in row] for row in rows], separators=(",", ":"))
+    """Rows as the script reads them: each different cell once, and places of cells."""
+    cells: dict[str, int] = {}
+    places = [
+        [cells.setdefault(json.dumps(_plain(cell)), len(cells)) for cell in row] for row in rows
+    ]
+    return f"{{cells:[{','.join(cells)}],rows:{json.dumps(places, separators=(',', ':'))}}}"
 
 
 def _plain(cell: str | Cell) -> Any:

@@ -23,7 +23,8 @@ class Rows {
     this.headings = [...table.tHead.rows[0].cells];
     this.every = table.dataset.rows === undefined
       ? [...this.body.rows].map((element) => ({ cells: [...element.cells].map(read), element }))
-      : atlasRows.map((cells) => ({ cells, element: null }));
+      : atlasRows.rows.map((places) =>
+          ({ cells: places.map((place) => atlasRows.cells[place]), element: null }));
     this.left = this.every;
     this.start = 0;
     this.enhance();

@@ -9,7 +9,7 @@ from typing import Any
 from dlbricks_core.report.atlas.words import holdings, origin
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
-from dlbricks_core.workflows.atlas import Atlas
+from dlbricks_core.workflows.atlas import BASES, Atlas
 
 
 def print_atlas(console: Console, atlas: Atlas, folder: Path, files: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def atlas_data(atlas: Atlas, folder: Path, files: Sequence[str]) -> dict[str, An
         "models": len(atlas.models),
         "bricks": atlas.bricks,
         "values": len(atlas.entries),
-        "origin": {each: origins[each] for each in ("measured", "predicted")},
+        "origin": {basis: origins[basis] for basis in BASES},
         **failures_data([]),
     }
 

@@ -79,8 +79,7 @@ class View:
 
     def mark(self, label: str, entry: Entry) -> Mark:
         """An entry as a dot of a plot."""
-        text = words.number(entry.value, predicted=entry.evidence is None)
-        return Mark(label, entry.value, entry.interval, text, entry.evidence is None)
+        return Mark(label, entry.value, entry.interval, words.number(entry), entry.origin)
 
     def network(self, entry: Entry, root: str) -> Cell:
         """The network of an entry; a model leads to its page."""
@@ -101,9 +100,7 @@ class View:
 
 def value(entry: Entry) -> Cell:
     """The value of an entry."""
-    predicted = entry.evidence is None
-    text = words.number(entry.value, predicted=predicted)
-    return Cell(text, "predicted" if predicted else "", key=entry.value)
+    return Cell(words.number(entry), "" if entry.evidence else "guess", key=entry.value)
 
 
 def ends(entry: Entry) -> Cell:

@@ -12,7 +12,7 @@ from dlbricks_core.bricks.naming import fold, operator_name
 from dlbricks_core.facts import System
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows.atlas import Atlas, Known, Place
+from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Known, Place
 
 _SHORT = 8
 """Letters of a signature or fingerprint that people read."""
@@ -85,20 +85,21 @@ def day(moment: str) -> str:
     return f"{datetime.fromisoformat(moment):%Y-%m-%d}" if moment else "–"
 
 
-def number(value: float, *, predicted: bool = False) -> str:
-    """A value, marked where it is predicted."""
-    return f"≈ {ms(value)}" if predicted else ms(value)
+def number(entry: Entry) -> str:
+    """The value of an entry, marked where it was not measured."""
+    return ms(entry.value) if entry.origin == "measured" else f"≈ {ms(entry.value)}"
 
 
 def origin(atlas: Atlas) -> str:
-    """Share of the models' latencies that were measured, and that are predicted."""
+    """Shares of the models' latencies by where they come from."""
     found = atlas.origins()
     every = found.total()
     if not every:
         return "No latency of a whole model is known: only bricks were timed."
     shares = [
         f"{found[each]:,} {each} ({100 * found[each] / every:.0f}%)"
-        for each in ("measured", "predicted")
+        for each in BASES
+        if found[each]
     ]
     noun = "latency" if every == 1 else "latencies"
     return f"Origin of the {every:,} {noun} of whole models: {', '.join(shares)}."
