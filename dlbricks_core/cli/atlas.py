@@ -41,7 +41,8 @@ def command(folder: Path, store: str | None, *, measured_only: bool, **values: A
 
     There is a page for each system and each model, one of the backends, and a table of every
     value that can be sorted and filtered. Models that nobody timed are composed of their bricks,
-    or else predicted, and marked as such. The pages need neither a server nor a network. Nothing is timed.
+    or else predicted, and marked as such. The pages need neither a server nor a network.
+    Nothing is timed.
     """
     output = Output({**values, "folder": folder})
     check_site(folder)

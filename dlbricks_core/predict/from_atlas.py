@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -111,11 +110,12 @@ class Told:
 
     Attributes:
         figure: Latency of the whole network in milliseconds.
-        parts: Milliseconds of it by the kind of layer, those of its ends included.
+        parts: Number of layers and milliseconds by the kind of layer; the network's ends are
+            kinds of their own.
     """
 
     figure: Predicted
-    parts: Mapping[str, float]
+    parts: Mapping[str, tuple[int, float]]
 
 
 def told(
@@ -142,11 +142,12 @@ def told(
     draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
     found = {}
     for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
-        parts: defaultdict[str, float] = defaultdict(float)
+        parts: dict[str, tuple[int, float]] = {}
         for place, number in own.items():
-            parts[table.kinds[place]] += number * float(layer_ms[place])
+            times, ms = parts.get(table.kinds[place], (0, 0.0))
+            parts[table.kinds[place]] = times + number, ms + number * float(layer_ms[place])
         figure = Predicted(float(likely) + call_ms, each + call_ms, call_ms)
-        found[name] = Told(figure, dict(parts))
+        found[name] = Told(figure, parts)
     return found
 
 

@@ -125,11 +125,11 @@ class Parts:
 
     Attributes:
         place: Where it would run.
-        ms: Milliseconds by the kind of layer.
+        by_kind: Number of layers and milliseconds, by the kind of layer.
     """
 
     place: Place
-    ms: Mapping[str, float]
+    by_kind: Mapping[str, tuple[int, float]]
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,19 @@ class BrickShare:
 
 
 @dataclass(frozen=True)
+class Bricks:
+    """Bricks that a model consists of.
+
+    Attributes:
+        place: Where they were timed.
+        shares: The bricks, the one that takes most first.
+    """
+
+    place: Place
+    shares: Sequence[BrickShare]
+
+
+@dataclass(frozen=True)
 class Atlas:
     """Everything that a store holds.
 
@@ -160,7 +173,7 @@ class Atlas:
         entries: Values: the measured ones first, then the composed and the predicted ones.
         failed: Measurements that failed.
         parts: Kinds of layers that models are made of, by signature.
-        bricks_of: Bricks that models consist of, and where these were timed, by signature.
+        bricks_of: Bricks that models consist of, by signature of the model.
     """
 
     source: str
@@ -169,7 +182,7 @@ class Atlas:
     entries: Sequence[Entry]
     failed: Sequence[Measurement] = ()
     parts: Mapping[str, Parts] = field(default_factory=dict)
-    bricks_of: Mapping[str, tuple[Place, Sequence[BrickShare]]] = field(default_factory=dict)
+    bricks_of: Mapping[str, Bricks] = field(default_factory=dict)
 
     @property
     def places(self) -> list[Place]:

@@ -12,7 +12,15 @@ from dlbricks_core.facts import LATENCY, CalibrationKey, Kind, Question, Setup, 
 from dlbricks_core.figures.figure import Figure, Measured
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.atlas import DEFAULT_PROTOCOL, Atlas, BrickShare, Entry, Known, Place
+from dlbricks_core.workflows.atlas import (
+    DEFAULT_PROTOCOL,
+    Atlas,
+    Bricks,
+    BrickShare,
+    Entry,
+    Known,
+    Place,
+)
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, find_composer
 from dlbricks_core.workflows.observer import Observer
 
@@ -51,7 +59,7 @@ def with_composed(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas
             continue
         if found.estimate.partial:
             continue
-        bricks.setdefault(signature, (place, found.shares))
+        bricks.setdefault(signature, Bricks(place, found.shares))
         operators = tuple(layer.qualified_op for layer in graph.layers)
         networks.setdefault(signature, Known(layers=operators))
         if (place, signature) not in measured:

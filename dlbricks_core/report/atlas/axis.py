@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-_STEPS = (1, 2, 5)
-"""Ticks within a decade."""
+_STEPS = ((1,), (1, 2, 5))
+"""Ticks within a decade: few where there are many decades."""
+
+_FINE = [step / 10 for step in range(10, 100)]
+"""Ticks where all values are close together; every so many of them are shown."""
 
 _MOST_TICKS = 6
 
@@ -60,10 +63,15 @@ class Axis:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers within the limits: of every decade three, or one where there are many."""
+    """Round numbers within the limits."""
+    for steps in (*_STEPS, _FINE):
+        within = _within(low, high, steps)
+        if 2 <= len(within) <= _MOST_TICKS:
+            return within
+    return within[:: math.ceil(len(within) / _MOST_TICKS)] or [low, high]
+
+
+def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    found = [step * 10.0**decade for decade in decades for step in _STEPS]
-    within = [tick for tick in found if low <= tick <= high]
-    if len(within) > _MOST_TICKS:
-        within = [tick for tick in within if math.log10(tick) % 1 < 1e-9]
-    return within or [float(f"{math.sqrt(low * high):.2g}")]
+    found = (step * 10.0**decade for decade in decades for step in steps)
+    return [float(f"{tick:.3g}") for tick in found if low <= tick <= high]

@@ -44,5 +44,9 @@ def _bytes(number: int) -> str:
     """A number of bytes in the largest unit that it fills; empty for 0."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if number >= size:
-            return f"{number / size:.3g} {unit}" if number < 1000 * size else f"{number // size} {unit}"
+            return (
+                f"{number / size:.3g} {unit}"
+                if number < 1000 * size
+                else f"{number // size} {unit}"
+            )
     return f"{number} B" if number else ""

@@ -10,6 +10,7 @@ from functools import cached_property
 from dlbricks_core.facts import LATENCY, Measurement
 from dlbricks_core.report.atlas import words
 from dlbricks_core.report.atlas.axis import Mark
+from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.tables import Cell
 from dlbricks_core.report.html.templating import between
 from dlbricks_core.workflows.atlas import Atlas, Entry, Place
@@ -74,8 +75,12 @@ class View:
 
     def where(self, place: Place) -> str:
         """A place in words: system, backend and threads."""
-        threads = words.count(place.threads, "thread")
-        return f"{self.systems[place.system]} · {self.backends[place]} · {threads}"
+        return f"{self.systems[place.system]} · {self.how(place)}"
+
+    def how(self, place: Place) -> str:
+        """Backend and threads of a place in words."""
+        threads = count(place.threads, "thread").replace(" ", "\u00a0")
+        return f"{self.backends[place]} · {threads}"
 
     def mark(self, label: str, entry: Entry) -> Mark:
         """An entry as a dot of a plot."""
@@ -92,10 +97,10 @@ class View:
         """A model, which leads to its page."""
         return Cell(self.models[signature], link=f"{root}models/{words.page_name(signature)}")
 
-    def system(self, place: Place, root: str) -> Cell:
-        """The system of a place, which leads to its page."""
-        link = f"{root}systems/{words.page_name(place.system)}"
-        return Cell(self.systems[place.system], link=link)
+    def system(self, fingerprint: str, root: str) -> Cell:
+        """A system, which leads to its page."""
+        link = f"{root}systems/{words.page_name(fingerprint)}"
+        return Cell(self.systems[fingerprint], "whole", link=link)
 
 
 def value(entry: Entry) -> Cell:
@@ -109,39 +114,16 @@ def ends(entry: Entry) -> Cell:
     return Cell(between(entry.interval), key=(high - low) / entry.value if entry.value else 0.0)
 
 
-def origin(entry: Entry) -> Cell:
-    """Where the value of an entry comes from, in a word and a sign."""
-    return Cell(entry.origin, f"origin {entry.origin}")
+def day(moment: str) -> Cell:
+    """Day of a time in ISO 8601; a dash where there is none."""
+    return Cell(moment[:10] or "–", "whole", key=moment)
 
 
-def quantity(entry: Entry) -> Cell:
-    """Quantity with its unit: ``latency in ms``."""
-    return Cell(f"{entry.quantity.name.replace('-', ' ')} in {entry.quantity.unit}", "whole")
-
-
-def measured_on(entry: Entry) -> Cell:
-    """Day of the last observation; a dash where nothing was observed."""
-    end = entry.evidence.end if entry.evidence else ""
-    return Cell(words.day(end), "whole", key=end)
-
-
-def samples(entry: Entry) -> str:
-    """Number of samples; a dash where there are none."""
-    return str(entry.evidence.samples) if entry.evidence else "–"
-
-
-def setup(entry: Entry) -> str:
-    """Protocol and version of the plugin; a dash where nothing was measured."""
-    if entry.evidence is None:
-        return "–"
-    return f"{entry.evidence.protocol}, plugin {entry.evidence.plugin}"
-
-
-def when(entries: Sequence[Entry]) -> tuple[Cell, Cell]:
+def span(entries: Sequence[Entry]) -> tuple[Cell, Cell]:
     """Days of the first and the last observation of some entries."""
     taken = [each.evidence for each in entries if each.evidence]
     first, last = min((e.begin for e in taken), default=""), max((e.end for e in taken), default="")
-    return Cell(words.day(first), "whole", key=first), Cell(words.day(last), "whole", key=last)
+    return day(first), day(last)
 
 
 def _order(entry: Entry) -> tuple[bool, str, float]:

@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from datetime import datetime
 
 from dlbricks_core.bricks.naming import fold, operator_name
 from dlbricks_core.facts import System
-from dlbricks_core.report.heading import count
+from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Known, Place
 
@@ -80,9 +79,33 @@ def options(place: Place) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "none"
 
 
-def day(moment: str) -> str:
-    """Day of a time in ISO 8601; a dash where there is none."""
-    return f"{datetime.fromisoformat(moment):%Y-%m-%d}" if moment else "–"
+def version(place: Place) -> tuple[str, str, str]:
+    """Backend, version and options of a place."""
+    return place.backend, place.version, place.options
+
+
+def hardware(system: System) -> str:
+    """Whether a system is a virtual machine."""
+    if not system.cpu:
+        return "unknown"
+    return "virtual" if system.hypervisor else "real"
+
+
+def quantity(entry: Entry) -> str:
+    """Quantity of an entry with its unit: ``latency in ms``."""
+    return f"{quantity_name(entry.quantity)} in {entry.quantity.unit}"
+
+
+def setup(entry: Entry) -> str:
+    """Protocol and version of the plugin; a dash where nothing was measured."""
+    if entry.evidence is None:
+        return "–"
+    return f"{entry.evidence.protocol}, plugin {entry.evidence.plugin}"
+
+
+def latencies(number: int) -> str:
+    """A number of latencies: ``1 latency``, ``1,713 latencies``."""
+    return f"{number:,} {'latency' if number == 1 else 'latencies'}"
 
 
 def number(entry: Entry) -> str:
@@ -101,8 +124,7 @@ def origin(atlas: Atlas) -> str:
         for each in BASES
         if found[each]
     ]
-    noun = "latency" if every == 1 else "latencies"
-    return f"Origin of the {every:,} {noun} of whole models: {', '.join(shares)}."
+    return f"Origin of the {latencies(every)} of whole models: {', '.join(shares)}."
 
 
 def holdings(atlas: Atlas) -> str:

@@ -28,8 +28,12 @@ def render(template: str, **values: Any) -> str:
         template: Path of the template in ``dlbricks_core/report``.
         **values: What it asks for.
     """
-    return _environment().get_template(template).render(
-        version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+        )
     )
 
 
