@@ -31,7 +31,7 @@ _TEXTS: dict[str, _Value] = {
     "From": lambda _, each, __: Cell(each.origin, f"origin {each.origin}"),
     "System": lambda shown, each, root: shown.system(each.place.system, root),
     "Backend": lambda shown, each, _: Cell(shown.backends[each.place], "whole"),
-    "Setup": lambda _, each, __: words.setup(each),
+    "Setup": lambda _, each, __: Cell(words.setup(each), "whole"),
     "Last": lambda _, each, __: view.day(each.evidence.end if each.evidence else ""),
 }
 
