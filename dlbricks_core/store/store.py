@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -254,15 +255,15 @@ class ResultStore:
                 )
 
     def networks(
-        self, version: str, signatures: Iterable[str] | None = None
+        self, version: str | None, signatures: Iterable[str] | None = None
     ) -> dict[str, NetworkFeatures]:
         """Features of networks, by signature.
 
         Args:
-            version: Version of the features; others are left out.
+            version: Version of the features; others are left out. ``None`` for any.
             signatures: Networks that are asked for; ``None`` for all.
         """
-        condition = networks.c.version == version
+        condition = true() if version is None else networks.c.version == version
         with self._reading() as connection, Reader(connection, self.path) as reader:
             if signatures is None:
                 return reader.networks(condition)

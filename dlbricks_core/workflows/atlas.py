@@ -291,16 +291,24 @@ def _systems(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, S
 
 
 def _networks(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, Known]:
-    names, features = store.model_names(), store.networks(FEATURES)
-    found: dict[str, Known] = {}
+    names, described = store.model_names(), store.networks(None)
+    layers: dict[str, tuple[str, ...]] = {}
     for each in outlines:
         signature = each.question.subject.signature
-        if signature in found and found[signature].layers:
-            continue
-        own = features.get(signature)
-        families = sorted(group for group in own.groups if _told(group)) if own else ()
-        found[signature] = Known(names.get(signature, ""), tuple(families), each.layers, own)
-    return found
+        layers[signature] = layers.get(signature) or each.layers
+    return {
+        signature: _known(names.get(signature, ""), own, described.get(signature))
+        for signature, own in layers.items()
+    }
+
+
+def _known(name: str, layers: tuple[str, ...], described: NetworkFeatures | None) -> Known:
+    """What is known of a network; families outlast the features that they were kept with."""
+    if described is None:
+        return Known(name, (), layers)
+    families = sorted(group for group in described.groups if _told(group))
+    features = described if described.version == FEATURES else None
+    return Known(name, tuple(families), layers, features)
 
 
 def _told(group: str) -> bool:

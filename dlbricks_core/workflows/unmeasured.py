@@ -38,9 +38,9 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     predicted: list[Entry] = []
     parts: dict[str, Parts] = {}
     measured = atlas.known_latencies
+    known = {name: knowledge(store, name) for name in {place.backend for place in asked}}
     for place, signatures in asked.items():
-        known = knowledge(store, place.backend)
-        for signature, each in _told(atlas, place, signatures, known):
+        for signature, each in _told(atlas, place, signatures, known[place.backend]):
             if (place, signature) not in measured:
                 predicted.append(_entry(place, signature, each))
             if homes[signature] == place:

@@ -31,13 +31,10 @@ def check_site(folder: Path) -> None:
             return
         if not target.is_dir():
             raise NotADirectoryError(0, "it is no folder")
-        found = {str(each.relative_to(target)) for each in target.rglob("*") if not each.is_dir()}
-    if not found:
-        return
-    strange = sorted(found - _listed(target))
+        strange = _strange(target)
     if strange:
         raise DLBricksError(
-            f"{folder} holds {strange[0]!r}, which no atlas wrote: nothing is overwritten",
+            f"{folder} holds {strange!r}, which no atlas wrote: nothing is overwritten",
             hint="Name a new folder, or one that an atlas was written to.",
         )
 
@@ -89,6 +86,15 @@ def _replace(target: Path, new: Path) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old)
+
+
+def _strange(folder: Path) -> str:
+    """Something in a folder that no atlas wrote; empty where there is nothing of the kind."""
+    listed = _listed(folder)
+    if not listed:  # it may be as large as a home folder
+        return next((each.name for each in folder.iterdir()), "")
+    found = {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()}
+    return min(found - listed, default="")
 
 
 def _listed(folder: Path) -> set[str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dlbricks_core.facts import LATENCY, Measurement
+from dlbricks_core.facts import LATENCY, Failure
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report.atlas import tables, words
 from dlbricks_core.report.atlas.axis import Axis, Mark
@@ -16,6 +16,7 @@ from dlbricks_core.report.atlas.view import View
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.tables import Cell
 from dlbricks_core.report.html.templating import page, render
+from dlbricks_core.report.remarks import alike
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Place
 
 ROWS = 100
@@ -23,6 +24,9 @@ ROWS = 100
 
 _MOST_MARKS = 40
 """Rows of a plot; tables show everything."""
+
+_MOST_FAILED = 5
+"""Networks that are named of those that failed for one reason."""
 
 File = tuple[str, str]
 """Path of a file in the site, and its content."""
@@ -151,7 +155,7 @@ def _system(shown: View, fingerprint: str) -> str:
         places=tables.places(shown, places, "../"),
         plot=_plot(_fastest(shown, models)),
         values=tables.values(shown, models, tables.OF_A_SYSTEM, "../"),
-        failures=[_failure(shown, each) for place in places for each in shown.failures[place]],
+        failures=_failures(shown, places),
     )
 
 
@@ -168,13 +172,14 @@ def _fastest(shown: View, entries: Sequence[Entry]) -> list[Mark]:
     ]
 
 
-def _failure(shown: View, failed: Measurement) -> tuple[str, str]:
-    """Where a measurement failed, and why."""
-    subject = failed.question.subject
-    name = words.network_name(
-        subject.signature, shown.atlas.networks[subject.signature], subject.kind
+def _failures(shown: View, places: Sequence[Place]) -> list[tuple[str, str]]:
+    """What failed at some places, and why; bricks that failed alike stand together."""
+    failed = (
+        Failure(shown.how(place), each.failure or "", "measure", shown.name(each.question.subject))
+        for place in places
+        for each in shown.failures[place]
     )
-    return f"{name} · {shown.how(Place.of(failed.question))}", failed.failure or ""
+    return alike(failed, _MOST_FAILED)
 
 
 def _measurements(shown: View) -> Iterator[File]:

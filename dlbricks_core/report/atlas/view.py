@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dlbricks_core.facts import LATENCY, Measurement
+from dlbricks_core.facts import LATENCY, Measurement, Subject
 from dlbricks_core.report.atlas import words
 from dlbricks_core.report.atlas.axis import Mark
 from dlbricks_core.report.heading import count
@@ -86,12 +86,16 @@ class View:
         """An entry as a dot of a plot."""
         return Mark(label, entry.value, entry.interval, words.number(entry), entry.origin)
 
+    def name(self, subject: Subject) -> str:
+        """Name of a model or brick."""
+        known = self.atlas.networks[subject.signature]
+        return words.network_name(subject.signature, known, subject.kind)
+
     def network(self, entry: Entry, root: str) -> Cell:
         """The network of an entry; a model leads to its page."""
-        signature, kind = entry.subject.signature, entry.subject.kind
-        if kind != "brick":
-            return self.model(signature, root)
-        return Cell(words.network_name(signature, self.atlas.networks[signature], kind))
+        if entry.subject.kind != "brick":
+            return self.model(entry.subject.signature, root)
+        return Cell(self.name(entry.subject))
 
     def model(self, signature: str, root: str) -> Cell:
         """A model, which leads to its page."""
