@@ -47,7 +47,7 @@ OF_A_SYSTEM = ("Network", "Kind", "Backend", "Threads", "Quantity", "Value", "90
                "Last")  # fmt: skip
 """Columns of the values of models on one system."""
 
-_COUNTED = (*(f"Models {basis}" for basis in BASES), "Bricks measured")
+_COUNTED = (*map(str.capitalize, BASES), "Bricks")
 """Headings of the numbers that :func:`_numbers` gives."""
 
 _NOT_MEASURED = "≈: not measured. Intervals are sorted by their width relative to the value."
@@ -114,7 +114,8 @@ def places(shown: View, found: Sequence[Place], root: str) -> Table:
             ]
             for place in found
         ],
-        "Networks with a value, whatever the quantity. First, last: day of the measurement.",
+        "Measured, composed, predicted: models with a value. Bricks: those measured. First, last: "
+        "day of the measurement.",
         names_wrap=True,
     )  # fmt: skip
 
@@ -155,8 +156,8 @@ def backends(shown: View) -> Table:
         ["Backend", Column("Version", is_text=True), Column("Options", is_text=True),
          Column("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
         [_backend(shown, each, wins) for each in versions],
-        "Fastest for: pairs of a model and a system of which the lowest latency is its own, "
-        "whatever the threads, and whatever its origin.",
+        "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
+        "system of which the lowest latency is its own, whatever the threads and the origin.",
         names_wrap=True,
     )  # fmt: skip
 
