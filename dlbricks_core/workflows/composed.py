@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.compose import Composer, Estimate
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, CalibrationKey, Kind, Question, Setup, Subject
+from dlbricks_core.compose import Composer
+from dlbricks_core.errors import ModelError
+from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Question, Setup, Subject
 from dlbricks_core.figures.figure import Figure, Measured
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.store import ResultStore
@@ -36,37 +36,20 @@ def with_composed(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas
         store: The store that it is from.
         observer: Hears of progress.
     """
-    kept = store.rewritten()
-    observer.stage("Composing models of their bricks", len(kept))
-    composer = find_composer(DEFAULT_COMPOSER)
-    measured = atlas.known_latencies
-    entries, networks = list(atlas.entries), dict(atlas.networks)
-    bricks = dict(atlas.bricks_of)
-    for signature, setup, system in kept:
-        observer.advance(signature)
-        place = Place(system, setup.backend, setup.version, setup.options, setup.threads)
-        data = store.rewrite(signature, setup, system)
-        if system not in atlas.systems or data is None:
-            continue
-        setup = replace(setup, protocol=DEFAULT_PROTOCOL.identity)
-        try:
-            graph = unpacked(data, name=signature)
-            found = _Composed.of(graph, composer, setup, atlas, place, store)
-        except DLBricksError as error:
-            observer.note(f"{signature} is not composed for {place.backend}: {error.message}")
-            continue
-        if found.estimate.value is None or found.estimate.interval is None:
-            continue
-        if found.estimate.partial:
-            continue
-        bricks.setdefault(signature, Bricks(place, found.shares))
-        operators = tuple(layer.qualified_op for layer in graph.layers)
-        networks.setdefault(signature, Known(layers=operators))
-        if (place, signature) not in measured:
-            subject, value = Subject(signature, "model"), found.estimate.value
-            ends = found.estimate.interval
-            entries.append(Entry(subject, LATENCY, place, value, ends, "composed"))
-    return replace(atlas, entries=entries, networks=networks, bricks_of=bricks)
+    found = _composed(atlas, store, observer)
+    bricks: dict[str, Bricks] = {}
+    networks = dict(atlas.networks)
+    for each in found:
+        signature = each.entry.subject.signature
+        bricks.setdefault(signature, Bricks(each.entry.place, each.shares))
+        networks.setdefault(signature, Known(layers=each.operators))
+    known = atlas.known_latencies
+    new = [
+        each.entry
+        for each in found
+        if (each.entry.place, each.entry.subject.signature) not in known
+    ]
+    return replace(atlas, entries=[*atlas.entries, *new], networks=networks, bricks_of=bricks)
 
 
 @dataclass(frozen=True)
@@ -74,24 +57,58 @@ class _Composed:
     """A model composed of its bricks.
 
     Attributes:
-        estimate: Its latency.
+        entry: Its latency.
         shares: Its bricks, the one that takes most first.
+        operators: Operators of the graph that was cut.
     """
 
-    estimate: Estimate
+    entry: Entry
     shares: tuple[BrickShare, ...]
+    operators: tuple[str, ...]
 
-    @classmethod
-    def of(
-        cls,
-        graph: CanonicalModel,
-        composer: Composer,
-        setup: Setup,
-        atlas: Atlas,
-        place: Place,
-        store: ResultStore,
-    ) -> _Composed:
-        """Cuts a graph, and composes it of what the store holds of its bricks."""
+
+def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Composed]:
+    """Models of which the store holds all bricks, at each place where it keeps their graphs."""
+    kept = [each for each in store.rewritten() if each[2] in atlas.systems]
+    observer.stage("Composing models of their bricks", len(kept))
+    composing = _Composing(atlas, store, find_composer(DEFAULT_COMPOSER))
+    found = []
+    for signature, setup, system in kept:
+        data = store.rewrite(signature, setup, system)
+        try:
+            graph = None if data is None else unpacked(data, name=signature)
+        except ModelError as error:
+            observer.note(f"{signature} on {setup.backend} is not composed: {error.message}")
+            graph = None
+        if graph is not None:
+            timed = replace(setup, protocol=DEFAULT_PROTOCOL.identity)
+            found.append(composing.composed(signature, graph, timed, system))
+        observer.advance(signature)
+    return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True)
+class _Composing:
+    """What composes models.
+
+    Attributes:
+        atlas: What is known of systems.
+        store: Holds the figures of bricks.
+        composer: Cuts and composes.
+    """
+
+    atlas: Atlas
+    store: ResultStore
+    composer: Composer
+
+    def composed(
+        self, signature: str, graph: CanonicalModel, setup: Setup, system: str
+    ) -> _Composed | None:
+        """The model of which a backend made a graph; ``None`` where bricks are missing."""
+        composer, calibration = self.composer, self._calibration(setup, system)
+        fitted = composer.calibrated(calibration.values) if calibration else composer
+        # What was measured of a model must not come back to it by way of a calibration.
+        own = calibration is not None and signature in calibration.signatures
         brickset = BrickSet.of(
             [graph],
             composer.granularity,
@@ -100,30 +117,37 @@ class _Composed:
             rereading=composer.rereading,
         )
         (cut,) = brickset.models
-        key = CalibrationKey(
-            DEFAULT_COMPOSER, composer.strategy, composer.granularity, LATENCY, setup, place.system
-        )
-        calibration = store.calibration(key)
-        fitted = composer.calibrated(calibration.values) if calibration else composer
-        plan = fitted.plan(brickset.bricks, setup, atlas.systems[place.system])
-        latencies = plan.figures(_figures([*plan.timed], setup, place, store))
+        plan = fitted.plan(brickset.bricks, setup, self.atlas.systems[system])
+        latencies = plan.figures(self._figures(plan.timed, setup, system))
+        estimate = (composer if own else fitted).compose(cut, latencies)
+        if estimate.partial or estimate.value is None or estimate.interval is None:
+            return None
         shares = [
             BrickShare(s, brickset.bricks[s].operators, times, times * latencies[s].own)
             for s, times in cut.counts.items()
-            if s in latencies
         ]
-        shares.sort(key=lambda each: -each.ms)
-        return cls(fitted.compose(cut, latencies), tuple(shares))
+        place = Place(system, setup.backend, setup.version, setup.options, setup.threads)
+        subject = Subject(signature, "model")
+        return _Composed(
+            Entry(subject, LATENCY, place, estimate.value, estimate.interval, "composed"),
+            tuple(sorted(shares, key=lambda each: -each.ms)),
+            tuple(layer.qualified_op for layer in graph.layers),
+        )
 
+    def _calibration(self, setup: Setup, system: str) -> Calibration | None:
+        """Numbers of the composer that were fitted to a system, if there are some."""
+        own = self.composer
+        return self.store.calibration(
+            CalibrationKey(own.name, own.strategy, own.granularity, LATENCY, setup, system)
+        )
 
-def _figures(
-    signatures: list[str], setup: Setup, place: Place, store: ResultStore
-) -> Mapping[str, Figure]:
-    """Figures of bricks that the store holds, by signature."""
-    kind: Kind = "brick"
-    keys = [Question(Subject(s, kind), LATENCY, setup, place.system) for s in signatures]
-    return {
-        key.subject.signature: Measured.of(found, DEFAULT_PROTOCOL)
-        for key, found in store.get(keys).items()
-        if found.values and not found.failure
-    }
+    def _figures(
+        self, signatures: Iterable[str], setup: Setup, system: str
+    ) -> Mapping[str, Figure]:
+        """Figures of bricks that the store holds, by signature."""
+        keys = [Question(Subject(s, "brick"), LATENCY, setup, system) for s in signatures]
+        return {
+            key.subject.signature: Measured.of(found, DEFAULT_PROTOCOL)
+            for key, found in self.store.get(keys).items()
+            if found.values and not found.failure
+        }
