@@ -42,6 +42,7 @@ _COMMANDS = {
     "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
+    "atlas": "Write the store as pages to look at: systems, models, backends.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",
     "doctor": "Check whether this machine is ready to measure.",
@@ -50,7 +51,7 @@ _COMMANDS = {
 #: Environment variables while a command's module is imported. Predicting is a matter of many small
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
 #: inherit it.
-_WHILE_IMPORTED = {"estimate": {"OPENBLAS_NUM_THREADS": "1"}}
+_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("estimate", "atlas")}
 
 #: Options of all commands, which may also stand before the command's name.
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")

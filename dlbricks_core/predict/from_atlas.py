@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -103,6 +103,53 @@ class FromAtlas(Predictor):
         if self._last is None or self._last[0] != question:
             self._last = question, believed(asked, setup, system, atlas)
         return self._last[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the atlas tells about a network of which nothing but its features is known.
+
+    Attributes:
+        figure: Latency of the whole network in milliseconds.
+        parts: Number of layers and milliseconds by the kind of layer; the network's ends are
+            kinds of their own.
+    """
+
+    figure: Predicted
+    parts: Mapping[str, tuple[int, float]]
+
+
+def told(
+    networks: Mapping[str, Features],
+    setup: Setup,
+    system: System,
+    atlas: Sequence[Contribution],
+    call_ms: float = 0.0,
+) -> dict[str, Told]:
+    """What the atlas tells about networks, whose graphs need not be known.
+
+    Args:
+        networks: Features of all layers and ends of each network, by its signature.
+        setup: How they run.
+        system: Where they run.
+        atlas: What was measured, here and elsewhere.
+        call_ms: Cost of a call of the timer, in milliseconds, which each latency includes.
+    """
+    table = LayerTable()
+    counts = {name: table.add(features) for name, features in networks.items()}
+    matrix = counts_matrix(counts.values(), len(table.kinds))
+    belief = believed(table.features, setup, system, atlas)
+    layer_ms = np.exp(belief.mean)
+    draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
+    found = {}
+    for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
+        parts: dict[str, tuple[int, float]] = {}
+        for place, number in own.items():
+            times, ms = parts.get(table.kinds[place], (0, 0.0))
+            parts[table.kinds[place]] = times + number, ms + number * float(layer_ms[place])
+        figure = Predicted(float(likely) + call_ms, each + call_ms, call_ms)
+        found[name] = Told(figure, parts)
+    return found
 
 
 def believed(

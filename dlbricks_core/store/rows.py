@@ -98,6 +98,25 @@ class Reader:
         # Damage may have left a measurement without any observation.
         return [each for each in found if each.observations or each.failure]
 
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        known = self.quantities()
+        found = []
+        for row in self._connection.execute(_raw(measurements).order_by(measurements.c.id)):
+            with self._intact(f"row {row.id} of {measurements.name}"):
+                found.append(_measurement(row, known, []))
+        return found
+
+    def model_names(self) -> dict[str, str]:
+        """Names of whole models by signature, as far as calibrations tell them."""
+        found = {}
+        for row in self._connection.execute(_raw(calibrations)):
+            with self._intact(f"a row of {calibrations.name}"):
+                for each in json.loads(row.found)["models"]:
+                    signature = checked(each["signature"], str, "signature")
+                    found[signature] = checked(each["name"], str, "name")
+        return found
+
     def sampled(self, condition: ColumnElement[bool]) -> list[Sampled]:
         """Values of the questions for which the condition holds, oldest first.
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -206,6 +207,16 @@ class ResultStore:
             yield from loaded
             last = ids[-1]
 
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.outlines()
+
+    def model_names(self) -> dict[str, str]:
+        """Names of whole models by signature, as far as calibrations tell them."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return reader.model_names()
+
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 
@@ -244,15 +255,15 @@ class ResultStore:
                 )
 
     def networks(
-        self, version: str, signatures: Iterable[str] | None = None
+        self, version: str | None, signatures: Iterable[str] | None = None
     ) -> dict[str, NetworkFeatures]:
         """Features of networks, by signature.
 
         Args:
-            version: Version of the features; others are left out.
+            version: Version of the features; others are left out. ``None`` for any.
             signatures: Networks that are asked for; ``None`` for all.
         """
-        condition = networks.c.version == version
+        condition = true() if version is None else networks.c.version == version
         with self._reading() as connection, Reader(connection, self.path) as reader:
             if signatures is None:
                 return reader.networks(condition)
@@ -325,6 +336,18 @@ class ResultStore:
         key = _rewrite_key(signature, setup, system)
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.rewrite(_all_equal(rewrites, key))
+
+    def rewritten(self) -> list[tuple[str, Setup, str]]:
+        """Arguments of :meth:`rewrite` for every graph that is kept; the protocol is empty."""
+        names = [each.name for each in fields(Setup) if each.name != "protocol"]
+        columns = [rewrites.c[name] for name in names]
+        query = select(rewrites.c.signature, rewrites.c.system, *columns)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(*rewrites.primary_key)).all()
+        return [
+            (row.signature, Setup(**{n: row._mapping[n] for n in names}, protocol=""), row.system)
+            for row in rows
+        ]
 
     def merge(
         self,

@@ -36,6 +36,7 @@ LINES = [
     ("calibrate", A, "--probes", "1", *ONE),
     ("survey", A, "--budget", "1s", *SURVEY),
     ("survey", "--pack", "packed", "--store", "results.sqlite"),
+    ("atlas", "-o", "site", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),
     ("study", "--from", "study/study.json", "-o", "again"),
     ("explain", A, *ONE),

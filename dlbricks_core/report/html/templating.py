@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,16 +28,25 @@ def render(template: str, **values: Any) -> str:
         template: Path of the template in ``dlbricks_core/report``.
         **values: What it asks for.
     """
-    environment = Environment(
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Compiled templates: a site has many pages of one kind."""
+    return Environment(
         loader=PackageLoader("dlbricks_core.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
         finalize=_harmless,
-    )
-    return environment.get_template(template).render(
-        version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
     )
 
 
