@@ -206,6 +206,12 @@ class ResultStore:
             yield from loaded
             last = ids[-1]
 
+    def backends(self) -> list[str]:
+        """Names of the backends that networks were measured with."""
+        query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
+        with self._reading() as connection:
+            return list(connection.scalars(query))
+
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 

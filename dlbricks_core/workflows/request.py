@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -160,6 +161,25 @@ class Request:
             force=force,
             retry_failed=retry_failed,
             probe=probe,
+        )
+
+    @classmethod
+    def for_stored(cls, setup: Setup, system: System) -> Request:
+        """Request for what was measured under a setup on a system, by whichever version.
+
+        Nothing can be measured by it, and no framework needs to be installed.
+        """
+        backend = AbsentBackend([setup])
+        protocol = next(each for each in PROTOCOLS.values() if each.identity == setup.protocol)
+        return cls(
+            plugin=Plugin("backend", setup.backend, "", "", ""),
+            backend=backend,
+            setup=setup,
+            settings=BackendSettings(setup.threads, json.loads(setup.options)),
+            protocol=protocol,
+            runs=FEWEST if protocol.runs is None else protocol.runs,
+            system=current_system(),
+            elsewhere=system,
         )
 
     @property
