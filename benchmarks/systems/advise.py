@@ -215,8 +215,10 @@ def advised(draws: np.ndarray, truth: np.ndarray, bound: float, model: int) -> A
 
 
 def ask(
-    measured: Measured, draws: Mapping[int, np.ndarray], bounds: Callable[[np.ndarray], Sequence[float]]
-) -> list[Asked]:  # fmt: skip
+    measured: Measured,
+    draws: Mapping[int, np.ndarray],
+    bounds: Callable[[np.ndarray], Sequence[float]],
+) -> list[Asked]:
     """All questions about all models.
 
     Args:
@@ -311,12 +313,16 @@ def main(folder: Path, common: float = 0.0) -> None:
     """Prints all tables."""
     measured = Measured.read(folder)
     believing = Believing(measured)
-    print(f"{len(measured.models)} models of {len(set(measured.families[measured.models]))} families")
+    print(
+        f"{len(measured.models)} models of {len(set(measured.families[measured.models]))} families"
+    )
     report("Layers of other families, on all systems", measured, believing.known_everywhere, common)
     report("All layers timed, no model run", measured, believing.timed_bricks, common)
     for left in SYSTEMS:
         title = f"Layers of other families, and nothing on {left}"
-        report(title, measured, lambda family, left=left: believing.one_unknown(family, left), common)
+        report(
+            title, measured, lambda family, left=left: believing.one_unknown(family, left), common
+        )
 
 
 if __name__ == "__main__":

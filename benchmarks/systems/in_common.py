@@ -65,8 +65,8 @@ def main(paths: Sequence[Path]) -> None:
         found = errors(each, asked)
         name = f"{each.setup.backend} {each.setup.threads}"
         off[name] = np.array([found[s] for signatures in asked.values() for s in signatures])
-        print(f"{name}: root mean square error {np.sqrt(np.average(off[name]**2, weights=weights)):.1%}",
-              flush=True)  # fmt: skip
+        root = np.sqrt(np.average(off[name] ** 2, weights=weights))
+        print(f"{name}: root mean square error {root:.1%}", flush=True)
     for one, other in combinations(off, 2):
         scale = np.sqrt((weights * off[one] ** 2).sum() * (weights * off[other] ** 2).sum())
         print(f"{one} and {other}: {(weights * off[one] * off[other]).sum() / scale:.2f}")

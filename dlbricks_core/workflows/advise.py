@@ -253,6 +253,11 @@ def advise(
     else:
         groups = {f"{len(models)} models": alternatives}
     rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
+    firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
+    for place, result in zip(places, results, strict=True):
+        if place in firsts:
+            for note in result.outcome.notes:
+                collected.notes.append(f"{place}: {note}")
     return Advice(wanted, rankings, places, collected.notes, collected.failures)
 
 
@@ -300,11 +305,6 @@ class _Collected:
     notes: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
-    def note(self, text: str) -> None:
-        """Adds a note, once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
 
 def _with_accuracies(
     models: Sequence[CanonicalModel], wanted: Wanted, collected: _Collected
@@ -329,13 +329,11 @@ def _with_accuracies(
         )
     if len(enough) < len(known):
         left = ", ".join(model.name for model in known if model not in enough)
-        collected.note(f"less accurate than {wanted.min_accuracy:g}, and left out: {left}")
+        collected.notes.append(f"less accurate than {wanted.min_accuracy:g}, and left out: {left}")
     return enough
 
 
-def _with_prices(
-    places: Sequence[Place], wanted: Wanted, collected: _Collected
-) -> list[Place]:
+def _with_prices(places: Sequence[Place], wanted: Wanted, collected: _Collected) -> list[Place]:
     """Places that have a price; others are named."""
     prices = wanted.prices
     if prices is None:
@@ -348,7 +346,7 @@ def _with_prices(
             f"{prices.path} has a price of none of the systems", hint=f"Systems: {named}."
         )
     if unpriced:
-        collected.note(f"without a price, and left out: {named}")
+        collected.notes.append(f"without a price, and left out: {named}")
     return found
 
 
@@ -371,8 +369,6 @@ def _alternatives(
     ]
     for place, result in zip(places, results, strict=True):
         collected.failures += _without_latency(place, result)
-        for note in result.outcome.notes:
-            collected.note(note)
     found = [_alternative(place, model, wanted) for place, model in known]
     inferred: dict[Place, list[int]] = {}
     for i, (place, model) in enumerate(known):
@@ -411,8 +407,9 @@ def _without_latency(place: Place, result: RunResult) -> list[Failure]:
 def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternative:
     model, measured, composed = result.cut.model, result.measured, result.estimate
     accuracies, prices = wanted.accuracies, wanted.prices
+    basis: Basis
     if measured is not None:
-        ms, draws, basis = measured.value, measured.replicates, "measured"
+        ms, draws, basis = measured.value, measured.plausible, "measured"
         origin: Mapping[Origin, float] = {"stored": 1.0}
     else:
         assert composed.value is not None

@@ -34,6 +34,10 @@ class Place:
     setup: Setup
     only_shipped: bool = False
 
+    def __str__(self) -> str:
+        threads = f"{self.setup.threads} thread{'' if self.setup.threads == 1 else 's'}"
+        return f"{self.setup.backend}, {threads} on {self.system.fingerprint[:8]}"
+
 
 def places(
     store: ResultStore, on: Sequence[str] = (), backends: Collection[str] = ()
