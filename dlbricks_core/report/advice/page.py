@@ -26,6 +26,9 @@ from dlbricks_core.report.html.templating import between, or_dash, page
 from dlbricks_core.report.remarks import Effect, Remark, alike
 from dlbricks_core.workflows.advise import Advice, Ranked, Ranking, Wanted
 
+_TEXT = frozenset({"Place", "System", "Rests on"})
+"""Columns of words."""
+
 
 def advice_page(advice: Advice) -> str:
     """Advice as an HTML page: the answer, a plot and a table for each ranking."""
@@ -75,27 +78,36 @@ def _ends(ranked: Ranked) -> tuple[float, float]:
 
 
 def _table(ranking: Ranking, wanted: Wanted) -> Table:
-    priced = [f"{currency(wanted)} a million", "90% interval"] if wanted.prices else []
-    merits = ["Accuracy"] if wanted.accuracies else []
-    bounded = ["Keeps the bound"] if wanted.max_latency_ms is not None else []
-    fronted = ["On the front"] if wanted.accuracies else []
-    modelled = ["Model"] if wanted.accuracies else []
-    columns: list[str | Column] = [*modelled, "Place", Column("System", is_text=True), Column("Rests on", is_text=True),
-               "Latency", "90% interval", "Per second", "90% interval", *priced, *merits, *bounded,
-               "First", *fronted]  # fmt: skip
-    return table(
-        columns, [_row(each, wanted) for each in ranking.ranked], "Latencies in ms.",
-        names_wrap=True,
-    )  # fmt: skip
+    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    priced = wanted.prices is not None
+    columns = {
+        "Model": compared,
+        "Place": True,
+        "System": True,
+        "Rests on": True,
+        "Latency": True,
+        "90% interval of it": True,
+        "Per second": True,
+        "90% interval": True,
+        f"{currency(wanted)} a million": priced,
+        "90% interval of the price": priced,
+        "Accuracy": compared,
+        "Keeps": bounded,
+        "First": True,
+        "On the front": compared,
+    }
+    shown = [Column(name, name in _TEXT) for name, is_shown in columns.items() if is_shown]
+    rows = [
+        [cell for cell, is_shown in zip(_cells(each), columns.values(), strict=True) if is_shown]
+        for each in ranking.ranked
+    ]
+    return table(shown, rows, "Latencies in ms.", names_wrap=True)
 
 
-def _row(ranked: Ranked, wanted: Wanted) -> list[str | Cell]:
+def _cells(ranked: Ranked) -> list[str | Cell]:
     it = ranked.alternative
-    modelled = [it.model.name] if wanted.accuracies else []
-    priced = [money(it.price), "–".join(map(money, it.price_interval))] if (
-        it.price is not None and it.price_interval is not None) else []  # fmt: skip
     return [
-        *modelled,
+        it.model.name,
         how(it.place),
         system(it.place.system),
         BASES[it.basis],
@@ -103,13 +115,10 @@ def _row(ranked: Ranked, wanted: Wanted) -> list[str | Cell]:
         between(it.interval_ms),
         or_dash(it.per_second),
         between(it.per_second_interval),
-        *priced,
-        *([f"{it.accuracy:g}"] if it.accuracy is not None else []),
-        *([share(ranked.keeps)] if wanted.max_latency_ms is not None else []),
+        "–" if it.price is None else money(it.price),
+        "–".join(map(money, it.price_interval or ())),
+        "–" if it.accuracy is None else f"{it.accuracy:g}",
+        share(ranked.keeps),
         share(ranked.first),
-        *([] if ranked.front is None else [Cell(share(ranked.front), _mark(ranked))]),
+        Cell(share(ranked.front or 0.0), "best" if ranked.is_on_front else ""),
     ]
-
-
-def _mark(ranked: Ranked) -> str:
-    return "best" if ranked.is_on_front else ""
