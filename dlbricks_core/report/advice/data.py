@@ -7,6 +7,7 @@ from typing import Any
 from dlbricks_core.report.advice.words import notes
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.places import Place
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
@@ -14,27 +15,33 @@ def advice_data(advice: Advice) -> dict[str, Any]:
 
     Probabilities and shares are fractions; latencies are in milliseconds.
     """
-    systems = {place.system.fingerprint: place for place in advice.places}
+    places = {place.system.fingerprint: place for place in advice.places}
     return {
         "schema_version": SCHEMA_VERSION,
         "settings": _settings(advice.wanted),
-        "systems": [
-            {**place.system.to_dict(), "only_in_atlas": place.only_shipped}
-            for place in systems.values()
-        ],
+        "systems": [_system(each) for each in places.values()],
         "rankings": [_ranking(each) for each in advice.rankings],
         "notes": notes(advice),
         **failures_data((*advice.unread, *advice.failures)),
     }
 
 
+def _system(place: Place) -> dict[str, Any]:
+    return {
+        "fingerprint": place.system.fingerprint,
+        "cpu": place.system.cpu,
+        "description": place.system.describe(),
+        "only_in_atlas": place.only_shipped,
+    }
+
+
 def _settings(wanted: Wanted) -> dict[str, Any]:
     return {
+        "by": "price" if wanted.prices else "latency",
         "max_latency_ms": wanted.max_latency_ms,
         "min_accuracy": wanted.min_accuracy,
         "currency": wanted.prices.currency if wanted.prices else None,
         "batch": wanted.batch,
-        "by": "price" if wanted.prices else "latency",
     }
 
 
