@@ -35,7 +35,7 @@ MILLION = 1_000_000
 
 _MS_PER_HOUR = 3_600_000.0
 
-_OF_BACKEND = 0.5
+OF_BACKEND = 0.5
 """Correlation of the errors that a predictor makes with one backend on two systems: on six cloud
 systems 0.7 on average (benchmarks/systems/advise.py)."""
 
@@ -466,5 +466,5 @@ def _correlation(places: Sequence[Place]) -> FloatArray:
         for j, other in enumerate(places[:i]):
             if one.setup.backend == other.setup.backend:
                 same = one.system.fingerprint == other.system.fingerprint
-                found[i, j] = found[j, i] = _OF_BACKEND + _OF_SYSTEM * same
+                found[i, j] = found[j, i] = OF_BACKEND + _OF_SYSTEM * same
     return found
