@@ -65,6 +65,11 @@ class Wanted:
     batch: int = 1
 
     def __post_init__(self) -> None:
+        if self.max_latency_ms is not None and not self.max_latency_ms > 0:
+            raise DLBricksError(
+                f"{argument('max_latency_ms')} {self.max_latency_ms:g} is too short",
+                hint="Write a time, such as 50ms.",
+            )
         if self.min_accuracy is not None and self.accuracies is None:
             raise DLBricksError(
                 f"{argument('min_accuracy')} needs the models' accuracies",

@@ -83,7 +83,7 @@ def currency(wanted: Wanted) -> str:
 
 def money(price: float) -> str:
     """A price with three digits."""
-    return f"{price:.3g}" if price < 1000 else f"{price:,.0f}"
+    return f"{price:#.3g}".rstrip(".") if price < 999.5 else f"{price:,.0f}"
 
 
 def share(probability: float) -> str:
