@@ -30,6 +30,7 @@ from dlbricks_core.worker.memory import lacks_memory, memory_hint
 _COMMANDS = {
     "run": "Estimate models from their bricks and compare with the whole (default).",
     "estimate": "Compose estimates from stored measurements; runs nothing.",
+    "advise": "Tell which system, and which model, is fastest or cheapest; runs nothing.",
     "evaluate": "Tell how far estimates are from measured latencies, model by model.",
     "calibrate": "Fit a composer's few numbers to this system.",
     "survey": "Time networks from which latencies of others are predicted.",
@@ -51,7 +52,7 @@ _COMMANDS = {
 #: Environment variables while a command's module is imported. Predicting is a matter of many small
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
 #: inherit it.
-_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("estimate", "atlas")}
+_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("advise", "atlas", "estimate")}
 
 #: Options of all commands, which may also stand before the command's name.
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")

@@ -50,6 +50,7 @@ def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[st
 
 
 _SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
+LATENCY_MS = _quantity("latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s")
 _TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
 
 

@@ -98,6 +98,9 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
+    for key in ("prices", "accuracies"):
+        if values.get(key):
+            yield f"the file of {key}", values[key]
     if values.get("store"):
         yield "--store", locate(values["store"])
 

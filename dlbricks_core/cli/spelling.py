@@ -8,6 +8,7 @@ _SPELLINGS = {
     "budget_s": "--budget",
     "dims": "--dim",
     "granularity": "-G",
+    "max_latency_ms": "--max-latency",
     "shapes": "--dim",
     "timeout_s": "--timeout",
     "values": "--value",

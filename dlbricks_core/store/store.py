@@ -217,6 +217,12 @@ class ResultStore:
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.model_names()
 
+    def backends(self) -> list[str]:
+        """Names of the backends that networks were measured with."""
+        query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
+        with self._reading() as connection:
+            return list(connection.scalars(query))
+
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from dlbricks_core.facts import (
     System,
     canonical_json,
 )
+from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
@@ -160,6 +162,27 @@ class Request:
             force=force,
             retry_failed=retry_failed,
             probe=probe,
+        )
+
+    @classmethod
+    def for_stored(cls, setup: Setup, system: System) -> Request:
+        """Request for what was measured under a setup on a system, by whichever version.
+
+        Nothing can be measured by it, and no framework needs to be installed. However many runs
+        were asked for when it was measured, the least number that tells how samples scatter is
+        enough.
+        """
+        backend = AbsentBackend([setup])
+        protocol = next(each for each in PROTOCOLS.values() if each.identity == setup.protocol)
+        return cls(
+            plugin=Plugin("backend", setup.backend, "", "", ""),
+            backend=backend,
+            setup=setup,
+            settings=BackendSettings(setup.threads, json.loads(setup.options)),
+            protocol=protocol,
+            runs=FEWEST_QUIET,
+            system=current_system(),
+            elsewhere=system,
         )
 
     @property

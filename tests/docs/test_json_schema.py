@@ -9,6 +9,7 @@ import pytest
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
+from dlbricks_core.machine.system import current_system
 
 jsonschema = pytest.importorskip("jsonschema")
 for framework in ("onnxruntime", "torch"):
@@ -31,6 +32,20 @@ LINES = [
     ("run", A, B, *DIALLED),
     ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
     ("estimate", A, *ONE),
+    ("advise", A, "absent.onnx", "--store", "results.sqlite"),
+    (
+        "advise",
+        A,
+        B,
+        "--prices",
+        "prices.toml",
+        "--accuracies",
+        "accuracies.toml",
+        "--max-latency",
+        "1s",
+        "--store",
+        "results.sqlite",
+    ),
     ("evaluate", A, B, *ONE),
     ("calibrate", A, B, *ONE),
     ("calibrate", A, "--probes", "1", *ONE),
@@ -74,6 +89,9 @@ def written(perceptron, tmp_path_factory):
         patch.chdir(folder)
         perceptron(A, 1, 4)
         perceptron(B, 2, 4)
+        cpu = json.dumps(current_system().cpu)
+        Path("prices.toml").write_text(f"[per_hour]\n{cpu} = 0.1", "utf-8")
+        Path("accuracies.toml").write_text("[accuracy]\na = 70\nb = 80", "utf-8")
         for line in LINES:
             target = folder / "written.json"
             target.unlink(missing_ok=True)
