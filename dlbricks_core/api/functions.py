@@ -16,7 +16,6 @@ from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import Setup
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
@@ -24,6 +23,7 @@ from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
     CutOptions,
+    KnownSetup,
     LoadOptions,
     ModelLoader,
     Observer,
@@ -286,7 +286,7 @@ def _request(
     backend: str,
     backend_options: Mapping[str, str] | None,
     measuring: Measuring,
-    setups: Callable[[], Sequence[Setup]] = tuple,
+    setups: Callable[[], Sequence[KnownSetup]] = tuple,
 ) -> Request:
     known = Measuring.__annotations__
     for name in measuring:

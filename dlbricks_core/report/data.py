@@ -55,8 +55,8 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
 
 
 def system_data(request: Request) -> dict[str, Any]:
-    """The system of this process, and the fingerprint of the system that figures come from."""
-    return {**request.system.to_dict(), "measured_on": request.fingerprint}
+    """The system that figures are of; another than that of this process if one was asked for."""
+    return {**request.target.to_dict(), "measured_on": request.fingerprint}
 
 
 def backend_data(request: Request) -> dict[str, Any]:
