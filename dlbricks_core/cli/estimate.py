@@ -16,6 +16,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
+    Invocation,
     estimate,
     find_system,
     known_setups,
@@ -64,7 +65,10 @@ def command(
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
-    output.write_json(run_data(result, load))
+    invocation = partial(
+        Invocation.of, "estimate", loaded.models, end_to_end=False, cut_by_store=not asked
+    )
+    output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 

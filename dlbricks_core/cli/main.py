@@ -42,6 +42,8 @@ _COMMANDS = {
     "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
+    "spec": "Write what a run did as a record that others can do again.",
+    "rerun": "Do again what a record says, and compare.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",
     "doctor": "Check whether this machine is ready to measure.",

@@ -61,6 +61,11 @@ class Output:
         if self._json_path is not None:
             write_json(data, self._json_path)
 
+    def write_record(self, data: Callable[[], dict[str, Any]]) -> None:
+        """Writes the JSON file, if the user named one. Only then are its facts looked up."""
+        if self._json_path is not None:
+            write_json(data(), self._json_path)
+
     def write_html(self, page: Callable[[], str]) -> None:
         """Writes the HTML file, if the user named one. Only then is the page made."""
         if self._html_path is not None:

@@ -17,6 +17,7 @@ from dlbricks_core.workflows.elsewhere import KnownSetup, find_system, known_set
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.invocation import Invocation
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
     ImportSettings,
@@ -56,6 +57,7 @@ __all__ = [
     "Fitting",
     "Folder",
     "ImportSettings",
+    "Invocation",
     "KnownSetup",
     "LayerLatencies",
     "LoadOptions",

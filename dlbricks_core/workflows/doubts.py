@@ -52,9 +52,9 @@ def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[str
     nearest = min(atlas, key=far)
     if any(far(nearest)):
         number = nearest.setup.threads
-        which = "that" if request.elsewhere else "this"
+        system = "that system" if request.elsewhere else "this system"
         yield (
-            f"{name} was not measured on {which} system with {_count(threads)}: predictions rest on "
+            f"{name} was not measured on {system} with {_count(threads)}: predictions rest on "
             f"{nearest.system.cpu or 'another processor'} with {_count(number)}"
         )
 

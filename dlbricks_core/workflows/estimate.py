@@ -37,8 +37,8 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "nothing of {} was measured on {}. To change that, time models there ('dlbricks run'), or their "
-    "bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
+    "nothing of {} was measured on {}. To change that, time models there ('dlbricks run'), or "
+    "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 
 _NAMED = 3
