@@ -47,6 +47,8 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
     if changes:
         text = f"{agreeing} of {count(len(changes), 'figure')} may be the same as then."
         console.print(styled((text, "bold")))
+    if agreeing < len(changes):
+        console.print("The others differ by more than samples scatter; machines drift, too.")
     print_failures(console, rerun.failures)
 
 

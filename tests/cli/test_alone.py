@@ -104,7 +104,8 @@ def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
     done, data = estimated(atlas, "--backend", "onnxruntime", "--threads", "1")
     assert done.returncode == 0, done.stderr
     assert data["backend"] == {
-        "name": "onnxruntime", "version": "9.9", "settings": {"optimizations": "all"}
+        "name": "onnxruntime", "version": "9.9", "plugin": SETUP.plugin,
+        "settings": {"optimizations": "all"}, "environment": {},
     }  # fmt: skip
     (model,) = data["models"]
     assert model["origin"] == {"predicted": 1.0}
@@ -156,7 +157,7 @@ def test_a_store_that_was_filled_elsewhere_is_enough(elsewhere, estimated, tmp_p
     assert here["estimate_ms"] == pytest.approx(there["estimate_ms"], rel=1e-9)
     assert here["origin"] == {"stored": 1.0}
     assert here["bricks"] == there["bricks"]
-    assert data["backend"] == elsewhere["backend"]
+    assert data["backend"] == {**elsewhere["backend"], "environment": {}}
     assert data["system"] == elsewhere["system"]
     assert (data["system"]["available_cpus"], data["settings"]["threads"]) == (1, 1)
     own = current_system().fingerprint
