@@ -100,6 +100,9 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
+    for name in ("results", "record"):
+        if values.get(name) is not None:
+            yield f"the file {values[name]}", values[name]
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import System
+from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Setup, System
 from dlbricks_core.facts.checks import checked, moment
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.workflows.mlperf import described
@@ -21,6 +22,9 @@ COMMANDS = ("run", "estimate", "evaluate", "compare")
 """Commands whose results can be recorded, and done again."""
 
 Interval = tuple[float, float]
+
+_NO_KEY = CalibrationKey("", "", 1, LATENCY, Setup("", "", "{}", 1, "", ""), "")
+"""Key that stands in while the numbers of a calibration are checked."""
 
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -286,8 +290,10 @@ class Record:
         moment(self.written_at)
         if not self.models or not self.backends:
             raise ValueError("there are no models or no backends")
+        if self.cut.split not in STRATEGIES or self.cut.granularity < 1:
+            raise ValueError(f"split is {self.cut.split!r:.40} of {self.cut.granularity} layers")
         if self.calibration is not None:
-            checked(self.calibration, dict, "calibration")
+            Calibration.from_dict(_NO_KEY, checked(self.calibration, dict, "calibration"))
 
 
 def read_record(path: Path) -> Record:

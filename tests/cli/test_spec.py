@@ -146,6 +146,15 @@ def test_wrong_input_is_an_error_in_one_line(dlbricks, recorded):
             assert len(done.err.splitlines()) == 2
 
 
+@pytest.mark.parametrize("command", ["spec", "rerun"])
+def test_the_file_that_is_read_is_not_written_over(dlbricks, recorded, command):
+    before = Path(recorded).read_bytes()
+    done = dlbricks(command, recorded, "--json", recorded)
+    assert done.status == 2
+    assert "names the same file" in done.err
+    assert Path(recorded).read_bytes() == before
+
+
 def test_new_samples_are_kept_where_the_user_says(dlbricks, recorded, read):
     done = dlbricks("rerun", recorded, "--store", "kept.sqlite")
     assert done.status == 0, done.err

@@ -17,7 +17,7 @@ from dlbricks_core.workflows import CutOptions, Invocation, estimate
 from dlbricks_core.workflows.invocation import ModelFacts, environment_of
 from dlbricks_core.workflows.mlperf import described
 from dlbricks_core.workflows.record import Record, read_record
-from dlbricks_core.workflows.rerun import Change, Difference, _of_system
+from dlbricks_core.workflows.rerun import Change, Difference, Repetition, _calibrated, _of_system
 
 
 @pytest.fixture
@@ -85,6 +85,9 @@ def test_what_is_no_record_is_an_error_in_one_line(written, data, message):
         (["software", "backends", 0, "settings"], {"a": 1}),
         (["hardware", "facts"], None),
         (["composing", "calibration"], []),
+        (["composing", "calibration"], {"values": 3}),
+        (["composing", "split"], "anyhow"),
+        (["composing", "granularity"], 0),
         (["task", "reading", "dims"], {"seq": "x"}),
     ],
 )
@@ -164,6 +167,20 @@ def test_the_interval_of_a_change_holds_the_ratio_and_turns_around(then, before,
 ])  # fmt: skip
 def test_without_two_figures_there_is_no_change(arguments):
     assert Change.of(*arguments) is None
+
+
+def test_fitted_numbers_travel_with_a_record(results, asked, tmp_path):
+    fitted = {"values": {"composing_error": 0.02}, "models": [], "bricks": 1, "version": "0.1.0",
+              "taken_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    record = Record.of_result({**results, "calibration": fitted})
+    again = Repetition(record, [], [asked], [], [])
+    with ResultStore.open(tmp_path / "new.sqlite") as store:
+        other = replace(asked.system, cpu="another")
+        _calibrated(again, asked.on(other), store)
+        assert store.calibration(again.cut_options.calibration_key(asked.on(other))) is None
+        _calibrated(again, asked, store)
+        kept = store.calibration(again.cut_options.calibration_key(asked))
+        assert kept.to_dict() == fitted
 
 
 def test_figures_agree_if_the_interval_holds_one():
