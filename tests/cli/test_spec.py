@@ -155,8 +155,10 @@ def test_the_file_that_is_read_is_not_written_over(dlbricks, recorded, command):
     assert Path(recorded).read_bytes() == before
 
 
-def test_new_samples_are_kept_where_the_user_says(dlbricks, recorded, read):
-    done = dlbricks("rerun", recorded, "--store", "kept.sqlite")
+def test_a_store_keeps_new_samples_in_place_of_its_own(dlbricks, recorded, read):
+    done = dlbricks("rerun", recorded, "--store", "s.sqlite", "--json", "again.json")
     assert done.status == 0, done.err
-    done = dlbricks("estimate", "net.onnx", *ONE[:-1], "kept.sqlite", "--json", "e.json")
-    assert {each["origin"] for each in read("e.json")["bricks"]} == {"stored"}
+    net = read("again.json")["models"][0]
+    assert net["now"]["measured"] != net["then"]["measured"]
+    dlbricks("estimate", "net.onnx", *ONE, "--json", "estimate.json")
+    assert read("estimate.json")["models"][0]["measured_ms"] == net["now"]["measured"]
