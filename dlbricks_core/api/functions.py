@@ -16,7 +16,7 @@ from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import Setup
+from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
@@ -24,6 +24,7 @@ from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
     CutOptions,
+    KnownSetup,
     LoadOptions,
     ModelLoader,
     Observer,
@@ -184,6 +185,7 @@ def estimate(
     end_to_end: bool = False,
     stored: bool = False,
     predictor: str | None = None,
+    system: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
@@ -202,6 +204,8 @@ def estimate(
             one.
         predictor: Name of the predictor, if ``stored``; ``None`` for the package's own, and
             ``"none"`` to leave missing what the store does not hold.
+        system: Start of the fingerprint of the system to estimate for, if ``stored``; ``None`` for
+            this one.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -211,12 +215,14 @@ def estimate(
         ModelError: If a model cannot be read.
     """
     checked(end_to_end=end_to_end, stored=stored)
-    name = checked(predictor=predictor).get("predictor", PREDICTOR)
-    if predictor is not None and not stored:
+    asked = checked(predictor=predictor, system=system)
+    if asked and not stored:
+        first = next(iter(asked))
         raise DLBricksError(
-            "the predictor is for estimates that run nothing",
-            hint=f"Add {settings(stored=True)}, or leave {argument('predictor')} out.",
+            f"the {first} is for estimates that run nothing",
+            hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
         )
+    name = asked.get("predictor", PREDICTOR)
     cutting = _cutting(granularity, split, composer)
     if not stored:
         request = _request(backend, backend_options, measuring)
@@ -227,8 +233,10 @@ def estimate(
             )
     unsaid = (granularity, split, composer) == (None, None, None)
     with _opened(store, writes=False) as opened:
+        start = asked.get("system")
+        target = None if start is None else workflows.find_system(opened, start)
         setups = partial(workflows.known_setups, opened, backend)
-        request = _request(backend, backend_options, measuring, setups)
+        request = _request(backend, backend_options, measuring, target, setups)
         return Estimates(
             workflows.estimate(
                 _models(models),
@@ -286,7 +294,8 @@ def _request(
     backend: str,
     backend_options: Mapping[str, str] | None,
     measuring: Measuring,
-    setups: Callable[[], Sequence[Setup]] = tuple,
+    system: System | None = None,
+    setups: Callable[[], Sequence[KnownSetup]] = tuple,
 ) -> Request:
     known = Measuring.__annotations__
     for name in measuring:
@@ -301,6 +310,7 @@ def _request(
     return Request.of(
         **checked(backend=backend, **measuring),
         backend_options={} if backend_options is None else backend_options,
+        system=system,
         known=setups,
     )
 

@@ -13,7 +13,15 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_setups, load_models
+from dlbricks_core.workflows import (
+    NO_PREDICTOR,
+    PREDICTOR,
+    Invocation,
+    estimate,
+    find_system,
+    known_setups,
+    load_models,
+)
 
 
 @click.command("estimate")
@@ -44,20 +52,23 @@ def command(
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        setups = partial(known_setups, opened, values["backend"], system)
-        request = options.request_of(values, setups)
+        target = None if system is None else find_system(opened, system)
+        setups = partial(known_setups, opened, values["backend"])
+        request = options.request_of(values, target, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
             request,
             opened,
-            system,
             _predictor(predictor, values["quantity"]),
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
-    output.write_json(run_data(result, load))
+    invocation = partial(
+        Invocation.of, "estimate", loaded.models, end_to_end=False, cut_by_store=not asked
+    )
+    output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 

@@ -44,6 +44,8 @@ _COMMANDS = {
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
     "atlas": "Write the store as pages to look at: systems, models, backends.",
+    "spec": "Write what a run did as a record that others can do again.",
+    "rerun": "Do again what a record says, and compare.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",
     "doctor": "Check whether this machine is ready to measure.",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.facts import LATENCY, Setup
+from dlbricks_core.facts import LATENCY, System
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
@@ -21,6 +21,7 @@ from dlbricks_core.workflows import (
     PREDICTOR,
     CutOptions,
     ImportSettings,
+    KnownSetup,
     LoadOptions,
     Request,
 )
@@ -419,15 +420,20 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
 
 
-def request_of(values: dict[str, Any], known: Callable[[], Sequence[Setup]] = tuple) -> Request:
+def request_of(
+    values: dict[str, Any],
+    system: System | None = None,
+    known: Callable[[], Sequence[KnownSetup]] = tuple,
+) -> Request:
     """Request that the options of ``measure_options`` or ``stored_options`` stand for.
 
     Args:
         values: Values of the options.
+        system: As for :meth:`Request.of`.
         known: As for :meth:`Request.of`.
     """
     chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _request(values["backend"], chosen, values, known)
+    return _request(values["backend"], chosen, values, system, known)
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
@@ -455,7 +461,8 @@ def _request(
     backend: str,
     backend_options: dict[str, str],
     values: dict[str, Any],
-    known: Callable[[], Sequence[Setup]] = tuple,
+    system: System | None = None,
+    known: Callable[[], Sequence[KnownSetup]] = tuple,
 ) -> Request:
     return Request.of(
         backend,
@@ -470,6 +477,7 @@ def _request(
         retry_failed=values.get("retry_failed", False),
         precision=values.get("precision"),
         budget_s=values.get("budget_s"),
+        system=system,
         known=known,
     )
 

@@ -61,6 +61,11 @@ class Output:
         if self._json_path is not None:
             write_json(data, self._json_path)
 
+    def write_record(self, data: Callable[[], dict[str, Any]]) -> None:
+        """Writes the JSON file, if the user named one. Only then are its facts looked up."""
+        if self._json_path is not None:
+            write_json(data(), self._json_path)
+
     def write_html(self, page: Callable[[], str]) -> None:
         """Writes the HTML file, if the user named one. Only then is the page made."""
         if self._html_path is not None:
@@ -95,6 +100,9 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
+    for name in ("results", "record"):
+        if values.get(name) is not None:
+            yield f"the file {values[name]}", values[name]
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())

@@ -1,7 +1,6 @@
 """What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.workflows.absent import known_setups
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import compare
@@ -14,9 +13,11 @@ from dlbricks_core.workflows.comparison import (
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import dialled
+from dlbricks_core.workflows.elsewhere import KnownSetup, find_system, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.invocation import Invocation
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
     ImportSettings,
@@ -56,6 +57,8 @@ __all__ = [
     "Fitting",
     "Folder",
     "ImportSettings",
+    "Invocation",
+    "KnownSetup",
     "LayerLatencies",
     "LoadOptions",
     "LoadedModels",
@@ -79,6 +82,7 @@ __all__ = [
     "dialled",
     "estimate",
     "evaluate",
+    "find_system",
     "forget_calibration",
     "generate",
     "known_setups",

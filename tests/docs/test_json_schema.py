@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,9 @@ LINES = [
     ("graph", A, "-o", "graph.svg"),
     ("generate", A, "-o", "bricks"),
     ("bench", "bricks", *ONE),
+    ("spec", "compare.json"),
+    ("rerun", "estimate.json", "--store", "results.sqlite"),
+    ("rerun", "evaluate.json"),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),
@@ -99,6 +103,7 @@ def written(perceptron, tmp_path_factory):
                 main([*line, "-q", "--json", str(target)])
             assert ended.value.code in (0, 3), line
             found.append((line[0], json.loads(target.read_text("utf-8"))))
+            shutil.copy(target, f"{line[0]}.json")
     return found
 
 

@@ -103,12 +103,8 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
             timer = f"; timer {each.call_ms * 1e3:.1f} µs a call, taken off each brick"
         about = f"{name} {each.request.setup.version}{heading.options(each.request)}{timer}"
         found.append(("Backend", about))
-    system = request.system
-    found.append(("System", f"{system.describe()} (fingerprint {system.fingerprint})"))
-    if request.elsewhere:
-        other = request.elsewhere
-        about = f"another system: {other.describe()} (fingerprint {other.fingerprint})"
-        found.append(("Measured on", about))
+    system = f"{heading.system(request)} (fingerprint {request.fingerprint})"
+    found.append(("System", system))
     read = f"{given(load)}; " if load else ""
     threads = heading.count(request.settings.threads, "thread")
     measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"
