@@ -112,6 +112,31 @@ def snapshot(path: Path) -> Engine:
     return _current(engine, path, revision)
 
 
+def check_exists(path: Path) -> None:
+    """Checks that there is a store.
+
+    Raises:
+        StoreError: If there is none.
+    """
+    with translated(path):
+        if not path.exists():
+            raise StoreError(
+                f"{path}: there is no result store", f"name one with {argument('store')}"
+            )
+
+
+def compact(engine: Engine) -> None:
+    """Gives space that nothing needs back to the file system."""
+    connection = engine.raw_connection()
+    try:
+        # No transaction may be open.
+        cursor = connection.cursor()
+        cursor.execute("VACUUM")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
 def identity(path: Path) -> tuple[int, int] | None:
     """Numbers that tell a file from another of the same name; ``None`` where there is no file."""
     try:
