@@ -29,6 +29,7 @@ VERSION = 3
 
 _VERSION, _END = "dlbricks_measurements", "end"
 _MAGIC = zstandard.FRAME_HEADER
+_DATABASE = b"SQLi"
 _LEVEL = 10
 """Compression of a few megabytes a second, within some percent of the densest."""
 
@@ -143,6 +144,8 @@ def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
         begin = file.read(len(_MAGIC))
         if begin == _MAGIC:
             yield from _records(_lines(file, begin), name)
+        elif begin == _DATABASE:
+            raise StoreError(f"{name} is a result store, no exported file", "merge it instead")
         else:
             yield from _earlier(json.loads(begin + file.read()), name)
 
