@@ -8,6 +8,7 @@ from dlbricks_core.store.portable import (
     export_measurements,
     exported,
     import_measurements,
+    is_exported,
     read_records,
     read_stream,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "export_measurements",
     "exported",
     "import_measurements",
+    "is_exported",
     "locate",
     "read_records",
     "read_stream",

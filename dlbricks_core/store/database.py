@@ -125,16 +125,26 @@ def check_exists(path: Path) -> None:
             )
 
 
-def compact(engine: Engine) -> None:
-    """Gives space that nothing needs back to the file system."""
+def compact(engine: Engine, path: Path) -> int:
+    """Gives space that nothing needs back to the file system.
+
+    Returns:
+        Bytes that were freed.
+    """
     connection = engine.raw_connection()
     try:
-        # No transaction may be open.
-        cursor = connection.cursor()
+        cursor = connection.cursor()  # no transaction may be open
+        cursor.execute(_TRUNCATE_LOG)
+        before = path.stat().st_size
         cursor.execute("VACUUM")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.execute(_TRUNCATE_LOG)
+        return before - path.stat().st_size
     finally:
         connection.close()
+
+
+_TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Moves all changes from the log into the file."""
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -144,7 +144,7 @@ class Merger:
         self.merged.observations += self._insert(observations, rows)
 
     def networks(self, batch: Sequence[NetworkFeatures]) -> None:
-        """Adds features that are new, or of a later version; groups of one version add up."""
+        """Adds features that are new, or of a later version; groups add up."""
         new = {each.signature: each for each in batch}
         condition = networks.c.signature.in_(new)
         with Reader(self.connection, self.path) as reader:
@@ -311,9 +311,9 @@ def _failure(failure: str | None, other: Measurement) -> str | None:
 
 
 def _joined(known: NetworkFeatures, new: NetworkFeatures) -> NetworkFeatures:
-    if known.version != new.version:
-        return max(known, new, key=lambda each: each.version)
-    return replace(known, groups=known.groups | new.groups)
+    """Features of the later version, with the groups of both."""
+    later = max(known, new, key=lambda each: each.version)
+    return replace(later, groups=known.groups | new.groups)
 
 
 def _rank(named: MachineName) -> tuple[Any, ...]:

@@ -117,6 +117,15 @@ def import_measurements(store: ResultStore, path: Path) -> int:
     return store.merge(read_records(path)).observations
 
 
+def is_exported(location: str | Path) -> bool:
+    """Whether there is a compressed file at a place where a store is expected."""
+    try:
+        with Path(location).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a file; errors as of :func:`import_measurements`, also after some records."""
     if path.exists() and not path.is_file():

@@ -13,7 +13,10 @@ from sqlalchemy import (
     Connection,
     Table,
     delete,
+    false,
     select,
+    true,
+    tuple_,
     update,
 )
 
@@ -80,6 +83,7 @@ def prune(connection: Connection, path: Path, selection: Selection) -> Pruned:
     failed = chosen & measurements.c.failure.is_not(None)
     if selection.failures:
         return _forget_failures(connection, failed)
+    before = _setups(connection, chosen)
     taken = select(observations.c.id, observations.c.measurement_id, observations.c.session)
     doomed = connection.execute(taken.join(measurements).where(chosen, selection.taken())).all()
     touched = {row.measurement_id for row in doomed}
@@ -87,14 +91,15 @@ def prune(connection: Connection, path: Path, selection: Selection) -> Pruned:
         touched |= set(_ids(connection, measurements.c.id, chosen))
     failures = touched & set(_ids(connection, measurements.c.id, failed))
     _delete(connection, observations.c.id, [row.id for row in doomed])
-    gone, signatures = _delete_empty(connection, touched)
+    empty, signatures = _delete_empty(connection, touched)
+    gone = before - _setups(connection, true())
     left = set(_ids(connection, measurements.c.id, measurements.c.failure.is_not(None)))
     return Pruned(
-        measurements=gone,
+        measurements=empty,
         observations=len(doomed),
         failures=len(failures - left),
         networks=_delete_unused(connection, networks.c.signature, _MEASURED, signatures),
-        **_delete_setups(connection, path, selection, outdated),
+        **_delete_setups(connection, path, selection, outdated, gone),
         **_delete_sessions(connection, selection, {row.session for row in doomed}),
     )
 
@@ -109,6 +114,8 @@ def _forget_failures(connection: Connection, failed: ColumnElement[bool]) -> Pru
     described = _delete_unused(connection, networks.c.signature, _MEASURED, signatures)
     return Pruned(measurements=gone, failures=len(failures), networks=described)
 
+
+_SETUP = ("system", "backend", "version")
 
 _MEASURED, _OBSERVED = measurements.c.signature, observations.c.session
 
@@ -148,31 +155,43 @@ def _delete_unused(
     return _delete(connection, column, unused)
 
 
+def _setups(connection: Connection, condition: ColumnElement[bool]) -> set[tuple[str, ...]]:
+    """System, backend and version of the measurements for which a condition holds."""
+    query = select(*(measurements.c[name] for name in _SETUP)).where(condition)
+    return {tuple(row) for row in connection.execute(query.distinct())}
+
+
 def _delete_setups(
-    connection: Connection, path: Path, selection: Selection, chosen: ColumnElement[bool]
+    connection: Connection,
+    path: Path,
+    selection: Selection,
+    chosen: ColumnElement[bool],
+    gone: set[tuple[str, ...]],
 ) -> dict[str, int]:
-    """Deletes what belongs to whole setups: calibrations and rewrites.
+    """Deletes what belongs to setups: calibrations and rewrites.
 
     Args:
         connection: To the database.
         path: Path of the file, for warnings.
         selection: What is deleted.
-        chosen: Condition for rewrites.
+        chosen: Condition for rewrites of the setups that are selected.
+        gone: System, backend and version of which no measurement is left.
     """
-    if not selection.whole_setups:
-        return {}
-    rewritten = connection.execute(delete(rewrites).where(chosen)).rowcount
-    known = select(measurements.c.system, measurements.c.backend, measurements.c.version)
-    measured = {tuple(row) for row in connection.execute(known.distinct())}
+    whole = chosen if selection.whole_setups else false()
+    same = tuple_(*(rewrites.c[name] for name in _SETUP)).in_(list(gone))
+    rewritten = connection.execute(delete(rewrites).where(whole | same)).rowcount
+    left = _setups(connection, true())
+    keys = []
     with Reader(connection, path) as reader:
-        keys = [
-            each.key
-            for each in reader.calibrations()
-            if fits(each, selection)
-            and (each.key.system, each.key.setup.backend, each.key.setup.version) not in measured
-        ]
-    gone = _delete(connection, calibrations.c.key, [key.text for key in keys])
-    return {"rewrites": rewritten, "calibrations": gone}
+        for each in reader.calibrations():
+            setup = (each.key.system, each.key.setup.backend, each.key.setup.version)
+            named = selection.whole_setups and fits(each, selection) and setup not in left
+            if named or setup in gone:
+                keys.append(each.key.text)
+    return {
+        "rewrites": rewritten,
+        "calibrations": _delete(connection, calibrations.c.key, keys),
+    }
 
 
 def _delete_sessions(

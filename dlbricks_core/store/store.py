@@ -414,10 +414,8 @@ class ResultStore:
         Returns:
             Bytes that were freed.
         """
-        before = self.info().size
         with database.translated(self.path):
-            database.compact(self._engine)
-        return before - self.info().size
+            return database.compact(self._engine, self.path)
 
     def info(self) -> StoreInfo:
         """Counts of what the store holds."""

@@ -102,7 +102,7 @@ def name_machine(store: ResultStore, text: str, name: str) -> Machine:
 
 def _meant(machines: Sequence[Machine], text: str) -> list[Machine]:
     """Machines that a text may mean; those that share a fingerprint are one."""
-    if named := [each for each in machines if each.name == text]:
+    if named := [each for each in machines if text and each.name == text]:
         return named
     fingerprint, at, host = text.partition(_HOST)
     systems = dict.fromkeys(each.system for each in machines if text)

@@ -19,6 +19,7 @@ from dlbricks_core.store import (
     ResultStore,
     Selection,
     exported,
+    is_exported,
     read_records,
     read_stream,
 )
@@ -50,9 +51,9 @@ class Part:
             DLBricksError: If the store holds nothing of a system or a backend.
         """
         machines = tuple(find_machine(store, each) for each in self.systems)
-        known = {each.place.backend for each in store.inventory().holdings}
         for backend in self.backends:
-            if backend not in known:
+            if not store.setups(backend):
+                known = {each.place.backend for each in store.inventory().holdings}
                 raise DLBricksError(
                     f"{store.path}: the store holds nothing of the backend {backend!r:.60}",
                     hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
@@ -93,10 +94,7 @@ def merge(store: ResultStore, others: Iterable[str | Path]) -> Merged:
         DLBricksError: If one of them is not there, or cannot be read.
     """
     with ExitStack() as opened:
-        every = [
-            opened.enter_context(ResultStore.open(each, writes=False, create=False))
-            for each in others
-        ]
+        every = [opened.enter_context(_store(each)) for each in others]
         return store.merge(chain.from_iterable(each.records() for each in every))
 
 
@@ -117,6 +115,14 @@ def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
             hint="Name a system, a backend, outdated versions, a date or failures.",
         )
     return store.prune(part.of(store), rehearse=rehearse)
+
+
+def _store(location: str | Path) -> ResultStore:
+    if is_exported(location):
+        raise DLBricksError(
+            f"{location} is an exported file, no result store", hint="Import it instead."
+        )
+    return ResultStore.open(location, writes=False, create=False)
 
 
 def _records(file: Path | IO[bytes]) -> Iterable[Record]:
