@@ -22,8 +22,9 @@ from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_set
 @options.estimate_options
 @click.option(
     "--system",
-    metavar="FINGERPRINT",
-    help="Estimate for another system, of the store or of the atlas.",
+    metavar="SYSTEM",
+    help="Estimate for another system, of the store or of the atlas: its name, or the start of its "
+    "fingerprint ('dlbricks systems list' shows both).",
 )
 @options.predictor_option
 @options.result_options
