@@ -49,26 +49,29 @@ def turned(
     models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
 ) -> tuple[RunResult, float]:
     """The dial's result in a new store, and the seconds that it took."""
-    with tempfile.TemporaryDirectory() as folder:
-        with (
-            ResultStore.open(Path(folder) / "dial.sqlite") as store,
-            mock.patch.object(loop, "knowledge", lambda *_: list(atlas)),
-        ):
-            begin = perf_counter()
-            result = dial(models, request, store, Observer(), end_to_end=False)
-            return result, perf_counter() - begin
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "dial.sqlite") as store,
+        mock.patch.object(loop, "knowledge", return_value=list(atlas)),
+    ):
+        begin = perf_counter()
+        result = dial(models, request, store, Observer(), end_to_end=False)
+        return result, perf_counter() - begin
 
 
 def wholes(models: Sequence[CanonicalModel], request: Request) -> tuple[Mapping[str, float], float]:
     """Latency in milliseconds of each whole model, and the seconds that timing them took."""
     cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        with ResultStore.open(Path(folder) / "wholes.sqlite") as store, open_worker(request) as at:
-            begin = perf_counter()
-            targets = [Target(each.whole, "model") for each in cut.brickset.models]
-            outcome = measure(targets, request, store, Observer(), worker=at)
-            seconds = perf_counter() - begin
+    targets = [Target(each.whole, "model") for each in cut.brickset.models]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "wholes.sqlite") as store,
+        open_worker(request) as worker,
+    ):
+        begin = perf_counter()
+        outcome = measure(targets, request, store, Observer(), worker=worker)
+        seconds = perf_counter() - begin
     names = {each.whole.signature: each.model.name for each in cut.brickset.models}
     for key, measurement in outcome.measurements.items():
         if not measurement.failure:
@@ -82,7 +85,10 @@ def main(backend: str, threads: str, *names: str) -> None:
     begin = perf_counter()
     sources = [name for name in names if name != "--apart"]
     models = load_models(sources, LoadOptions(), Observer()).models
-    print(f"{backend}, {threads} threads: importing {len(models)} models {perf_counter() - begin:.1f} s")
+    seconds_taken = perf_counter() - begin
+    print(
+        f"{backend}, {threads} threads: importing {len(models)} models took {seconds_taken:.1f} s"
+    )
     request = Request.of(backend, threads=int(threads))
     atlas = shipped(backend)
     if "--apart" in names:
@@ -100,18 +106,18 @@ def report(
 ) -> None:
     """Prints how the dial did at one precision."""
     errors, inside = {}, []
-    for each in result.results:
-        if each.name in truth and each.estimate is not None:
-            interval = each.estimate.interval
-            errors[each.name] = each.estimate.value / truth[each.name] - 1
-            inside.append(interval[0] <= truth[each.name] <= interval[1])
+    for each in result.models:
+        name, found = each.cut.model.name, each.estimate
+        if name in truth and found.value is not None and found.interval is not None:
+            errors[name] = found.value / truth[name] - 1
+            inside.append(found.interval[0] <= truth[name] <= found.interval[1])
     off = np.abs([*errors.values()])
-    dialled = result.dial
+    assert result.dial is not None
     print(
-        f"±{precision:.0%}: {spent:.1f} s, whole models {wholes_s:.1f} s, {wholes_s / spent:.1f} times "
-        f"as long; {dialled.timed} bricks and {dialled.wholes} models timed; mean error "
-        f"{off.mean():.1%}, {np.mean(off <= precision):.0%} within ±{precision:.0%}, "
-        f"{np.mean(inside):.0%} within intervals"
+        f"±{precision:.0%}: {spent:.1f} s; whole models {wholes_s:.1f} s, {wholes_s / spent:.1f} "
+        f"times as long; {result.dial.timed} bricks, {result.dial.wholes} models timed\n"
+        f"   {len(off)} models: mean error {off.mean():.1%}, {np.mean(off <= precision):.0%} "
+        f"within ±{precision:.0%}, {np.mean(inside):.0%} within their intervals"
     )
     worst = sorted(errors.items(), key=lambda pair: -abs(pair[1]))[:8]
     print("   " + ", ".join(f"{name} {error:+.0%}" for name, error in worst), flush=True)

@@ -17,8 +17,8 @@ from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
     Invocation,
+    at_system,
     estimate,
-    find_system,
     known_setups,
     load_models,
 )
@@ -30,8 +30,9 @@ from dlbricks_core.workflows import (
 @options.estimate_options
 @click.option(
     "--system",
-    metavar="FINGERPRINT",
-    help="Estimate for another system, of the store or of the atlas.",
+    metavar="SYSTEM",
+    help="Estimate for another system, of the store or of the atlas: its name, or the start of its "
+    "fingerprint ('dlbricks systems list' shows both).",
 )
 @options.predictor_option
 @options.result_options
@@ -52,15 +53,15 @@ def command(
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        target = None if system is None else find_system(opened, system)
-        setups = partial(known_setups, opened, values["backend"])
+        target, there = at_system(opened, system)
+        setups = partial(known_setups, there, values["backend"])
         request = options.request_of(values, target, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
             request,
-            opened,
+            there,
             _predictor(predictor, values["quantity"]),
         )
     result = replace(result, unread=loaded.failures)

@@ -23,7 +23,12 @@ from dlbricks_core.store import locate
 
 EXIT_PARTIAL = 3
 
-_FILES = {"json_path": "--json", "html_path": "--html", "svg_path": "--output"}
+_FILES = {
+    "json_path": "--json",
+    "html_path": "--html",
+    "svg_path": "--output",
+    "exported": "FILE",
+}
 
 
 class Output:
@@ -103,6 +108,9 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for name in ("results", "record"):
         if values.get(name) is not None:
             yield f"the file {values[name]}", values[name]
+    for path in values.get("imported", ()):
+        if str(path) != "-":
+            yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())

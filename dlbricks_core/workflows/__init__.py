@@ -13,7 +13,7 @@ from dlbricks_core.workflows.comparison import (
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import dialled
-from dlbricks_core.workflows.elsewhere import KnownSetup, find_system, known_setups
+from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import Folder, generate, read_folder
@@ -40,6 +40,7 @@ from dlbricks_core.workflows.results import (
 from dlbricks_core.workflows.run import run
 from dlbricks_core.workflows.speedup import Speedups
 from dlbricks_core.workflows.study import Study, study
+from dlbricks_core.workflows.systems import at_system
 from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
@@ -76,13 +77,13 @@ __all__ = [
     "Study",
     "Verdict",
     "VerifyOptions",
+    "at_system",
     "bench",
     "calibrate",
     "compare",
     "dialled",
     "estimate",
     "evaluate",
-    "find_system",
     "forget_calibration",
     "generate",
     "known_setups",

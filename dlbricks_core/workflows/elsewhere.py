@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Setup, System
+from dlbricks_core.facts import Setup
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
@@ -25,30 +24,6 @@ def known_setups(store: ResultStore, backend: str) -> list[KnownSetup]:
     """
     atlas = [(each.setup, each.system.fingerprint) for each in shipped(backend)]
     return [*store.setups(backend), *atlas]
-
-
-def find_system(store: ResultStore, start: str) -> System:
-    """The system whose fingerprint begins so: of the store, or else of the atlas.
-
-    Raises:
-        DLBricksError: If there is not exactly one.
-    """
-    kept = store.systems()
-    systems = {
-        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
-    }
-    matches = _beginning(systems, start)
-    if not matches:
-        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
-        systems |= elsewhere
-        matches = _beginning(elsewhere, start)
-    if len(matches) != 1:
-        known = ", ".join(systems) or "none"
-        raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
-            hint=f"Systems with measurements: {known}.",
-        )
-    return matches[0]
 
 
 def nearest_setup(asked: Setup, known: Sequence[Setup]) -> Setup:
@@ -69,10 +44,6 @@ def nearest_setup(asked: Setup, known: Sequence[Setup]) -> Setup:
 
     nearest = min(known, key=far)
     return replace(asked, version=nearest.version, plugin=nearest.plugin)
-
-
-def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
-    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]
 
 
 def _apart(one: str, other: str) -> tuple[int, ...]:

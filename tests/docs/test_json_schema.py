@@ -26,6 +26,7 @@ TWO = ("--backends", "onnxruntime,pytorch")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
+FINGERPRINT = current_system().fingerprint
 
 #: Every command, in an order in which later ones find what earlier ones left.
 LINES = [
@@ -66,6 +67,14 @@ LINES = [
     ("spec", "compare.json"),
     ("rerun", "estimate.json", "--store", "results.sqlite"),
     ("rerun", "evaluate.json"),
+    ("store", "export", "all.jsonl.zst", "--store", "results.sqlite"),
+    ("store", "import", "all.jsonl.zst", "--store", "other.sqlite"),
+    ("store", "merge", "results.sqlite", "--store", "third.sqlite"),
+    ("store", "info", "--store", "other.sqlite"),
+    ("store", "prune", "--backend", "pytorch", "--yes", "--store", "other.sqlite"),
+    ("systems", "list", "--store", "results.sqlite"),
+    ("systems", "show", FINGERPRINT, "--store", "results.sqlite"),
+    ("systems", "name", FINGERPRINT, "lab", "--store", "results.sqlite"),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),

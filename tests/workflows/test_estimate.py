@@ -20,9 +20,9 @@ from dlbricks_core.predict.features import Features
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     CutOptions,
+    at_system,
     doubts,
     estimate,
-    find_system,
     knowledge,
     oracle,
     rewrites,
@@ -227,11 +227,11 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     (note,) = notes(measured(far), measured(near, threads=2))
     assert note.endswith("predictions rest on an AMD with 2 threads")
     assert notes(measured(far), measured(asked.system)) == ()
-    module = import_module("dlbricks_core.workflows.elsewhere")
+    module = import_module("dlbricks_core.workflows.systems")
     monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
-    assert find_system(store, far.fingerprint[:10]) == far
+    assert at_system(store, far.fingerprint[:10]) == (far, store)
     with pytest.raises(DLBricksError, match="no system 'none'") as error:
-        find_system(store, "none")
+        at_system(store, "none")
     assert far.fingerprint in error.value.hint
 
 
