@@ -42,9 +42,7 @@ def written_results(path: Path) -> Iterator[ResultStore]:
                 _remove(working)
                 raise
         yield store
-        whole = path.with_name(f"{path.name}.whole")
-        export_measurements(store, whole)
-    whole.replace(path)
+        export_measurements(store, path)
     _remove(working)
 
 

@@ -22,7 +22,7 @@ from dlbricks_core.workflows.carried import written_results
 pytest.importorskip("onnxruntime")
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
-net (float[1, 8, 16, 16] x) => (float[1, 8, 16, 16] y)
+net (float[1, 32, 64, 64] x) => (float[1, 32, 64, 64] y)
 { a = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)  b = Relu(a)
   c = Relu(b)  d = Mul(b, c)  y = Sigmoid(d) }"""
 
@@ -247,7 +247,7 @@ def test_a_suite_tells_people_what_it_holds(machines):
     assert "dlbricks bench" in text
     manifest = there.read("suite/manifest.json")
     (model,), (brick,) = manifest["models"], manifest["bricks"]
-    assert (model["name"], model["layers"], model["inputs"]) == ("net", 5, ["float32[1x8x16x16]"])
+    assert (model["name"], model["layers"], model["inputs"]) == ("net", 5, ["float32[1x32x64x64]"])
     assert brick["layers"] == ["MaxPool", "Relu", "Relu", "Mul", "Sigmoid"]
     assert brick["used"] == {"net": 1}
     proto = onnx.load(there.folder / "suite" / model["file"], load_external_data=False)
