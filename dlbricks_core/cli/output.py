@@ -105,6 +105,9 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
+    results = values.get("results") or ()
+    for path in (results,) if isinstance(results, Path) else results:
+        yield "--results", path
     if values.get("store"):
         yield "--store", locate(values["store"])
 
