@@ -217,6 +217,10 @@ def test_results_need_neither_the_version_nor_the_system_that_they_are_of(machin
     assert "another machine than this one" in " ".join(estimate.out.split())
     (model,) = here.read("out.json")["models"]
     assert model["origin"] == {"stored": 1.0}
+    data = here.read("out.json")
+    assert (data["measured_system"]["fingerprint"], data["measured_system"]["cpu"]) == (
+        "feed", data["system"]["cpu"],
+    )  # fmt: skip
 
 
 def test_after_an_upgrade_there_the_latest_version_counts(machines):

@@ -95,8 +95,8 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
         found.append(("Backend", about))
     system = request.system
     found.append(("System", f"{system.describe()} (fingerprint {system.fingerprint})"))
-    if request.elsewhere:
-        other = request.elsewhere
+    if request.is_elsewhere:
+        other = request.target
         about = f"another system: {other.describe()} (fingerprint {other.fingerprint})"
         found.append(("Measured on", about))
     read = f"{given(load)}; " if load else ""

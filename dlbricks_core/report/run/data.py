@@ -38,6 +38,7 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
     return {
         "schema_version": SCHEMA_VERSION,
         "system": system_data(request),
+        "measured_system": request.target.to_dict(),
         "backend": backend_data(request),
         "settings": settings_data(result, load),
         "totals": totals(result.brickset, len(result.cutting.plan.timed)),
