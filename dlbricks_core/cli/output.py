@@ -101,7 +101,8 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
         if model is not None:
             yield f"the model {model}", Path(model)
     for path in values.get("imported", ()):
-        yield f"the file {path}", path
+        if str(path) != "-":
+            yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))

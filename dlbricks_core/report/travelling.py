@@ -30,22 +30,11 @@ _NOUNS = {
 _PLURALS = {"name of a machine": "names of machines", "network with features": "networks with "
             "features"}  # fmt: skip
 
-_KINDS = {
-    "measurement": "measurements",
-    "system": "systems",
-    "machine": "machines",
-    "session": "sessions",
-    "network": "networks",
-    "calibration": "calibrations",
-    "rewrite": "rewrites",
-}
-"""Name of the number of records of each kind that travels."""
-
 
 def print_exported(console: Console, exported: Exported, path: Path) -> None:
     """Prints what was written."""
     console.print(f"{path}: {_size(len(exported.content))}", soft_wrap=True)
-    console.print(f"It holds {_told(_exported(exported))}.")
+    console.print(f"It holds {_told(exported.numbers)}.")
 
 
 def exported_data(exported: Exported, path: Path) -> dict[str, Any]:
@@ -54,7 +43,7 @@ def exported_data(exported: Exported, path: Path) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "path": None if to_standard_output(path) else str(path),
         "size_bytes": len(exported.content),
-        "exported": _exported(exported),
+        "exported": exported.numbers,
         **failures_data([]),
     }
 
@@ -146,11 +135,6 @@ def holding_data(holding: Holding) -> dict[str, Any]:
         "first": holding.first or None,
         "last": holding.last or None,
     }
-
-
-def _exported(exported: Exported) -> dict[str, int]:
-    records = {name: exported.records.get(kind, 0) for kind, name in _KINDS.items()}
-    return {"observations": exported.observations, **records}
 
 
 def _numbers(info: StoreInfo, inventory: Inventory) -> dict[str, int]:

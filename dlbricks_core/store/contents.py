@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, select, true
 
@@ -15,17 +14,17 @@ from dlbricks_core.store.schema import measurements, networks, observations, rew
 from dlbricks_core.store.selection import EVERYTHING, Selection
 
 
-def selected(connection: Connection, path: Path, selection: Selection) -> Iterator[Record]:
+def selected(connection: Connection, place: object, selection: Selection) -> Iterator[Record]:
     """Records of a store, each after those that it refers to.
 
     Args:
         connection: To the database.
-        path: Path of the file, for warnings.
+        place: object of the file, for warnings.
         selection: Machines and backends whose records are asked for. What belongs to a whole
             system, such as calibrations, is left out where only one of its machines is named.
     """
     chosen = selection.setups(connection, measurements)
-    with Reader(connection, path, selection.taken()) as reader:
+    with Reader(connection, place, selection.taken()) as reader:
         fingerprints = set(connection.scalars(select(measurements.c.system).where(chosen)))
         whole = selection == EVERYTHING
         for fingerprint, facts in reader.systems().items():

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, tuple_, update
@@ -76,14 +75,14 @@ class Merger:
 
     Args:
         connection: To the database, in a transaction.
-        path: Path of the file, for messages.
+        place: object of the file, for messages.
 
     Attributes:
         merged: What was new so far.
     """
 
     connection: Connection
-    path: Path
+    place: object
     merged: Merged = field(default_factory=Merged)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -97,7 +96,7 @@ class Merger:
 
     def introduce(self, wanted: Iterable[Quantity]) -> None:
         """Adds the quantities that the store does not have yet."""
-        if unknown := unknown_quantities(self.connection, self.path, wanted):
+        if unknown := unknown_quantities(self.connection, self.place, wanted):
             self.connection.execute(insert(quantities), [each.to_dict() for each in unknown])
 
     def systems(self, batch: Sequence[KnownSystem]) -> None:
@@ -147,7 +146,7 @@ class Merger:
         """Adds features that are new, or of a later version; groups add up."""
         new = {each.signature: each for each in batch}
         condition = networks.c.signature.in_(new)
-        with Reader(self.connection, self.path) as reader:
+        with Reader(self.connection, self.place) as reader:
             known = reader.networks(condition)
         joined = {
             signature: _joined(known.get(signature, network), network)
@@ -163,7 +162,7 @@ class Merger:
         """Adds calibrations that are new, or later than those of the same key."""
         self.introduce(each.key.quantity for each in batch)
         for each in batch:
-            with Reader(self.connection, self.path) as reader:
+            with Reader(self.connection, self.place) as reader:
                 before = reader.calibration(each.key)
             if before is None or before.taken_at < each.taken_at:
                 self.merged.calibrations += 1
@@ -247,7 +246,7 @@ _REWRITE_KEY = [column.name for column in rewrites.primary_key]
 
 
 def unknown_quantities(
-    connection: Connection, path: Path, wanted: Iterable[Quantity]
+    connection: Connection, place: object, wanted: Iterable[Quantity]
 ) -> list[Quantity]:
     """Quantities that the store does not have yet.
 
@@ -259,7 +258,7 @@ def unknown_quantities(
     for each in every:
         if units.get(each.name, each.unit) != each.unit:
             raise StoreError(
-                f"{path}: the result store holds {each.name} in {units[each.name]}, "
+                f"{place}: the result store holds {each.name} in {units[each.name]}, "
                 f"and not in {each.unit}",
                 f"choose another file with {argument('store')}",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,7 @@ import zstandard
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
+from dlbricks_core.store.merging import Merged
 from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
 from dlbricks_core.store.selection import EVERYTHING, Selection
 from dlbricks_core.store.store import ResultStore
@@ -44,6 +45,9 @@ _JSON_COLUMNS = frozenset({"layers", "flags", "facts", "found", "kinds", "groups
 """Columns of JSON, whose texts are escaped in the database as they are in the file."""
 
 
+_COUNTED = tuple(each.name for each in fields(Merged))
+
+
 @dataclass(frozen=True)
 class Exported:
     """A file that travels.
@@ -57,6 +61,12 @@ class Exported:
     content: bytes
     records: Mapping[str, int]
     observations: int
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of what the file holds, by the names that :class:`Merged` has for them."""
+        told = {f"{kind}s": number for kind, number in self.records.items() if kind != "quantity"}
+        return {**dict.fromkeys(_COUNTED, 0), **told, "observations": self.observations}
 
 
 def exported(store: ResultStore, selection: Selection = EVERYTHING) -> Exported:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -67,7 +66,7 @@ class Pruned:
         return self == Pruned()
 
 
-def prune(connection: Connection, path: Path, selection: Selection) -> Pruned:
+def prune(connection: Connection, place: object, selection: Selection) -> Pruned:
     """Deletes what is selected.
 
     A measurement of which no observation is left goes as well, and so do sessions and features of
@@ -75,7 +74,7 @@ def prune(connection: Connection, path: Path, selection: Selection) -> Pruned:
 
     Args:
         connection: To the database, in a transaction.
-        path: Path of the file, for warnings.
+        place: object of the file, for warnings.
         selection: What is deleted.
     """
     chosen = selection.setups(connection, measurements)
@@ -99,7 +98,7 @@ def prune(connection: Connection, path: Path, selection: Selection) -> Pruned:
         observations=len(doomed),
         failures=len(failures - left),
         networks=_delete_unused(connection, networks.c.signature, _MEASURED, signatures),
-        **_delete_setups(connection, path, selection, outdated, gone),
+        **_delete_setups(connection, place, selection, outdated, gone),
         **_delete_sessions(connection, selection, {row.session for row in doomed}),
     )
 
@@ -163,7 +162,7 @@ def _setups(connection: Connection, condition: ColumnElement[bool]) -> set[tuple
 
 def _delete_setups(
     connection: Connection,
-    path: Path,
+    place: object,
     selection: Selection,
     chosen: ColumnElement[bool],
     gone: set[tuple[str, ...]],
@@ -172,7 +171,7 @@ def _delete_setups(
 
     Args:
         connection: To the database.
-        path: Path of the file, for warnings.
+        place: object of the file, for warnings.
         selection: What is deleted.
         chosen: Condition for rewrites of the setups that are selected.
         gone: System, backend and version of which no measurement is left.
@@ -182,7 +181,7 @@ def _delete_setups(
     rewritten = connection.execute(delete(rewrites).where(whole | same)).rowcount
     left = _setups(connection, true())
     keys = []
-    with Reader(connection, path) as reader:
+    with Reader(connection, place) as reader:
         for each in reader.calibrations():
             setup = (each.key.system, each.key.setup.backend, each.key.setup.version)
             named = selection.whole_setups and fits(each, selection) and setup not in left

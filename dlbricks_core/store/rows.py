@@ -8,7 +8,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -65,16 +64,16 @@ class Reader:
 
     Args:
         connection: To the database.
-        path: Path of the file, for warnings.
+        place: Where the store is kept, for warnings.
         taken: Condition for observations, joined with their measurements; others are passed over.
     """
 
     def __init__(
-        self, connection: Connection, path: Path, taken: ColumnElement[bool] | None = None
+        self, connection: Connection, place: object, taken: ColumnElement[bool] | None = None
     ) -> None:
         self._taken = true() if taken is None else taken
         self._connection = connection
-        self._path = path
+        self._place = place
         self._damage: list[str] = []
 
     def __enter__(self) -> Reader:
@@ -84,7 +83,7 @@ class Reader:
         if self._damage:
             more = len(self._damage) - _NAMED
             named = "; ".join(self._damage[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
-            warnings.warn(f"{self._path}: damaged rows are left out: {named}", stacklevel=2)
+            warnings.warn(f"{self._place}: damaged rows are left out: {named}", stacklevel=2)
 
     def measurements(self, condition: ColumnElement[bool]) -> list[Measurement]:
         """Measurements for which the condition holds, oldest first."""

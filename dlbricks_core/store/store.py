@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -81,6 +81,10 @@ class StoreInfo:
     measurements: int
     failures: int
     observations: int
+
+
+class _RehearsedError(Exception):
+    """Ends a transaction whose changes are not to be kept."""
 
 
 class ResultStore:
@@ -400,12 +404,11 @@ class ResultStore:
             selection: What is deleted.
             rehearse: Whether to delete nothing, and only tell what would be.
         """
-        engine = self._engine.execution_options(writes=True)
-        self._check_kept()
-        with database.translated(self.path), engine.connect() as connection:
-            transaction = connection.begin()
+        pruned = Pruned()
+        with suppress(_RehearsedError), self._writing() as connection:
             pruned = prune(connection, self.path, selection)
-            transaction.rollback() if rehearse else transaction.commit()
+            if rehearse:
+                raise _RehearsedError
         return pruned
 
     def compact(self) -> int:

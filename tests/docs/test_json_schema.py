@@ -9,6 +9,7 @@ import pytest
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
+from dlbricks_core.machine.system import current_system
 
 jsonschema = pytest.importorskip("jsonschema")
 for framework in ("onnxruntime", "torch"):
@@ -24,6 +25,7 @@ TWO = ("--backends", "onnxruntime,pytorch")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
+FINGERPRINT = current_system().fingerprint
 
 #: Every command, in an order in which later ones find what earlier ones left.
 LINES = [
@@ -46,6 +48,14 @@ LINES = [
     ("graph", A, "-o", "graph.svg"),
     ("generate", A, "-o", "bricks"),
     ("bench", "bricks", *ONE),
+    ("store", "export", "all.jsonl.zst", "--store", "results.sqlite"),
+    ("store", "import", "all.jsonl.zst", "--store", "other.sqlite"),
+    ("store", "merge", "results.sqlite", "--store", "third.sqlite"),
+    ("store", "info", "--store", "other.sqlite"),
+    ("store", "prune", "--backend", "pytorch", "--yes", "--store", "other.sqlite"),
+    ("systems", "list", "--store", "results.sqlite"),
+    ("systems", "show", FINGERPRINT, "--store", "results.sqlite"),
+    ("systems", "name", FINGERPRINT, "lab", "--store", "results.sqlite"),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),

@@ -219,7 +219,7 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     (note,) = notes(measured(far), measured(near, threads=2))
     assert note.endswith("predictions rest on an AMD with 2 threads")
     assert notes(measured(far), measured(asked.system)) == ()
-    module = import_module("dlbricks_core.workflows.estimate")
+    module = import_module("dlbricks_core.workflows.systems")
     monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
     start = far.fingerprint[:10]
     found = estimate(models, None, asked, store, system=start, predictor="guess")
