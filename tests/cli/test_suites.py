@@ -223,6 +223,18 @@ def test_results_need_neither_the_version_nor_the_system_that_they_are_of(machin
     )  # fmt: skip
 
 
+def test_a_backend_that_runs_models_as_they_are_is_believed_here(machines):
+    pytest.importorskip("torch")
+    here, there = machines
+    how = ("--backend", "pytorch", "--runs", "3", "--threads", "1", "--results", "results")
+    assert there.run("bench", "suite", *how).status == 0
+    carry("results", there, here)
+    estimate = ("estimate", "net.onnx", "--backend", "pytorch", "--results", "results")
+    assert here.run(*estimate, "--json", "out.json").status == 0
+    (model,) = here.read("out.json")["models"]
+    assert (model["composer"], model["origin"]) == ("segmented", {"stored": 1.0})
+
+
 def test_after_an_upgrade_there_the_latest_version_counts(machines):
     here, there = machines
     done(there.start("bench", "suite", *TIMES, "1", "--results", "results"))

@@ -480,3 +480,15 @@ def test_structures_hold_no_values_of_weights(tmp_path):
         assert np.float32(value).tobytes() not in content
     (read,) = read_suite(tmp_path / "suite").models
     assert not read.model.constants
+
+
+def test_structures_say_which_layers_nobody_knows(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17, "nowhere" : 1]>
+    net (float[1, 8] x) => (float[1, 8] y, float[a] z) { y = Relu(x)  z = nowhere.Strange(x) }"""
+    original = model(text)
+    generate([original], None, tmp_path / "suite", 0, Observer())
+    (read,) = read_suite(tmp_path / "suite").models
+    assert [layer.opaque for layer in read.model.layers] == [
+        layer.opaque for layer in original.layers
+    ]
+    assert any(layer.opaque for layer in read.model.layers)
