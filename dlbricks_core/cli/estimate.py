@@ -33,8 +33,9 @@ from dlbricks_core.workflows.carried import place_of, read_results
 @options.estimate_options
 @click.option(
     "--system",
-    metavar="FINGERPRINT",
-    help="Estimate for another system, of the store or of the atlas.",
+    metavar="SYSTEM",
+    help="Estimate for another system, of the store or of the atlas: its name, or the start of its "
+    "fingerprint ('dlbricks systems list' shows both).",
 )
 @click.option(
     "--results",

@@ -66,11 +66,11 @@ def export_command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Write what a store holds to FILE, which travels ('-' for standard output).
+    """Write what a store holds to a file that travels.
 
-    FILE holds lines of JSON, compressed with Zstandard: all samples, sessions, systems with their
-    names, features of networks, calibrations, and what backends make of models. 'zstdcat' shows
-    it. A name such as measurements.jsonl.zst fits.
+    FILE ('-' for standard output) holds lines of JSON, compressed with Zstandard: all samples,
+    sessions, systems with their names, features of networks, calibrations, and what backends make
+    of models. 'zstdcat' shows it. A name such as measurements.jsonl.zst fits.
     """
     output = Output({**values, "exported": exported})
     if to_standard_output(exported) and sys.stdout.isatty():
@@ -95,10 +95,10 @@ def export_command(
 @options.json_option
 @options.quiet_options
 def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
-    """Add what exported FILEs hold to a store ('-' for standard input).
+    """Add what exported files hold to a store.
 
-    What the store has already is not added again. A file that is damaged, cut off or of a newer
-    version changes nothing, and neither do the others then.
+    '-' stands for standard input. What the store has already is not added again. A file that is
+    damaged, cut off or of a newer version changes nothing, and neither do the others then.
     """
     output = Output(values)
     with ResultStore.open(store) as opened:
@@ -114,9 +114,10 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
 @options.json_option
 @options.quiet_options
 def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Add what other STOREs hold to a store; they stay as they are.
+    """Add what other stores hold to a store.
 
-    STOREs are named as with --store. What the store has already is not added again.
+    STOREs are named as with --store, and stay as they are. What the store has already is not added
+    again.
     """
     output = Output(values)
     with ResultStore.open(store) as opened:
@@ -131,7 +132,10 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
 @options.json_option
 @options.quiet_options
 def info_command(store: str | None, **values: Any) -> int:
-    """Show what a store holds: systems, frameworks, networks, samples and dates."""
+    """Show what a store holds.
+
+    Systems, frameworks, networks, samples, dates, and the size.
+    """
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         info, inventory = opened.info(), opened.inventory()
@@ -172,10 +176,10 @@ def prune_command(
     yes: bool,
     **values: Any,
 ) -> int:
-    """Delete what the options name together, after showing it and asking.
+    """Delete what the options name together.
 
-    What nothing else needs then is deleted as well: sessions, features of networks, and what
-    backends make of models.
+    What that is is shown first, and nothing is deleted unless you agree. What nothing else needs
+    then is deleted as well: sessions, features of networks, and what backends make of models.
     """
     output = Output(values)
     moment = None if before is None else before.astimezone()

@@ -35,7 +35,10 @@ def command() -> None:
 @options.json_option
 @options.quiet_options
 def list_command(store: str | None, **values: Any) -> int:
-    """List the systems of a store: what they are, and how much they measured."""
+    """List the systems of a store.
+
+    What they are, and how much they measured when.
+    """
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         inventory = opened.inventory()
@@ -68,10 +71,11 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
 @options.json_option
 @options.quiet_options
 def name_command(system: str, name: str, store: str | None, **values: Any) -> int:
-    """Give a SYSTEM of a store a NAME, by which --system of other commands knows it.
+    """Give a system of a store a name.
 
-    The name travels with what was measured. Machines that are built alike share a fingerprint, and
-    have names of their own. A machine that was restarted counts as another host: name it again.
+    The option --system of other commands knows it by that NAME. The name travels with what was
+    measured. Machines that are built alike share a fingerprint, and have names of their own. A
+    machine that was restarted counts as another host: name it again.
     """
     output = Output(values)
     with ResultStore.open(store, create=False) as opened:

@@ -177,6 +177,13 @@ def test_a_measurement_wins_over_a_failure(stores):
         assert (found.failure, found.values) == (None, (1.5,))
 
 
+def test_of_two_failures_one_is_told_whatever_the_order(stores):
+    question = Question(Subject("abc", "brick"), LATENCY, SETUP, "m")
+    one, other = ([Measurement(question, failure=text)] for text in ("ill", "too slow"))
+    for parts in (one, other), (other, one), ([*one, *other],), ([*other, *one],):
+        assert stores(*parts).get([question])[question].failure == "ill"
+
+
 def test_a_quantity_in_another_unit_changes_nothing(stores):
     store = stores([Measurement(Question(Subject("a", "brick"), LOADING, SETUP, "m"), (), (), "f")])
     before = held(store)
