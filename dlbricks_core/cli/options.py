@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.facts import LATENCY, System
+from dlbricks_core.facts import LATENCY, Setup, System
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
@@ -424,6 +424,7 @@ def request_of(
     values: dict[str, Any],
     system: System | None = None,
     known: Callable[[], Sequence[KnownSetup]] = tuple,
+    measured: Setup | None = None,
 ) -> Request:
     """Request that the options of ``measure_options`` or ``stored_options`` stand for.
 
@@ -431,9 +432,15 @@ def request_of(
         values: Values of the options.
         system: As for :meth:`Request.of`.
         known: As for :meth:`Request.of`.
+        measured: As for :meth:`Request.of`.
     """
-    chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _request(values["backend"], chosen, values, system, known)
+    chosen = backend_options_of(values)
+    return _request(values["backend"], chosen, values, system, known, measured)
+
+
+def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
+    """Settings of the one backend, by the option ``--backend-option``."""
+    return dict(_pairs(values["backend_options"], "--backend-option"))
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
@@ -463,6 +470,7 @@ def _request(
     values: dict[str, Any],
     system: System | None = None,
     known: Callable[[], Sequence[KnownSetup]] = tuple,
+    measured: Setup | None = None,
 ) -> Request:
     return Request.of(
         backend,
@@ -479,6 +487,7 @@ def _request(
         budget_s=values.get("budget_s"),
         system=system,
         known=known,
+        measured=measured,
     )
 
 

@@ -105,18 +105,20 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
-    for name in ("results", "record"):
-        if values.get(name) is not None:
-            yield f"the file {values[name]}", values[name]
+    if values.get("record") is not None:
+        yield f"the file {values['record']}", values["record"]
     for path in values.get("imported", ()):
         if str(path) != "-":
             yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
-            yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
+            yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
     for key in ("prices", "accuracies"):
         if values.get(key):
             yield f"the file of {key}", values[key]
+    results = values.get("results") or ()
+    for path in (results,) if isinstance(results, Path) else results:
+        yield f"the file {path}", path
     if values.get("store"):
         yield "--store", locate(values["store"])
 

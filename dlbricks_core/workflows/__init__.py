@@ -16,7 +16,7 @@ from dlbricks_core.workflows.dial import dialled
 from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
-from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.generate import generate
 from dlbricks_core.workflows.invocation import Invocation
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
@@ -56,7 +56,6 @@ __all__ = [
     "Dial",
     "Evaluation",
     "Fitting",
-    "Folder",
     "ImportSettings",
     "Invocation",
     "KnownSetup",
@@ -90,7 +89,6 @@ __all__ = [
     "layer_latencies",
     "load_model",
     "load_models",
-    "read_folder",
     "run",
     "study",
     "verify",

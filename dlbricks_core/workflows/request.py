@@ -98,6 +98,7 @@ class Request:
         retry_failed: bool = False,
         system: System | None = None,
         known: Callable[[], Sequence[KnownSetup]] = tuple,
+        measured: Setup | None = None,
     ) -> Request:
         """The request that a user means, with everything that was left open filled in.
 
@@ -122,6 +123,8 @@ class Request:
                 on. Versions are those that were measured there, the nearest to the installed ones.
             known: Gives setups of the backend that figures are known of. One of these stands in
                 where the backend is not installed: nothing can be measured then.
+            measured: Setup of what was measured elsewhere, which is all that is asked for. Whether
+                the backend is installed here, and in which version, makes no difference then.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -133,11 +136,18 @@ class Request:
         _check(how, threads, runs, precision, budget_s)
         here = current_system()
         target = system or here
-        threads = _threads(system) if threads is None else threads
+        if measured is not None:
+            threads = measured.threads
+        elif threads is None:
+            threads = _threads(system)
         try:
-            plugin = find("backend", backend, Backend)
-            found: Backend = use(plugin, plugin.loaded)
-            version, code_version = use(plugin, found.version), plugin.code_version
+            if measured is not None:
+                plugin = Plugin("backend", backend, "", "", "")
+                found, version, code_version = _absent([measured])
+            else:
+                plugin = find("backend", backend, Backend)
+                found = use(plugin, plugin.loaded)
+                version, code_version = use(plugin, found.version), plugin.code_version
         except PluginError as error:
             setups = _by_nearness(known(), target, threads)
             if not setups:
