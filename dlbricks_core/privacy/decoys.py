@@ -1,0 +1,166 @@
+"""Decoys: bricks of other models that fit where the bricks of a model stand.
+
+A decoy is never made alone. Each of the model's layer sequences gives way to one of another
+model, resized to the same ends; the networks that come out are cut, and rewritten by a backend,
+just as the model is. Nothing but what a decoy computes tells it from a true brick.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dlbricks_core.bricks import BrickSet, CutModel, signature
+from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.privacy.transplant import transplant
+
+_MOST_LOOKED_AT = 1500
+"""Pieces that are tried for one place, at most."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A layer sequence that may become a decoy.
+
+    Attributes:
+        donor: Name of the model that it is from.
+        model: The sequence, with one input and one output.
+    """
+
+    donor: str
+    model: CanonicalModel
+
+
+def pieces(models: Iterable[CanonicalModel], granularity: int, strategy: str) -> list[Piece]:
+    """Layer sequences of models that can be resized, each once.
+
+    Args:
+        models: Donors.
+        granularity: Most layers in a sequence.
+        strategy: Name of the split strategy.
+    """
+    found: dict[str, Piece] = {}
+    for model in models:
+        for brick in BrickSet.of([model], granularity, strategy).bricks.values():
+            if len(brick.model.inputs) == len(brick.model.outputs) == 1 and not brick.opaque:
+                found.setdefault(brick.signature, Piece(model.name, brick.model))
+    return list(found.values())
+
+
+def decoy_networks(
+    cut: CutModel, donors: Sequence[Piece], number: int, random: np.random.Generator
+) -> list[CanonicalModel]:
+    """Networks that have other layer sequences between the same places as a model.
+
+    Equal sequences of the model give way to equal ones. A sequence for which too few others are
+    found stays in some of the networks.
+
+    Args:
+        cut: The model as it is, cut where its sequences are to be replaced.
+        donors: Sequences of other models.
+        number: Number of networks.
+        random: Draws the sequences.
+    """
+    chosen = {
+        identity: _chosen(cut, identity, donors, number, random) for identity in cut.counts
+    }
+    return [
+        _grafted(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
+        for i in range(number)
+    ]
+
+
+def _chosen(
+    cut: CutModel,
+    identity: str,
+    donors: Sequence[Piece],
+    number: int,
+    random: np.random.Generator,
+) -> list[CanonicalModel]:
+    """Different sequences that fit in the place of one, of as many donors as possible."""
+    place = next(each.layers for each in cut.occurrences if each.signature == identity)
+    ends = _ends(cut.graph, place)
+    if ends is None:
+        return []
+    read, written = (cut.graph.tensors[name] for name in ends)
+    taken: set[str] = {identity}
+    found: list[CanonicalModel] = []
+    for piece in _mixed(donors, random):
+        if len(found) == number:
+            break
+        fitting = transplant(piece.model, read, written, random)
+        if fitting is None:
+            continue
+        name = signature(fitting, range(len(fitting.layers)))
+        if name not in taken:
+            taken.add(name)
+            found.append(fitting)
+    return found
+
+
+def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
+    """Pieces in a random order in which each donor has its turn."""
+    turns = Counter[str]()
+    order = []
+    for position in random.permutation(len(donors)):
+        piece = donors[position]
+        order.append((turns[piece.donor] + random.random(), position))
+        turns[piece.donor] += 1
+    for _, position in sorted(order)[:_MOST_LOOKED_AT]:
+        yield donors[position]
+
+
+def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None:
+    """The only tensor that a sequence reads and the only one that it hands on, if that is so."""
+    inside = set(place)
+    layers = [graph.layers[i] for i in place]
+    made = {name for layer in layers for name in layer.outputs if name}
+    read = {name for layer in layers for name in graph.activations(layer)} - made
+    handed_on = {
+        name
+        for name in made
+        if name in graph.output_names or not inside.issuperset(graph.consumers.get(name, ()))
+    }
+    if len(read) != 1 or len(handed_on) != 1 or any(layer.opaque for layer in layers):
+        return None
+    return read.pop(), handed_on.pop()
+
+
+def _grafted(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalModel:
+    """The model with other sequences in the place of its own, by their signatures."""
+    graph = cut.graph
+    layers: list[Layer] = []
+    tensors, weights = dict(graph.tensors), set(graph.weights)
+    constants = dict(graph.constants)
+    for number, occurrence in enumerate(cut.occurrences):
+        piece = instead.get(occurrence.signature)
+        ends = _ends(graph, occurrence.layers) if piece else None
+        if piece is None or ends is None:
+            layers += [graph.layers[i] for i in occurrence.layers]
+            continue
+        names = {name: f"graft{number}/{name}" for name in piece.tensors}
+        names |= {piece.inputs[0]: ends[0], piece.outputs[0]: ends[1], "": ""}
+        tensors |= {names[name]: spec for name, spec in piece.tensors.items()}
+        weights |= {names[name] for name in piece.weights}
+        constants |= {names[name]: value for name, value in piece.constants.items()}
+        layers += [
+            replace(
+                layer,
+                name=f"graft{number}/{layer.name}",
+                inputs=tuple(map(names.__getitem__, layer.inputs)),
+                outputs=tuple(map(names.__getitem__, layer.outputs)),
+            )
+            for layer in piece.layers
+        ]
+    used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
+    used |= {*graph.inputs, *graph.outputs}
+    return replace(
+        graph,
+        layers=tuple(layers),
+        tensors={name: spec for name, spec in tensors.items() if name in used},
+        weights=frozenset(weights & used),
+        constants={name: value for name, value in constants.items() if name in used},
+    )
