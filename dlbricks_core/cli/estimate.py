@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +16,15 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_setups, load_models
+from dlbricks_core.workflows import (
+    NO_PREDICTOR,
+    PREDICTOR,
+    Request,
+    estimate,
+    known_setups,
+    load_models,
+)
+from dlbricks_core.workflows.carried import place_of, read_results
 
 
 @click.command("estimate")
@@ -25,11 +36,20 @@ from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_set
     metavar="FINGERPRINT",
     help="Estimate for another system, of the store or of the atlas.",
 )
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    multiple=True,
+    help="Estimate from what 'dlbricks bench --results' wrote elsewhere, not from a store. May be "
+    "given more than once.",
+)
 @options.predictor_option
 @options.result_options
 def command(
     models: tuple[str, ...],
     system: str | None,
+    results: tuple[Path, ...],
     predictor: str | None,
     store: str | None,
     **values: Any,
@@ -40,12 +60,17 @@ def command(
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
+    if results and store is not None:
+        raise click.UsageError("--results and --store exclude each other.")
     output = Output(values)
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
-    with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        setups = partial(known_setups, opened, values["backend"], system)
-        request = options.request_of(values, setups)
+    with output.progress() as progress, _opened(results, store) as opened:
+        if results:
+            request, system = _request_elsewhere(opened, system, values), None
+        else:
+            setups = partial(known_setups, opened, values["backend"], system)
+            request = options.request_of(values, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
@@ -60,6 +85,23 @@ def command(
     output.write_json(run_data(result, load))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _opened(results: Sequence[Path], store: str | None) -> AbstractContextManager[ResultStore]:
+    return read_results(results) if results else ResultStore.open(store, writes=False)
+
+
+def _request_elsewhere(results: ResultStore, system: str | None, values: dict[str, Any]) -> Request:
+    """Request for the place where the results were measured."""
+    place = place_of(
+        results,
+        values["backend"],
+        protocol=values["protocol"],
+        system=system,
+        threads=values["threads"],
+        backend_options=options.backend_options_of(values),
+    )
+    return options.request_of(values, measured=place.setup).on(place.system)
 
 
 def _predictor(named: str | None, quantity: str) -> str | None:

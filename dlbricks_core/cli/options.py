@@ -418,15 +418,24 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
 
 
-def request_of(values: dict[str, Any], known: Callable[[], Sequence[Setup]] = tuple) -> Request:
+def request_of(
+    values: dict[str, Any],
+    known: Callable[[], Sequence[Setup]] = tuple,
+    measured: Setup | None = None,
+) -> Request:
     """Request that the options of ``measure_options`` or ``stored_options`` stand for.
 
     Args:
         values: Values of the options.
         known: As for :meth:`Request.of`.
+        measured: As for :meth:`Request.of`.
     """
-    chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _request(values["backend"], chosen, values, known)
+    return _request(values["backend"], backend_options_of(values), values, known, measured)
+
+
+def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
+    """Settings of the one backend, by the option ``--backend-option``."""
+    return dict(_pairs(values["backend_options"], "--backend-option"))
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
@@ -455,6 +464,7 @@ def _request(
     backend_options: dict[str, str],
     values: dict[str, Any],
     known: Callable[[], Sequence[Setup]] = tuple,
+    measured: Setup | None = None,
 ) -> Request:
     return Request.of(
         backend,
@@ -470,6 +480,7 @@ def _request(
         precision=values.get("precision"),
         budget_s=values.get("budget_s"),
         known=known,
+        measured=measured,
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import LATENCY, Measurement, Observation, Quantity, Session
+from dlbricks_core.facts import LATENCY, Measurement, Observation, Quantity, Session, Setup
 from dlbricks_core.facts.checks import checked
 from dlbricks_core.store.rows import columns_of, question_of
 from dlbricks_core.store.store import ResultStore
@@ -20,7 +22,7 @@ VERSION = 2
 def export_measurements(store: ResultStore, path: Path) -> int:
     """Writes all measurements of a store, with their quantities, sessions and systems.
 
-    Calibrations and rewritten graphs stay behind.
+    Graphs that backends made of models go along. Calibrations stay behind.
 
     Returns:
         Number of measurements.
@@ -36,6 +38,15 @@ def export_measurements(store: ResultStore, path: Path) -> int:
         "quantities": [each.to_dict() for each in sorted(quantities)],
         "sessions": [each.to_dict() for each in store.sessions()],
         "measurements": [_to_dict(each) for each in measurements],
+        "rewrites": [
+            {
+                "signature": signature,
+                **asdict(setup),
+                "system": system,
+                "graph": base64.b64encode(graph).decode(),
+            }
+            for signature, setup, system, graph in store.rewritten()
+        ],
     }
     try:
         path.write_text(json.dumps(content, indent=1) + "\n")
@@ -73,13 +84,23 @@ def import_measurements(store: ResultStore, path: Path) -> int:
         quantities = {each.name: each for each in map(Quantity.from_dict, content["quantities"])}
         sessions = [Session.from_dict(data) for data in content["sessions"]]
         measurements = [_from_dict(data, quantities) for data in content["measurements"]]
+        graphs = [_graph(data) for data in content.get("rewrites", ())]
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "check the path") from error
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"{path} does not hold exported measurements", "give a file that DLBricks exported"
         ) from error
-    return store.merge(measurements, systems, sessions)
+    added = store.merge(measurements, systems, sessions)
+    for signature, setup, system, graph in graphs:
+        store.keep_rewrite(signature, setup, system, graph)
+    return added
+
+
+def _graph(data: Mapping[str, Any]) -> tuple[str, Setup, str, bytes]:
+    setup = Setup(**{each.name: data[each.name] for each in fields(Setup)})
+    graph = base64.b64decode(checked(data["graph"], str, "graph"), validate=True)
+    return checked(data["signature"], str), setup, checked(data["system"], str), graph
 
 
 def _to_dict(measurement: Measurement) -> dict[str, Any]:

@@ -326,6 +326,21 @@ class ResultStore:
         with self._reading() as connection, Reader(connection, self.path) as reader:
             return reader.rewrite(_all_equal(rewrites, key))
 
+    def rewritten(self) -> list[tuple[str, Setup, str, bytes]]:
+        """All graphs that :meth:`keep_rewrite` got, each with what it got for it."""
+        with self._reading() as connection:
+            rows = connection.execute(select(rewrites)).all()
+        names = [each.name for each in fields(Setup) if each.name != "protocol"]
+        return [
+            (
+                row.signature,
+                Setup(**{name: row._mapping[name] for name in names}, protocol=""),
+                row.system,
+                zlib.decompress(row.graph),
+            )
+            for row in rows
+        ]
+
     def merge(
         self,
         others: Iterable[Measurement],

@@ -16,7 +16,7 @@ from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER
 from dlbricks_core.workflows.dial import dialled
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
-from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.generate import generate
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
     ImportSettings,
@@ -54,7 +54,6 @@ __all__ = [
     "Dial",
     "Evaluation",
     "Fitting",
-    "Folder",
     "ImportSettings",
     "LayerLatencies",
     "LoadOptions",
@@ -85,7 +84,6 @@ __all__ = [
     "layer_latencies",
     "load_model",
     "load_models",
-    "read_folder",
     "run",
     "study",
     "verify",

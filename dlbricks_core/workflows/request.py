@@ -91,6 +91,7 @@ class Request:
         force: bool = False,
         retry_failed: bool = False,
         known: Callable[[], Sequence[Setup]] = tuple,
+        measured: Setup | None = None,
     ) -> Request:
         """The request that a user means, with everything that was left open filled in.
 
@@ -114,6 +115,8 @@ class Request:
             known: Gives setups of the backend that figures are known of, the nearest first. The
                 first one with these threads stands in where the backend is not installed:
                 nothing can be measured then.
+            measured: Setup of what was measured elsewhere, which is all that is asked for. Whether
+                the backend is installed here, and in which version, makes no difference then.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -123,11 +126,18 @@ class Request:
         probe = None if quantity == LATENCY.name else find_probe(quantity)
         how = _protocol(protocol, probe)
         _check(how, threads, runs, precision, budget_s)
-        threads = physical_cores_available() if threads is None else threads
+        if measured is not None:
+            threads = measured.threads
+        elif threads is None:
+            threads = physical_cores_available()
         try:
-            plugin = find("backend", backend, Backend)
-            found: Backend = use(plugin, plugin.loaded)
-            version, code_version = use(plugin, found.version), plugin.code_version
+            if measured is not None:
+                plugin = Plugin("backend", backend, "", "", "")
+                found, version, code_version = _absent([measured])
+            else:
+                plugin = find("backend", backend, Backend)
+                found = use(plugin, plugin.loaded)
+                version, code_version = use(plugin, found.version), plugin.code_version
         except PluginError as error:
             setups = sorted(known(), key=lambda setup: setup.threads != threads)
             if not setups:
