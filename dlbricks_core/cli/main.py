@@ -41,6 +41,7 @@ _COMMANDS = {
     "analyze": "Show how layers repeat within and across models; runs nothing.",
     "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
+    "privacy": "Tell what an attacker learns from a private suite.",
     "bench": "Time a folder of generated bricks.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",

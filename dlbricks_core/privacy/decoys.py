@@ -8,17 +8,26 @@ just as the model is. Nothing but what a decoy computes tells it from a true bri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from dlbricks_core.bricks import BrickSet, CutModel, signature
+from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, signature
+from dlbricks_core.bricks.boundary import live_outputs
+from dlbricks_core.bricks.common import original, plain
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.privacy.transplant import transplant
 
 _MOST_LOOKED_AT = 1500
 """Pieces that are tried for one place, at most."""
+
+OWN = ""
+"""Donor of the model's own sequences."""
+
+_OWN_TURNS = 4
+"""Turns of the model itself for one of each other donor."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,41 @@ def pieces(models: Iterable[CanonicalModel], granularity: int, strategy: str) ->
     return list(found.values())
 
 
+def boundaries(cut: CutModel) -> frozenset[str]:
+    """Tensors of a model that its bricks hand on, by their names in the model itself."""
+    handed_on = (name for each in cut.occurrences for name in live_outputs(cut.graph, each.layers))
+    return frozenset(
+        known for name in handed_on if (known := original(cut.model, name)) is not None
+    )
+
+
+def cut_at(graph: CanonicalModel, names: Collection[str]) -> list[LayerSequence]:
+    """Cuts a graph after each layer that computes one of some tensors.
+
+    Args:
+        graph: A model, or what a backend makes of one.
+        names: Names of tensors of the model; the graph may hold them in layouts of its own.
+    """
+    ends = [
+        i + 1
+        for i, layer in enumerate(graph.layers)
+        if any(name in names or plain(name) in names for name in layer.outputs)
+    ]
+    edges = [0, *(end for end in ends if end < len(graph.layers)), len(graph.layers)]
+    return [tuple(range(*each)) for each in pairwise(edges)]
+
+
+def pieces_of(cut: CutModel) -> list[Piece]:
+    """The model's own sequences, each several times: their widths are drawn anew each time."""
+    found = {}
+    for occurrence in cut.occurrences:
+        if occurrence.signature not in found and _ends(cut.graph, occurrence.layers) is not None:
+            found[occurrence.signature] = Piece(
+                OWN, extract(cut.graph, occurrence.layers, occurrence.signature)
+            )
+    return [piece for piece in found.values() for _ in range(_OWN_TURNS)]
+
+
 def decoy_networks(
     cut: CutModel, donors: Sequence[Piece], number: int, random: np.random.Generator
 ) -> list[CanonicalModel]:
@@ -64,8 +108,9 @@ def decoy_networks(
         number: Number of networks.
         random: Draws the sequences.
     """
+    own = pieces_of(cut)
     chosen = {
-        identity: _chosen(cut, identity, donors, number, random) for identity in cut.counts
+        identity: _chosen(cut, identity, own, donors, number, random) for identity in cut.counts
     }
     return [
         _grafted(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
@@ -76,11 +121,16 @@ def decoy_networks(
 def _chosen(
     cut: CutModel,
     identity: str,
+    own: Sequence[Piece],
     donors: Sequence[Piece],
     number: int,
     random: np.random.Generator,
 ) -> list[CanonicalModel]:
-    """Different sequences that fit in the place of one, of as many donors as possible."""
+    """Different sequences that fit in the place of one, of as many donors as possible.
+
+    Some are the model's own from other places: if nobody else has sequences of such a form, true
+    bricks are not the only ones that do.
+    """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
     if ends is None:
@@ -88,7 +138,7 @@ def _chosen(
     read, written = (cut.graph.tensors[name] for name in ends)
     taken: set[str] = {identity}
     found: list[CanonicalModel] = []
-    for piece in _mixed(donors, random):
+    for piece in _mixed([*own, *donors], random):
         if len(found) == number:
             break
         fitting = transplant(piece.model, read, written, random)
@@ -101,16 +151,17 @@ def _chosen(
     return found
 
 
-def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
-    """Pieces in a random order in which each donor has its turn."""
+def _mixed(candidates: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
+    """Pieces in a random order in which each donor has its turn, and the model itself many."""
     turns = Counter[str]()
     order = []
-    for position in random.permutation(len(donors)):
-        piece = donors[position]
-        order.append((turns[piece.donor] + random.random(), position))
-        turns[piece.donor] += 1
+    for position in random.permutation(len(candidates)):
+        donor = candidates[position].donor
+        often = _OWN_TURNS if donor == OWN else 1
+        order.append((turns[donor] // often + random.random(), position))
+        turns[donor] += 1
     for _, position in sorted(order)[:_MOST_LOOKED_AT]:
-        yield donors[position]
+        yield candidates[position]
 
 
 def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None:

@@ -29,7 +29,7 @@ _SCALES = (0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.5, 2.0)
 """Factors of the widths inside, beyond the proportion to the ends, each equally likely."""
 
 
-class Unfit(DLBricksError):
+class UnfitError(DLBricksError):
     """A sequence that cannot be resized to fit."""
 
 
@@ -55,13 +55,17 @@ def transplant(
     before, after = piece.tensors[piece.inputs[0]], piece.tensors[piece.outputs[0]]
     if _form(before) != _form(read) or _form(after) != _form(written):
         return None
+    if not (before.sizes and after.sizes):
+        return None
     if (before, after) == (read, written):
         return piece
     scale = float(random.choice(_SCALES))
-    widths = _Widths.between(before, read, after, written, scale)
+    axes = _width_axis(piece, before), _width_axis(piece, after)
+    widths = _Widths.between([(before.sizes[axes[0]], read.sizes[axes[0]]),
+                              (after.sizes[axes[1]], written.sizes[axes[1]])], scale)  # fmt: skip
     if widths is None:
         return None
-    axis = _width_axis(after)
+    axis = axes[1]
     try:
         for _ in range(_MOST_TRIES):
             found = _Replay(piece, read, widths).model()
@@ -70,18 +74,27 @@ def transplant(
                 return found
             if not widths.widened(written.sizes[axis] - made.sizes[axis]):
                 return None
-    except Unfit:
+    except UnfitError:
         return None
     return None
+
+
+def _has_size(spec: TensorSpec) -> bool:
+    return spec.is_static and min(spec.sizes, default=1) > 0
 
 
 def _form(spec: TensorSpec) -> tuple[str, int]:
     return spec.dtype, len(spec.sizes)
 
 
-def _width_axis(spec: TensorSpec) -> int:
+_ON_MAPS = frozenset({"AveragePool", "BatchNormalization", "Conv", "GlobalAveragePool", "MaxPool"})
+"""Operators that read channels along the second axis."""
+
+
+def _width_axis(piece: CanonicalModel, spec: TensorSpec) -> int:
     """Axis of the channels of a map, or of the features of tokens."""
-    return 1 if len(spec.sizes) in (4, 5) else len(spec.sizes) - 1
+    has_map = len(spec.sizes) > 3 and any(layer.op in _ON_MAPS for layer in piece.layers)
+    return 1 if has_map else len(spec.sizes) - 1
 
 
 @dataclass
@@ -101,20 +114,10 @@ class _Widths:
     last: int = 0
 
     @classmethod
-    def between(
-        cls,
-        before: TensorSpec,
-        read: TensorSpec,
-        after: TensorSpec,
-        written: TensorSpec,
-        scale: float,
-    ) -> _Widths | None:
-        ends = []
-        for old, new in ((before, read), (after, written)):
-            axis = _width_axis(old)
-            ends.append((old.sizes[axis], new.sizes[axis]))
+    def between(cls, ends: Sequence[tuple[int, int]], scale: float) -> _Widths | None:
+        """Widths between ends, each with its old and its new width; ``None`` if they contradict."""
         known = dict(reversed(ends))
-        if any(known[old] != new for old, new in ends) or min(min(end) for end in ends) < 1:
+        if any(known[old] != new for old, new in ends) or min(map(min, ends)) < 1:
             return None
         return cls(known, [Fraction(new, old) for old, new in ends], scale)
 
@@ -160,7 +163,7 @@ class _Replay:
         """The sequence with new sizes.
 
         Raises:
-            Unfit: If a layer cannot have them.
+            UnfitError: If a layer cannot have them.
         """
         piece = self.piece
         tensors = {piece.inputs[0]: self.read}
@@ -168,11 +171,11 @@ class _Replay:
         layers = []
         for layer in piece.layers:
             if layer.opaque or layer.domain:
-                raise Unfit(f"{layer.qualified_op} is not resized")
+                raise UnfitError(f"{layer.qualified_op} is not resized")
             attributes, weights, values = self._resized(layer, tensors)
             for name, spec in weights.items():
                 if tensors.setdefault(name, spec) != spec:
-                    raise Unfit(f"{name} has two sizes")
+                    raise UnfitError(f"{name} has two sizes")
             constants |= values
             layer = replace(layer, attributes={**layer.attributes, **attributes})
             layers.append(layer)
@@ -180,9 +183,11 @@ class _Replay:
                 specs = {name: tensors[name] for name in layer.reads}
                 found = infer(layer, specs, constants)
             except DLBricksError as error:
-                raise Unfit(error.message) from error
-            if not all(spec.is_static and min(spec.sizes, default=1) > 0 for spec in found.values()):
-                raise Unfit(f"{layer.op} has no size")
+                raise UnfitError(error.message) from error
+            if not all(
+                spec.is_static and min(spec.sizes, default=1) > 0 for spec in found.values()
+            ):
+                raise UnfitError(f"{layer.op} has no size")
             tensors |= found
         return replace(piece, layers=tuple(layers), tensors=tensors, constants=constants)
 
@@ -198,7 +203,7 @@ class _Replay:
         new = [tensors[n].sizes if n in tensors else None for n in layer.inputs]
         resize = _RULES.get(layer.op)
         if resize is None:
-            raise Unfit(f"{layer.op} has weights that are not resized")
+            raise UnfitError(f"{layer.op} has weights that are not resized")
         asked = _Asked(layer, old, new, self.widths, self._values(layer))
         sizes, attributes, values = resize(asked)
         specs, constants = {}, {}
@@ -211,11 +216,11 @@ class _Replay:
                 continue
             kept = piece.constants.get(name)
             if position not in sizes:
-                raise Unfit(f"input {position} of {layer.op} is not resized")
+                raise UnfitError(f"input {position} of {layer.op} is not resized")
             specs[name] = replace(piece.tensors[name], shape=sizes[position])
             if kept is not None:
                 if kept.shape != sizes[position]:
-                    raise Unfit(f"the values of an input of {layer.op} are not resized")
+                    raise UnfitError(f"the values of an input of {layer.op} are not resized")
                 constants[name] = kept
         return attributes, specs, constants
 
@@ -246,7 +251,7 @@ class _Asked:
         """Sizes of one input before and now."""
         old, new = self.old[position], self.new[position]
         if old is None or new is None:
-            raise Unfit(f"{self.layer.op} reads a weight there")
+            raise UnfitError(f"{self.layer.op} reads a weight there")
         return old, new
 
 
@@ -265,7 +270,7 @@ def _convolution(asked: _Asked) -> _Resized:
     else:
         made = asked.widths.of(weight[0])
     if now % group or made % group:
-        raise Unfit("channels do not divide into the groups")
+        raise UnfitError("channels do not divide into the groups")
     sizes: dict[int, Sizes] = {1: (made, now // group, *weight[2:]), 2: (made,)}
     return sizes, {"group": group}, {}
 
@@ -275,7 +280,7 @@ def _gemm(asked: _Asked) -> _Resized:
     weight = asked.old[1]
     attributes = asked.layer.attributes
     if weight is None or attributes["transA"] or asked.new[1] is not None:
-        raise Unfit("Gemm of another form")
+        raise UnfitError("Gemm of another form")
     read, made = now[1], asked.widths.of(weight[0 if attributes["transB"] else 1])
     shape = (made, read) if attributes["transB"] else (read, made)
     return {1: shape, 2: (made,)}, {}, {}
@@ -285,14 +290,14 @@ def _matmul(asked: _Asked) -> _Resized:
     _, now = asked.ends()
     weight = asked.old[1]
     if weight is None or len(weight) != 2:
-        raise Unfit("MatMul of another form")
+        raise UnfitError("MatMul of another form")
     return {1: (now[-1], asked.widths.of(weight[1]))}, {}, {}
 
 
 def _per_channel(axis: int) -> Callable[[_Asked], _Resized]:
     def resize(asked: _Asked) -> _Resized:
         _, now = asked.ends()
-        return {i: (now[axis],) for i in range(1, len(asked.old))}, {}, {}
+        return dict.fromkeys(range(1, len(asked.old)), (now[axis],)), {}, {}
 
     return resize
 
@@ -301,17 +306,17 @@ def _broadcast(asked: _Asked) -> _Resized:
     """Weights that are added to or multiplied with a tensor."""
     other = next((i for i, sizes in enumerate(asked.new) if sizes is not None), None)
     if other is None:
-        raise Unfit(f"{asked.layer.op} reads weights alone")
+        raise UnfitError(f"{asked.layer.op} reads weights alone")
     old, new = asked.ends(other)
     sizes = {}
     for i, weight in enumerate(asked.old):
         if weight is not None and asked.new[i] is None:
             if len(weight) > len(old):
-                raise Unfit(f"{asked.layer.op} adds axes")
+                raise UnfitError(f"{asked.layer.op} adds axes")
             here = list(zip(weight, old[len(old) - len(weight) :], new[len(new) - len(weight) :],
                             strict=True))  # fmt: skip
             if any(size not in (1, was) for size, was, _ in here):
-                raise Unfit(f"{asked.layer.op} widens its input")
+                raise UnfitError(f"{asked.layer.op} widens its input")
             sizes[i] = tuple(1 if size == 1 else now for size, _, now in here)
     return sizes, {}, {}
 
@@ -326,7 +331,7 @@ def _reshape(asked: _Asked) -> _Resized:
     old, new = asked.ends()
     target = [int(v) for v in asked.values[1].ravel()] if 1 in asked.values else []
     if not target or min(target) < 1:
-        raise Unfit("Reshape to unknown sizes")
+        raise UnfitError("Reshape to unknown sizes")
     sizes = dict(zip(old, new, strict=True))
     found = [sizes.get(v, v) for v in target]
     wanted = math.prod(new)
@@ -336,7 +341,7 @@ def _reshape(asked: _Asked) -> _Resized:
         at = free[-1]
         others = math.prod(v for i, v in enumerate(found) if i != at)
         if wanted % others:
-            raise Unfit("Reshape to sizes that do not divide")
+            raise UnfitError("Reshape to sizes that do not divide")
         found[at] = wanted // others
     return {}, {}, {1: np.array(found, dtype=np.int64)}
 
@@ -348,7 +353,7 @@ def _split(asked: _Asked) -> _Resized:
     parts = [int(v) for v in asked.values[1]] if 1 in asked.values else []
     scaled = [Fraction(v * new[axis], old[axis]) for v in parts]
     if not parts or any(v.denominator != 1 or v < 1 for v in scaled):
-        raise Unfit("Split into parts that do not divide")
+        raise UnfitError("Split into parts that do not divide")
     return {}, {}, {1: np.array([int(v) for v in scaled], dtype=np.int64)}
 
 
