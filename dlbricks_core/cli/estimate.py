@@ -125,7 +125,9 @@ def _request_elsewhere(results: ResultStore, system: str | None, values: dict[st
         threads=values["threads"],
         backend_options=options.backend_options_of(values),
     )
-    return options.request_of(values, measured=place.setup).on(place.system)
+    request = options.request_of(values, measured=place.setup).on(place.system)
+    # However little was measured there, nobody can measure more of it here.
+    return request if values["runs"] else replace(request, runs=1)
 
 
 def _predictor(named: str | None, quantity: str) -> str | None:

@@ -97,7 +97,7 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
             yield f"the model {model}", Path(model)
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
-            yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
+            yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
     if values.get("store"):
         yield "--store", locate(values["store"])
 

@@ -52,7 +52,7 @@ def protocol(request: Request) -> str:
 
 def system(request: Request) -> str:
     """System that the figures are from."""
-    other = " (another machine than this one)" if request.elsewhere else ""
+    other = " (another machine than this one)" if request.is_elsewhere else ""
     return f"{request.target.describe()}{other}"
 
 

@@ -34,7 +34,11 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
     cut = suite.cut
     options = CutOptions(cut.granularity, cut.strategy, cut.composer)
     time = _time_models if suite.models else _time_bricks
-    return replace(time(suite, options, request, store, observer), unread=suite.unread)
+    result = time(suite, options, request, store, observer)
+    # An estimate elsewhere must not predict what cannot run here.
+    for question, reason in result.outcome.unsupported.items():
+        store.record_failure(question, reason)
+    return replace(result, unread=suite.unread)
 
 
 def _time_models(

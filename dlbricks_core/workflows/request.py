@@ -200,6 +200,11 @@ class Request:
         """System that measurements are for."""
         return self.elsewhere or self.system
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether measurements are for another kind of system than this process runs on."""
+        return self.fingerprint != self.system.fingerprint
+
     def on(self, system: System) -> Request:
         """The same request for measurements from another system."""
         return replace(self, elsewhere=system)
