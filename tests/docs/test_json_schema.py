@@ -11,7 +11,7 @@ from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
 
 jsonschema = pytest.importorskip("jsonschema")
-for framework in ("onnxruntime", "torch"):
+for framework in ("onnxruntime", "sklearn", "torch"):
     pytest.importorskip(framework)
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +46,8 @@ LINES = [
     ("graph", A, "-o", "graph.svg"),
     ("generate", A, "-o", "bricks"),
     ("bench", "bricks", *ONE),
+    ("generate", A, "--private", "--decoys", "2", "--decoys-from", B, "-o", "private"),
+    ("privacy", "private", "--key", "private.key.json", "--published", B),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),
