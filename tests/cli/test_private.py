@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -22,7 +24,7 @@ BENCH = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
 def network(path, widths, size, activation, side=72):
     """Convolutions with activations; each is a short segment of its own."""
     nodes, weights, x = [], [], f"{SECRET}_input"
-    for i, (read, written) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (read, written) in enumerate(itertools.pairwise(widths)):
         weight = np.ones((written, read, size, size), np.float32)
         weights.append(numpy_helper.from_array(weight, f"{SECRET}_w{i}"))
         nodes.append(helper.make_node("Conv", [x, f"{SECRET}_w{i}"], [f"{SECRET}_c{i}"],
@@ -56,7 +58,7 @@ def estimate(dlbricks, key, results):
     done = dlbricks("estimate", "--key", key, "--results", results, "--backend", "onnxruntime",
                     "--json", "estimate.json")  # fmt: skip
     assert done.status == 0, done.err
-    return json.loads(open("estimate.json").read())["models"][0]
+    return json.loads(Path("estimate.json").read_text())["models"][0]
 
 
 def test_an_estimate_is_the_same_to_the_last_bit_without_the_decoys(dlbricks, secret, tmp_path):
@@ -118,7 +120,7 @@ def test_the_owner_is_told_what_an_attacker_learns(dlbricks, secret):
                     "published.onnx", "--json", "privacy.json")  # fmt: skip
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
-    told = json.loads(open("privacy.json").read())
+    told = json.loads(Path("privacy.json").read_text())
     (model,) = told["exposed"]
     assert model["log10_candidates"] >= model["log10_choices"] >= 4 * np.log10(4) - 1e-9
     assert model["log10_candidates_left"] <= model["log10_candidates"]
@@ -130,7 +132,7 @@ def test_a_model_without_decoys_is_the_only_candidate(dlbricks, secret):
     done = dlbricks("privacy", "suite", "--key", "suite.key.json", "--published",
                     "published.onnx", "--json", "privacy.json")  # fmt: skip
     assert done.status == 0, done.err
-    told = json.loads(open("privacy.json").read())
+    told = json.loads(Path("privacy.json").read_text())
     assert told["attackers"] == []
     assert len(told["standing_out"]) == told["suite"]["true"] == told["suite"]["bricks"]
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -77,7 +77,7 @@ def test_the_count_is_what_trying_all_chains_gives(ends, length, chance):
     begins = {name: ends[int(name[1:])] for name in bricks}
 
     def joined(chain):
-        return all(begins[a][1] == begins[b][0] for a, b in zip(chain, chain[1:], strict=False))
+        return all(begins[a][1] == begins[b][0] for a, b in pairwise(chain))
 
     chains = [chain for chain in product(bricks, repeat=length) if joined(chain)]
     if not chains:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def network(widths, size=3, activation="Relu", name="network", side=20):
     """Convolutions, each with an activation; every one is a segment of its own."""
     draft = Draft()
     x = draft.input(1, widths[0], side, side)
-    for read, written in zip(widths, widths[1:], strict=False):
+    for read, written in itertools.pairwise(widths):
         x = draft.add(activation, convolve(draft, x, (read, written), (size, size)))
     return draft.model(name)
 
