@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -23,11 +23,8 @@ from dlbricks_core.privacy.transplant import transplant
 _MOST_LOOKED_AT = 1500
 """Pieces that are tried for one place, at most."""
 
-OWN = ""
-"""Donor of the model's own sequences."""
-
 _OWN_TURNS = 4
-"""Turns of the model itself for one of each other donor."""
+"""Times that each of the model's own sequences is resized anew."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def pieces_of(cut: CutModel) -> list[Piece]:
     for occurrence in cut.occurrences:
         if occurrence.signature not in found and _ends(cut.graph, occurrence.layers) is not None:
             found[occurrence.signature] = Piece(
-                OWN, extract(cut.graph, occurrence.layers, occurrence.signature)
+                cut.model.name, extract(cut.graph, occurrence.layers, occurrence.signature)
             )
     return [piece for piece in found.values() for _ in range(_OWN_TURNS)]
 
@@ -128,8 +125,8 @@ def _chosen(
 ) -> list[CanonicalModel]:
     """Different sequences that fit in the place of one, of as many donors as possible.
 
-    Some are the model's own from other places: if nobody else has sequences of such a form, true
-    bricks are not the only ones that do.
+    Where others do not fit, the model's own from other places do. They come last: a suite in which
+    one form is more frequent than others tells the model's by that.
     """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
@@ -138,7 +135,7 @@ def _chosen(
     read, written = (cut.graph.tensors[name] for name in ends)
     taken: set[str] = {identity}
     found: list[CanonicalModel] = []
-    for piece in _mixed([*own, *donors], random):
+    for piece in chain(_mixed(donors, random), _mixed(own, random)):
         if len(found) == number:
             break
         fitting = transplant(piece.model, read, written, random)
@@ -151,17 +148,16 @@ def _chosen(
     return found
 
 
-def _mixed(candidates: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
-    """Pieces in a random order in which each donor has its turn, and the model itself many."""
+def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
+    """Pieces in a random order in which each donor has its turn."""
     turns = Counter[str]()
     order = []
-    for position in random.permutation(len(candidates)):
-        donor = candidates[position].donor
-        often = _OWN_TURNS if donor == OWN else 1
-        order.append((turns[donor] // often + random.random(), position))
+    for position in random.permutation(len(donors)):
+        donor = donors[position].donor
+        order.append((turns[donor] + random.random(), position))
         turns[donor] += 1
     for _, position in sorted(order)[:_MOST_LOOKED_AT]:
-        yield candidates[position]
+        yield donors[position]
 
 
 def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None:
