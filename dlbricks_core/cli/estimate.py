@@ -77,7 +77,7 @@ def command(
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, _opened(results, store) as opened:
         if results:
-            request, system = _request_elsewhere(opened, system, values), None
+            request = _request_elsewhere(opened, system, values)
         else:
             setups = partial(known_setups, opened, values["backend"], system)
             request = options.request_of(values, setups)

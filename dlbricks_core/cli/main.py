@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from dlbricks_core.cli.signals import Interrupted, interruptible
-from dlbricks_core.cli.spelling import option_of
+from dlbricks_core.cli.spelling import FLAGS, option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless
@@ -43,6 +43,8 @@ _COMMANDS = {
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "privacy": "Tell what an attacker learns from a private suite.",
     "bench": "Time a folder of generated bricks.",
+    "store": "Export, import, merge and prune what was measured.",
+    "systems": "List the systems that were measured, and name them.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",
     "doctor": "Check whether this machine is ready to measure.",
@@ -52,9 +54,6 @@ _COMMANDS = {
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
 #: inherit it.
 _WHILE_IMPORTED = {"estimate": {"OPENBLAS_NUM_THREADS": "1"}}
-
-#: Options of all commands, which may also stand before the command's name.
-_FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
@@ -82,7 +81,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        flags = [*takewhile(_FLAGS.__contains__, args)]
+        flags = [*takewhile(FLAGS.__contains__, args)]
         if len(flags) < len(args) and args[len(flags)] in _COMMANDS:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
         if args and args[0] not in {*_COMMANDS, "--help", "-h", "--version"}:

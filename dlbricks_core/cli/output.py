@@ -23,7 +23,12 @@ from dlbricks_core.store import locate
 
 EXIT_PARTIAL = 3
 
-_FILES = {"json_path": "--json", "html_path": "--html", "svg_path": "--output"}
+_FILES = {
+    "json_path": "--json",
+    "html_path": "--html",
+    "svg_path": "--output",
+    "exported": "FILE",
+}
 
 
 class Output:
@@ -95,9 +100,14 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
+    for path in values.get("imported", ()):
+        yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
+    results = values.get("results") or ()
+    for path in (results,) if isinstance(results, Path) else results:
+        yield "--results", path
     if values.get("store"):
         yield "--store", locate(values["store"])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Options of all commands, which may also stand before the command's name.
+FLAGS = ("-v", "--verbose", "-q", "--quiet")
+
 #: Options whose names do not follow from the argument that they set.
 _SPELLINGS = {
     "backend_options": "--backend-option",

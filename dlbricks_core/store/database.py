@@ -112,6 +112,41 @@ def snapshot(path: Path) -> Engine:
     return _current(engine, path, revision)
 
 
+def check_exists(path: Path) -> None:
+    """Checks that there is a store.
+
+    Raises:
+        StoreError: If there is none.
+    """
+    with translated(path):
+        if not path.exists():
+            raise StoreError(
+                f"{path}: there is no result store", f"name one with {argument('store')}"
+            )
+
+
+def compact(engine: Engine, path: Path) -> int:
+    """Gives space that nothing needs back to the file system.
+
+    Returns:
+        Bytes that were freed.
+    """
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()  # no transaction may be open
+        cursor.execute(_TRUNCATE_LOG)
+        before = path.stat().st_size
+        cursor.execute("VACUUM")
+        cursor.execute(_TRUNCATE_LOG)
+        return before - path.stat().st_size
+    finally:
+        connection.close()
+
+
+_TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Moves all changes from the log into the file."""
+
+
 def identity(path: Path) -> tuple[int, int] | None:
     """Numbers that tell a file from another of the same name; ``None`` where there is no file."""
     try:

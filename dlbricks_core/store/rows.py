@@ -8,7 +8,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from sqlalchemy import (
     distinct,
     func,
     select,
+    true,
 )
 from sqlalchemy import type_coerce as coerced
 
@@ -32,20 +32,21 @@ from dlbricks_core.facts import (
     LATENCY,
     Calibration,
     CalibrationKey,
+    MachineName,
     Measurement,
     NetworkFeatures,
     Observation,
     Quantity,
-    Question,
+    Rewrite,
     Sampled,
     Session,
-    Setup,
-    Subject,
     System,
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
+from dlbricks_core.store.columns import question_of
 from dlbricks_core.store.schema import (
     calibrations,
+    machines,
     measurements,
     networks,
     observations,
@@ -65,9 +66,13 @@ class Reader:
     Args:
         connection: To the database.
         path: Path of the file, for warnings.
+        taken: Condition for observations, joined with their measurements; others are passed over.
     """
 
-    def __init__(self, connection: Connection, path: Path) -> None:
+    def __init__(
+        self, connection: Connection, path: Path, taken: ColumnElement[bool] | None = None
+    ) -> None:
+        self._taken = true() if taken is None else taken
         self._connection = connection
         self._path = path
         self._damage: list[str] = []
@@ -86,7 +91,7 @@ class Reader:
         known = self.quantities()
         taken: dict[int, list[Observation]] = defaultdict(list)
         query = _raw(observations).add_columns(measurements.c.quantity).join(measurements)
-        query = query.where(condition).order_by(observations.c.id)
+        query = query.where(condition, self._taken).order_by(observations.c.id)
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {observations.name}"):
                 taken[row.measurement_id].append(_observation(row))
@@ -118,13 +123,33 @@ class Reader:
             func.max(observations.c.taken_at).label("end"),
             *(column for column in measurements.c if column.name not in {"layers", "failure"}),
         ]
-        query = select(*columns).join_from(observations, measurements).where(condition)
+        query = select(*columns).join_from(observations, measurements)
+        query = query.where(condition, self._taken)
         query = query.group_by(observations.c.measurement_id)
         query = query.order_by(observations.c.measurement_id)
         found = []
         for row in self._connection.execute(query):
             with self._intact(f"what is observed of row {row.id} of {measurements.name}"):
                 found.append(_sampled(row, known))
+        return found
+
+    def sizes(self) -> Iterator[tuple[int, str, str, int]]:
+        """Measurement's id, session, time and number of values of each observation."""
+        columns = _raw(observations).join(measurements).where(self._taken)
+        for row in self._connection.execute(columns):
+            number = 0
+            with self._intact(f"row {row.id} of {observations.name}"):
+                number = len(checked(json.loads(row._mapping["values"]), list, "values"))
+            if number:
+                yield row.measurement_id, row.session, row.taken_at, number
+
+    def machines(self) -> list[MachineName]:
+        """Names of machines, by system and host."""
+        found = []
+        query = _raw(machines).order_by(machines.c.system, machines.c.host)
+        for row in self._connection.execute(query):
+            with self._intact(f"row {row.name} of {machines.name}"):
+                found.append(MachineName.from_dict(row._asdict()))
         return found
 
     def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
@@ -176,13 +201,25 @@ class Reader:
                 return Calibration.from_dict(key, json.loads(row.found))
         return None
 
-    def rewrite(self, condition: ColumnElement[bool]) -> bytes | None:
-        """Serialized graph that a backend made of a model; ``None`` if there is none."""
-        query = select(rewrites.c.signature, rewrites.c.graph).where(condition)
+    def calibrations(self) -> list[Calibration]:
+        """All calibrations, by their keys."""
+        known, found = self.quantities(), []
+        for row in self._connection.execute(_raw(calibrations).order_by(calibrations.c.key)):
+            with self._intact(f"a row of {calibrations.name}"):
+                key = CalibrationKey.from_text(row.key, known)
+                found.append(Calibration.from_dict(key, json.loads(row.found)))
+        return found
+
+    def rewrites(self, condition: ColumnElement[bool]) -> Iterator[Rewrite]:
+        """Graphs that backends made of models, by their keys."""
+        query = _raw(rewrites).where(condition).order_by(*rewrites.primary_key)
         for row in self._connection.execute(query):
+            found = None
             with self._intact(f"the row of {row.signature} in {rewrites.name}"):
-                return zlib.decompress(checked(row.graph, bytes, "graph"))
-        return None
+                graph = zlib.decompress(checked(row.graph, bytes, "graph"))
+                found = Rewrite(**{**row._mapping, "graph": graph})
+            if found is not None:
+                yield found
 
     @contextmanager
     def _intact(self, row: str) -> Iterator[None]:
@@ -193,31 +230,6 @@ class Reader:
             self._damage.append(f"{row} ({error} is missing)")
         except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
             self._damage.append(f"{row} ({error})")
-
-
-def columns_of(question: Question) -> dict[str, Any]:
-    """Values of a question's key columns; the quantity goes by its name."""
-    return {
-        **asdict(question.subject),
-        "quantity": question.quantity.name,
-        **asdict(question.setup),
-        "system": question.system,
-    }
-
-
-def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> Question:
-    """Reverses :func:`columns_of`.
-
-    Args:
-        columns: Values of the key columns; there may be others.
-        quantities: Quantities by name.
-
-    Raises:
-        KeyError: If a column is missing, or the quantity is none of those.
-    """
-    setup = Setup(**{each.name: columns[each.name] for each in fields(Setup)})
-    subject = Subject(columns["signature"], columns["kind"])
-    return Question(subject, quantities[columns["quantity"]], setup, columns["system"])
 
 
 def _raw(table: Table) -> Select[Any]:

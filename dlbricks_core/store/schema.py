@@ -22,7 +22,7 @@ from sqlalchemy import (
 #: Marks a SQLite file as a result store (``PRAGMA application_id``): other files are not touched.
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0005"
+HEAD = "0006"
 
 QUESTION = (
     *("signature", "kind", "quantity"),
@@ -51,6 +51,14 @@ sessions = Table(
     *_texts("id", key=True),
     *_texts("host", "system", "version", "started_at"),
     Column("load", Float),
+)
+
+# Hosts, not fingerprints, have names: equal machines share a fingerprint.
+machines = Table(
+    "machines",
+    metadata,
+    *_texts("system", "host", key=True),
+    *_texts("name", "named_at"),
 )
 
 quantities = Table(

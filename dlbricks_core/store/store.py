@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from copy import copy
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Table,
-    and_,
     delete,
     func,
     insert,
@@ -26,31 +23,43 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
+    Machine,
+    MachineName,
     Measurement,
     NetworkFeatures,
     Observation,
     Quantity,
     Question,
+    Rewrite,
     Sampled,
     Session,
     Setup,
 )
 from dlbricks_core.store import database
-from dlbricks_core.store.rows import Reader, columns_of
+from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.contents import selected
+from dlbricks_core.store.inventory import Inventory, inventory_of, machines_of
+from dlbricks_core.store.merging import (
+    Merged,
+    Merger,
+    keep_calibration,
+    network_row,
+    rewrite_row,
+    unknown_quantities,
+)
+from dlbricks_core.store.pruning import Pruned, prune
+from dlbricks_core.store.records import Record
+from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
     networks,
     observations,
-    quantities,
     rewrites,
     sessions,
     systems,
 )
-from dlbricks_core.wording import argument
-
-BATCH = 500
-"""Questions, or rows, of one query; SQLite limits the variables of a statement."""
+from dlbricks_core.store.selection import EVERYTHING, Selection, measured_by_no_other
 
 
 @dataclass(frozen=True)
@@ -102,20 +111,27 @@ class ResultStore:
         with database.translated(path):
             self._engine.connect().close()
         self._file = database.identity(path) if writes else None
+        self._taken: ColumnElement[bool] | None = None
 
     @classmethod
-    def open(cls, location: str | Path | None = None, *, writes: bool = True) -> Self:
+    def open(
+        cls, location: str | Path | None = None, *, writes: bool = True, create: bool = True
+    ) -> Self:
         """Opens a store, creating it if there is none and upgrading an older one.
 
         Args:
             location: Path or SQLite URL; ``None`` for the store in the user's data folder.
             writes: Whether results will be added. If not, the store is read as it is now: no
                 right to write is needed, and no file is created.
+            create: Whether a store that is not there is taken for an empty one.
 
         Raises:
             StoreError: If the file cannot be used; it is left as it was.
         """
-        return cls(database.locate(location), writes=writes)
+        path = database.locate(location)
+        if not create:
+            database.check_exists(path)
+        return cls(path, writes=writes)
 
     def __enter__(self) -> Self:
         return self
@@ -158,9 +174,9 @@ class ResultStore:
         """
         taken = list(taken)
         with self._writing() as connection:
-            for condition in _conditions(instead_of):
+            for condition in conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
-            self._introduce(connection, (question for question, _, _ in taken))
+            _introduce(connection, self.path, (question for question, _, _ in taken))
             rows = [
                 {
                     "measurement_id": _identify(connection, question, layers),
@@ -173,7 +189,7 @@ class ResultStore:
     def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement failed; its observations stay."""
         with self._writing() as connection:
-            self._introduce(connection, [question])
+            _introduce(connection, self.path, [question])
             found = measurements.c.id == _identify(connection, question, layers)
             connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
@@ -184,11 +200,11 @@ class ResultStore:
             StoreError: If the store holds one of the quantities in another unit.
         """
         questions = list(questions)
-        with self._reading() as connection, Reader(connection, self.path) as reader:
-            self._unknown(connection, questions)
+        with self._reading() as connection, self._reader(connection) as reader:
+            unknown_quantities(connection, self.path, (each.quantity for each in questions))
             return {
                 found.question: found
-                for condition in _conditions(questions)
+                for condition in conditions(questions)
                 for found in reader.measurements(condition)
             }
 
@@ -201,7 +217,7 @@ class ResultStore:
                 ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
                 if not ids:
                     return
-                with Reader(connection, self.path) as reader:
+                with self._reader(connection) as reader:
                     loaded = reader.measurements(measurements.c.id.between(ids[0], ids[-1]))
             yield from loaded
             last = ids[-1]
@@ -227,20 +243,25 @@ class ResultStore:
         condition = measurements.c.quantity == quantity.name
         if backend is not None:
             condition &= measurements.c.backend == backend
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, self._reader(connection) as reader:
             return reader.sampled(condition)
 
     def keep_networks(self, described: Iterable[NetworkFeatures]) -> None:
         """Keeps features of networks, in place of those of other versions; groups add up."""
         new = {each.signature: each for each in described}
         with self._writing() as connection, Reader(connection, self.path) as reader:
-            for signatures in _batches(new):
+            for signatures in batches(new):
                 same = networks.c.signature.in_(signatures)
                 known = reader.networks(same)
                 connection.execute(delete(networks).where(same))
                 connection.execute(
                     insert(networks),
-                    [_network_row(new[s], known.get(s, new[s]).groups) for s in signatures],
+                    [
+                        network_row(replace(new[s], groups=new[s].groups | known[s].groups))
+                        if s in known
+                        else network_row(new[s])
+                        for s in signatures
+                    ],
                 )
 
     def networks(
@@ -257,7 +278,7 @@ class ResultStore:
             if signatures is None:
                 return reader.networks(condition)
             found: dict[str, NetworkFeatures] = {}
-            for each in _batches(signatures):
+            for each in batches(signatures):
                 found |= reader.networks(condition & networks.c.signature.in_(each))
             return found
 
@@ -285,10 +306,8 @@ class ResultStore:
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Keeps a calibration, in place of an earlier one with the same key."""
-        key = calibration.key.text
         with self._writing() as connection:
-            connection.execute(delete(calibrations).where(calibrations.c.key == key))
-            connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
+            keep_calibration(connection, calibration)
 
     def calibration(self, key: CalibrationKey) -> Calibration | None:
         """Calibration of this key; ``None`` if there is none."""
@@ -317,64 +336,86 @@ class ResultStore:
         """
         key = _rewrite_key(signature, setup, system)
         with self._writing() as connection:
-            connection.execute(delete(rewrites).where(_all_equal(rewrites, key)))
-            connection.execute(insert(rewrites), {**key, "graph": zlib.compress(graph)})
+            connection.execute(delete(rewrites).where(all_equal(rewrites, key)))
+            connection.execute(insert(rewrites), rewrite_row(Rewrite(**key, graph=graph)))
 
     def rewrite(self, signature: str, setup: Setup, system: str) -> bytes | None:
         """Serialized graph that :meth:`keep_rewrite` got for the same; ``None`` if it got none."""
         key = _rewrite_key(signature, setup, system)
         with self._reading() as connection, Reader(connection, self.path) as reader:
-            return reader.rewrite(_all_equal(rewrites, key))
+            return next((each.graph for each in reader.rewrites(all_equal(rewrites, key))), None)
 
-    def rewritten(self) -> list[tuple[str, Setup, str, bytes]]:
-        """All graphs that :meth:`keep_rewrite` got, each with what it got for it."""
-        with self._reading() as connection:
-            rows = connection.execute(select(rewrites)).all()
-        names = [each.name for each in fields(Setup) if each.name != "protocol"]
-        return [
-            (
-                row.signature,
-                Setup(**{name: row._mapping[name] for name in names}, protocol=""),
-                row.system,
-                zlib.decompress(row.graph),
-            )
-            for row in rows
-        ]
-
-    def merge(
-        self,
-        others: Iterable[Measurement],
-        from_systems: Mapping[str, Mapping[str, Any]] | None = None,
-        in_sessions: Iterable[Session] = (),
-    ) -> int:
-        """Adds what was measured elsewhere; what the store has stays as it is.
+    def merge(self, records: Iterable[Record]) -> Merged:
+        """Adds what was measured elsewhere, all or none of it; see :class:`Merger`.
 
         Args:
-            others: Measurements.
-            from_systems: Facts about the systems that they were made on, by fingerprint.
-            in_sessions: Sessions that they were made in.
-
-        Returns:
-            Number of observations that were new.
+            records: What another store holds.
 
         Raises:
             StoreError: If the store holds one of the quantities in another unit.
         """
-        others, added = list(others), 0
         with self._writing() as connection:
-            self._introduce(connection, (other.question for other in others))
-            known = set(connection.scalars(select(systems.c.fingerprint)))
-            for fingerprint, facts in (from_systems or {}).items():
-                if fingerprint not in known:
-                    row = {"fingerprint": fingerprint, "facts": dict(facts)}
-                    connection.execute(insert(systems), row)
-            known = set(connection.scalars(select(sessions.c.id)))
-            for session in in_sessions:
-                if session.id not in known:
-                    connection.execute(insert(sessions), session.to_dict())
-            for other in others:
-                added += _add_missing(connection, other)
-        return added
+            merger = Merger(connection, self.path)
+            merger.add(records)
+            return merger.merged
+
+    def records(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
+        """All that the store holds, or a part of it, with what belongs to that.
+
+        Args:
+            selection: Machines and backends whose measurements are asked for.
+        """
+        with self._reading() as connection:
+            yield from selected(connection, self.path, selection)
+
+    def within(self, machine: Machine) -> Self:
+        """This store without what other machines of the same fingerprint measured.
+
+        It uses the same connections: close the original.
+        """
+        narrowed = copy(self)
+        narrowed._taken = measured_by_no_other(machine)
+        return narrowed
+
+    def inventory(self) -> Inventory:
+        """What the store holds, by machine and setup."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return inventory_of(connection, reader)
+
+    def machines(self) -> list[Machine]:
+        """Machines that measured, by fingerprint and name."""
+        with self._reading() as connection, Reader(connection, self.path) as reader:
+            return machines_of(connection, reader)
+
+    def name_machine(self, machine: Machine, name: str) -> None:
+        """Gives a machine a name, in place of the one that it had."""
+        named = [MachineName(machine.system, host, name) for host in sorted(machine.hosts)]
+        with self._writing() as connection:
+            Merger(connection, self.path).add(named)
+
+    def prune(self, selection: Selection, *, rehearse: bool = False) -> Pruned:
+        """Deletes a part of the store, with what nothing else needs then.
+
+        Args:
+            selection: What is deleted.
+            rehearse: Whether to delete nothing, and only tell what would be.
+        """
+        engine = self._engine.execution_options(writes=True)
+        self._check_kept()
+        with database.translated(self.path), engine.connect() as connection:
+            transaction = connection.begin()
+            pruned = prune(connection, self.path, selection)
+            transaction.rollback() if rehearse else transaction.commit()
+        return pruned
+
+    def compact(self) -> int:
+        """Gives space that nothing needs back to the file system.
+
+        Returns:
+            Bytes that were freed.
+        """
+        with database.translated(self.path):
+            return database.compact(self._engine, self.path)
 
     def info(self) -> StoreInfo:
         """Counts of what the store holds."""
@@ -389,27 +430,8 @@ class ResultStore:
             found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
         return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
 
-    def _introduce(self, connection: Connection, questions: Iterable[Question]) -> None:
-        """Adds the quantities that the store does not have yet."""
-        if unknown := self._unknown(connection, questions):
-            connection.execute(insert(quantities), [each.to_dict() for each in unknown])
-
-    def _unknown(self, connection: Connection, questions: Iterable[Question]) -> list[Quantity]:
-        """Quantities that the store does not have yet.
-
-        Raises:
-            StoreError: If it has one in another unit.
-        """
-        units = {row.name: row.unit for row in connection.execute(select(quantities))}
-        wanted = {question.quantity for question in questions}
-        for each in wanted:
-            if units.get(each.name, each.unit) != each.unit:
-                raise StoreError(
-                    f"{self.path}: the result store holds {each.name} in {units[each.name]}, "
-                    f"and not in {each.unit}",
-                    f"choose another file with {argument('store')}",
-                )
-        return sorted(each for each in wanted if each.name not in units)
+    def _reader(self, connection: Connection) -> Reader:
+        return Reader(connection, self.path, self._taken)
 
     def _check_kept(self) -> None:
         """Raises an error if another file, or none, has taken the place of the one opened."""
@@ -435,38 +457,26 @@ class ResultStore:
             yield connection
 
 
+def _introduce(connection: Connection, path: Path, questions: Iterable[Question]) -> None:
+    """Adds the quantities that the store does not have yet."""
+    Merger(connection, path).introduce(question.quantity for question in questions)
+
+
 def _identify(
     connection: Connection,
     question: Question,
     layers: Sequence[str],
-    failure: str | None = None,
 ) -> int:
     """Id of a measurement's row, which is created when it is new."""
     columns = columns_of(question)
-    same = _all_equal(measurements, columns)
+    same = all_equal(measurements, columns)
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
         return int(found)
-    row = {**columns, "layers": list(layers), "failure": failure and _storable(failure)}
+    row = {**columns, "layers": list(layers), "failure": None}
     created = connection.execute(insert(measurements).values(row)).inserted_primary_key
     assert created is not None
     return int(created[0])
-
-
-def _add_missing(connection: Connection, other: Measurement) -> int:
-    """Number of observations that the store lacked of a measurement; they are added."""
-    identifier = _identify(connection, other.question, other.layers, other.failure)
-    owned = observations.c.measurement_id == identifier
-    query = select(observations.c.session, observations.c.round).where(owned)
-    known = {(row.session, row.round) for row in connection.execute(query)}
-    rows = [
-        {"measurement_id": identifier, **each.to_dict()}
-        for each in other.observations
-        if (each.session, each.round) not in known
-    ]
-    if rows:
-        connection.execute(insert(observations), rows)
-    return len(rows)
 
 
 def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
@@ -476,40 +486,6 @@ def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
     return key
 
 
-def _all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
-    """Condition for rows that have these values."""
-    return and_(*(table.c[name] == value for name, value in columns.items()))
-
-
 def _storable(text: str) -> str:
     """The text as UTF-8 can hold it: other bytes, as in names of files, become escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _network_row(network: NetworkFeatures, groups: frozenset[str]) -> dict[str, Any]:
-    return {
-        "signature": network.signature,
-        "version": network.version,
-        "kinds": list(network.kinds),
-        "numbers": zlib.compress(network.numbers),
-        "groups": sorted(network.groups | groups),
-    }
-
-
-def _batches(signatures: Iterable[str]) -> Iterator[list[str]]:
-    """Signatures that one statement takes, each once."""
-    every = list(dict.fromkeys(signatures))
-    return (every[start : start + BATCH] for start in range(0, len(every), BATCH))
-
-
-def _conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
-    """A few conditions that together select the rows of exactly these questions."""
-    signatures = defaultdict(list)
-    for question in dict.fromkeys(questions):
-        columns = columns_of(question)
-        signature = columns.pop("signature")
-        signatures[tuple(columns.items())].append(signature)
-    for columns_in_common, group in signatures.items():
-        same = [measurements.c[name] == value for name, value in columns_in_common]
-        for batch in _batches(group):
-            yield and_(*same, measurements.c.signature.in_(batch))

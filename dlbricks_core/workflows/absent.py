@@ -13,6 +13,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.systems import find_system
 
 
 def known_setups(store: ResultStore, backend: str, system: str | None = None) -> list[Setup]:
@@ -23,11 +24,14 @@ def known_setups(store: ResultStore, backend: str, system: str | None = None) ->
     Args:
         store: Store of the measurements.
         backend: Name of the backend.
-        system: Start of the fingerprint of a system; ``None`` for the one that this process runs
-            on.
+        system: Name of a machine, or start of its fingerprint; ``None`` for the one that this
+            process runs on.
+
+    Raises:
+        DLBricksError: If not exactly one such system is known.
     """
-    asked = current_system().fingerprint if system is None else system
-    kept = sorted(store.setups(backend), key=lambda found: not found[1].startswith(asked))
+    asked = current_system() if system is None else find_system(store, system)[0]
+    kept = sorted(store.setups(backend), key=lambda found: found[1] != asked.fingerprint)
     return [setup for setup, _ in kept] + [each.setup for each in shipped(backend)]
 
 

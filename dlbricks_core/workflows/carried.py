@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from dlbricks_core.figures.protocols import protocol_named
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements, import_measurements
 from dlbricks_core.wording import argument
+from dlbricks_core.workflows.systems import find_machine
 
 
 @contextmanager
@@ -42,9 +43,7 @@ def written_results(path: Path) -> Iterator[ResultStore]:
                 _remove(working)
                 raise
         yield store
-        whole = path.with_name(f"{path.name}.whole")
-        export_measurements(store, whole)
-    whole.replace(path)
+        export_measurements(store, path)
     _remove(working)
 
 
@@ -93,13 +92,15 @@ def place_of(
         store: What was measured.
         backend: Name of the backend.
         protocol: Name of the protocol.
-        system: Start of the system's fingerprint; ``None`` where there is one system only.
+        system: Name of the machine, or start of its fingerprint; ``None`` where there is one system
+            only.
         threads: Threads that compute one operator; ``None`` where there is one number only.
         backend_options: Values of the backend's options; those left out may have any value.
 
     Raises:
         DLBricksError: If no place is meant, or more than one.
     """
+    meant = None if system is None else find_machine(store, system).system
     systems = {name: System.from_dict(name, facts) for name, facts in store.systems().items()}
     places = [
         Place(systems[fingerprint], setup)
@@ -109,37 +110,52 @@ def place_of(
     identity = protocol_named(protocol).identity
     filters: Mapping[str, Callable[[Place], bool]] = {
         "backend": lambda place: True,
-        "system": lambda place: place.system.fingerprint.startswith(system or ""),
+        "system": lambda place: meant in (None, place.system.fingerprint),
         "threads": lambda place: threads in (None, place.setup.threads),
         "backend_option": lambda place: (
             backend_options.items() <= json.loads(place.setup.options).items()
         ),
         "protocol": lambda place: place.setup.protocol == identity,
     }
-    for name, meant in filters.items():
-        left = [place for place in places if meant(place)]
+    for name, fits in filters.items():
+        left = [place for place in places if fits(place)]
         if not left:
             raise DLBricksError(
                 f"the results hold nothing of that {argument(name)}", hint=_choices(store, places)
             )
         places = left
-    if len(places) > 1:
+    if ways := _ways(places):
         raise DLBricksError(
             f"the results were measured in {len(places)} places",
-            hint=f"{_ways(places)} {_choices(store, places)}",
+            hint=f"Choose with {' or '.join(ways)}. {_choices(store, places)}",
         )
-    return places[0]
+    return _latest(store, places)
 
 
-def _ways(places: Sequence[Place]) -> str:
-    """Arguments that tell places apart."""
-    differing = {
-        "system": len({place.system.fingerprint for place in places}),
-        "threads": len({place.setup.threads for place in places}),
-        "backend_option": len({place.setup.options for place in places}),
+def _ways(places: Sequence[Place]) -> list[str]:
+    """Arguments that tell places apart; none if they differ in versions alone."""
+    differing: Mapping[str, Collection[str | int]] = {
+        "system": {place.system.fingerprint for place in places},
+        "threads": {place.setup.threads for place in places},
+        "backend_option": {place.setup.options for place in places},
     }
-    names = [argument(name) for name, number in differing.items() if number > 1]
-    return f"Choose with {' and '.join(names)}." if names else "Name fewer results."
+    return [argument(name) for name, values in differing.items() if len(values) > 1]
+
+
+def _latest(store: ResultStore, places: Sequence[Place]) -> Place:
+    """The place where something was measured last: an upgrade makes what was before obsolete."""
+    if len(places) == 1:
+        return places[0]
+    taken = [
+        (observation.taken_at, place)
+        for each in store.measurements()
+        for place in places
+        if (each.question.setup, each.question.system) == (place.setup, place.system.fingerprint)
+        for observation in each.observations
+    ]
+    if not taken:  # nothing but failures
+        return places[0]
+    return max(taken, key=lambda pair: pair[0])[1]
 
 
 def _choices(store: ResultStore, places: Sequence[Place]) -> str:

@@ -8,9 +8,7 @@ from itertools import chain
 from typing import Self
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
@@ -28,6 +26,7 @@ from dlbricks_core.workflows.predicting import with_predictions
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
+from dlbricks_core.workflows.systems import find_system
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
 
@@ -61,8 +60,8 @@ def estimate(
             neither are left to the predictor.
         request: Which measurements to use.
         store: Where measurements are kept.
-        system: Start of the fingerprint of the system to estimate for, one of the store or of the
-            atlas; ``None`` for the one that this process runs on.
+        system: Name of the machine to estimate for, or start of its fingerprint, one of the store
+            or of the atlas; ``None`` for the one that this process runs on.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 
@@ -71,7 +70,9 @@ def estimate(
         PluginError: If there is no such predictor, or it fails.
     """
     if system is not None:
-        request = request.on(_system(store, system))
+        target, machine = find_system(store, system)
+        request = request.on(target)
+        store = store if machine is None else store.within(machine)
     if predictor is not None and request.probe:
         raise DLBricksError(
             f"predictors give latencies, not {request.quantity.name}",
@@ -234,27 +235,3 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
             request, cutting, outcome.measurements.values(), "as far as the store goes"
         )
     return outcome
-
-
-def _system(store: ResultStore, start: str) -> System:
-    """The system with that fingerprint: of the store, or else of the atlas."""
-    kept = store.systems()
-    systems = {
-        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
-    }
-    matches = _beginning(systems, start)
-    if not matches:
-        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
-        systems |= elsewhere
-        matches = _beginning(elsewhere, start)
-    if len(matches) != 1:
-        known = ", ".join(systems) or "none"
-        raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
-            hint=f"Systems with measurements: {known}.",
-        )
-    return matches[0]
-
-
-def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
-    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]

@@ -79,7 +79,10 @@ def contributions(
         known = subject.signature in networks and sampled.question.system in systems
         counts = subject.kind != "native" and setup.protocol == _PROTOCOL.identity
         if known and counts and without.isdisjoint(sampled.sessions):
-            latest[_key(sampled.question)][subject.signature] = sampled
+            networks_there = latest[_key(sampled.question)]
+            # Merging stores adds older measurements after newer ones.
+            before = networks_there.get(subject.signature, sampled)
+            networks_there[subject.signature] = max(sampled, before, key=lambda each: each.end)
     return [
         _contribution(systems[key[0]], [*each.values()], networks) for key, each in latest.items()
     ]

@@ -22,7 +22,7 @@ from dlbricks_core.workflows.carried import written_results
 pytest.importorskip("onnxruntime")
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
-net (float[1, 8, 16, 16] x) => (float[1, 8, 16, 16] y)
+net (float[1, 32, 64, 64] x) => (float[1, 32, 64, 64] y)
 { a = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)  b = Relu(a)
   c = Relu(b)  d = Mul(b, c)  y = Sigmoid(d) }"""
 
@@ -173,19 +173,24 @@ def test_estimates_rest_on_the_place_that_is_meant(machines):
     here, there = machines
     for threads in (1, 2):
         carry(with_results(there, threads), there, here)
+    assert here.run("estimate", "net.onnx", *KNOWS, "r1", "--json", "one.json").status == 0
     both = ("estimate", "net.onnx", *KNOWS, "r1", "--results", "r2")
     refused = here.run(*both)
     assert refused.status == 2
     assert "measured in 2 places" in refused.err
     assert "Choose with --threads" in refused.err
     for threads in (1, 2):
-        assert here.run(*both, "--threads", threads, "--json", "out.json").status == 0
+        system = here.read("one.json")["system"]["fingerprint"][:8]
+        meant = ("--threads", threads, "--system", system, "--json", "out.json")
+        assert here.run(*both, *meant).status == 0
         assert here.read("out.json")["settings"]["threads"] == threads
-    for wrong in (("--threads", "3"), ("--system", "abc"), ("--protocol", "paper")):
+    for wrong in (("--threads", "3"), ("--protocol", "paper")):
         refused = here.run(*both, *wrong)
         assert refused.status == 2
         said = f"Error: the results hold nothing of that {wrong[0]}\nHint: There are: onnxruntime"
         assert refused.err.startswith(said)
+    refused = here.run(*both, "--system", "abc")
+    assert (refused.status, "no system 'abc'" in refused.err) == (2, True)
     refused = here.run("estimate", "net.onnx", "--backend", "mxnet", "--results", "r1")
     assert (refused.status, "They are of: onnxruntime" in refused.err) == (2, True)
 
@@ -212,6 +217,28 @@ def test_results_need_neither_the_version_nor_the_system_that_they_are_of(machin
     assert "another machine than this one" in " ".join(estimate.out.split())
     (model,) = here.read("out.json")["models"]
     assert model["origin"] == {"stored": 1.0}
+
+
+def test_after_an_upgrade_there_the_latest_version_counts(machines):
+    here, there = machines
+    done(there.start("bench", "suite", *TIMES, "1", "--results", "results"))
+    old = there.folder / "s1.sqlite"
+    with sqlite3.connect(old) as connection:
+        for table in ("measurements", "rewrites"):
+            connection.execute(f"UPDATE {table} SET version = '0.0.1'")
+    with ResultStore.open(old) as opened:
+        export_measurements(opened, here.folder / "old")
+    carry("results", there, here)
+    both = ("estimate", "net.onnx", *KNOWS, "old", "--results", "results", "--json", "out.json")
+    assert here.run(*both).status == 0
+    assert here.read("out.json")["backend"]["version"] != "0.0.1"
+
+
+def test_results_are_never_overwritten_by_other_output(machines):
+    here, there = machines
+    carry(with_results(there), there, here)
+    refused = here.run("estimate", "net.onnx", *KNOWS, "r1", "--json", "r1")
+    assert (refused.status, "--json names the same file as --results" in refused.err) == (2, True)
 
 
 def test_what_cannot_run_there_is_named_here_and_not_predicted(machines, strange):
@@ -247,7 +274,7 @@ def test_a_suite_tells_people_what_it_holds(machines):
     assert "dlbricks bench" in text
     manifest = there.read("suite/manifest.json")
     (model,), (brick,) = manifest["models"], manifest["bricks"]
-    assert (model["name"], model["layers"], model["inputs"]) == ("net", 5, ["float32[1x8x16x16]"])
+    assert (model["name"], model["layers"], model["inputs"]) == ("net", 5, ["float32[1x32x64x64]"])
     assert brick["layers"] == ["MaxPool", "Relu", "Relu", "Mul", "Sigmoid"]
     assert brick["used"] == {"net": 1}
     proto = onnx.load(there.folder / "suite" / model["file"], load_external_data=False)

@@ -19,12 +19,14 @@ from dlbricks_core.store import ResultStore, database, schema
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
+LATER = f"{int(schema.HEAD) + 1:04}"
+
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "{revision}"
+down_revision = "{before}"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -44,9 +46,11 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process run a later version of DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0006_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / f"v{LATER}_next.py").write_text(
+        NEXT.format(last=last, revision=LATER, before=schema.HEAD)
+    )
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0006")
+    monkeypatch.setattr(database, "HEAD", LATER)
 
 
 def query(path, statement):
@@ -75,7 +79,7 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeyp
     with ResultStore.open(filled) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
     assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert query(filled, "SELECT version_num FROM alembic_version") == [(LATER,)]
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):
