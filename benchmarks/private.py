@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.privacy import Example, Published
+from dlbricks_core.privacy import Example, Judge, Published
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
 from dlbricks_core.workflows.cutting import cut_models
@@ -35,6 +35,9 @@ from dlbricks_core.workflows.run import run_bricks
 
 BUDGET_S = 20.0
 """Most seconds of timing for each model and kind of suite."""
+
+SIBLINGS = {"zfnet": "alexnet"}
+"""Families that are one architecture: ZFNet is AlexNet with other windows."""
 
 FEWEST_BRICKS = 8
 """Least bricks of a model that attackers are tried on."""
@@ -70,32 +73,32 @@ def attackers(decoys: str, *names: str) -> None:
     """Prints what is learned of each model, and means over families."""
     models = _loaded(names)
     options, random = private_options(), np.random.default_rng(0)
-    families = {model.name: family_of(model) for model in models}
+    named = {model.name: family_of(model) for model in models}
+    families = {name: SIBLINGS.get(family, family) for name, family in named.items()}
     hidden: dict[str, Hidden] = {}
     for model in models:
-        others = [each for each in models if families[each.name] != families[model.name]]
-        found = hide([model], options, None, others, int(decoys), random, Observer())
+        donors = [each for each in models if families[each.name] != families[model.name]]
+        found = hide([model], options, None, donors, int(decoys), random, Observer())
         if len(found.brickset.bricks) >= FEWEST_BRICKS:
             hidden[model.name] = found
             print(f"{model.name}: hidden among {len(found.decoys)} decoys", flush=True)
-    examples = {name: _example(families[name], each) for name, each in hidden.items()}
     rows: dict[str, dict[str, list[float]]] = {}
-    for name, each in hidden.items():
-        family = families[name]
-        known = [other for key, other in examples.items() if families[key] != family]
+    for family in sorted({families[name] for name in hidden}):
+        others = {name: each for name, each in hidden.items() if families[name] != family}
+        judge = Judge([_example(families[name], each) for name, each in others.items()])
         published = Published.of(
-            (key, list(other.brickset.bricks.values()))
-            for key, other in hidden.items()
-            if families[key] != family
+            (name, list(each.brickset.bricks.values())) for name, each in others.items()
         )
-        found_out = assessed(each.brickset, each.bricks, known, published, validate=False)
-        _print(name, found_out)
-        for attacker, value in found_out.accuracies.items():
-            rows.setdefault(attacker, {}).setdefault(family, []).append(value)
+        for name, each in hidden.items():
+            if families[name] == family:
+                told = assessed(each.brickset, each.bricks, judge, published)
+                _print(name, told)
+                for attacker, value in told.accuracies.items():
+                    rows.setdefault(attacker, {}).setdefault(family, []).append(value)
     for attacker, by_family in rows.items():
         means = {family: float(np.mean(values)) for family, values in by_family.items()}
-        told = ", ".join(f"{family} {mean:.2f}" for family, mean in means.items())
-        print(f"{attacker}: {np.mean(list(means.values())):.3f} ({told})")
+        listed = ", ".join(f"{family} {mean:.2f}" for family, mean in means.items())
+        print(f"{attacker}: {np.mean(list(means.values())):.3f} ({listed})")
 
 
 def _print(name: str, found: Privacy) -> None:

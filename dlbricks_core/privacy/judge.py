@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Example:
     true: Sequence[Brick]
     decoys: Sequence[Brick]
 
-    @property
+    @cached_property
     def traits(self) -> FloatArray:
         """Traits of the true bricks, then of the decoys."""
         return traits([*self.true, *self.decoys])

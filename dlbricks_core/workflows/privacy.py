@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -143,31 +144,33 @@ def privacy(
     known = [each for each in published if family_of(each) not in own]
     decoys = (len(bricks) - len(brickset.bricks)) // max(len(brickset.bricks), 1)
     examples = examples_of(known, options, backend, min(decoys, _EXAMPLE_DECOYS), observer)
-    return assessed(brickset, bricks, examples, _known(published, options, backend, observer))
+    judge = Judge(examples) if examples else None
+    several = len({each.group for each in examples}) > 1
+    validated = cross_validated(examples) if several else {}
+    return assessed(
+        brickset, bricks, judge, _known(published, options, backend, observer), validated
+    )
 
 
 def assessed(
     brickset: BrickSet,
     bricks: Mapping[str, Brick],
-    examples: Sequence[Example],
+    judge: Judge | None,
     published: Published,
-    *,
-    validate: bool = True,
+    validated: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Privacy:
     """Attacks a suite.
 
     Args:
         brickset: The owner's models and their bricks.
         bricks: All bricks of the suite, by signature.
-        examples: Suites that the attacker has made.
-        published: What he knows of published models.
-        validate: Whether to tell how the attacker fares on the examples themselves.
+        judge: Classifiers that learned from suites of other models; ``None`` for none.
+        published: What the attacker knows of published models.
+        validated: Balanced accuracies of such classifiers on each of those suites.
     """
     labels = np.array([float(signature in brickset.bricks) for signature in bricks])
-    attackers = _attackers(list(bricks.values()), examples, published)
+    attackers = _attackers(list(bricks.values()), judge, published)
     has_decoys = 0 < labels.sum() < len(labels)
-    groups = {each.group for each in examples}
-    validated = cross_validated(examples) if validate and len(groups) > 1 else {}
     return Privacy(
         bricks=len(bricks),
         true=int(labels.sum()),
@@ -223,7 +226,7 @@ def _known(
 
 
 def _attackers(
-    bricks: Sequence[Brick], examples: Sequence[Example], published: Published
+    bricks: Sequence[Brick], judge: Judge | None, published: Published
 ) -> dict[str, FloatArray]:
     """How probable each attacker thinks that each brick is true."""
     known = np.array([published.is_known(each) for each in bricks], dtype=float)
@@ -233,8 +236,8 @@ def _attackers(
         "takes bricks of no published model for true": 1 - known,
         "takes bricks of unpublished form for true": 1 - form,
     }
-    if examples:
-        found |= Judge(examples).probabilities(traits(bricks))
+    if judge:
+        found |= judge.probabilities(traits(bricks))
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, packed
 from dlbricks_core.privacy import Key, Piece, alternatives, decoy_networks, pieces
@@ -151,7 +152,7 @@ def hide(
     plain = BrickSet(granularity, strategy)
     for model, names in zip(models, places, strict=True):
         plain.add(model, sequences=cut_at(model, names))
-    found = _pieces(donors, plain, random) if decoys else []
+    found = _pieces(donors, plain) if decoys else []
     others = BrickSet(granularity, strategy, rereading=rereading)
     for number in _batches(decoys):
         together = {**others.bricks, **brickset.bricks}
@@ -214,17 +215,18 @@ def keep_graphs(key: Key, request: Request, store: ResultStore) -> None:
         )
 
 
-def _pieces(
-    donors: Sequence[CanonicalModel], plain: BrickSet, random: np.random.Generator
-) -> list[Piece]:
-    """Layer sequences of donors and of drawn networks, none of them a brick of the models."""
+def _pieces(donors: Sequence[CanonicalModel], plain: BrickSet) -> list[Piece]:
+    """Layer sequences of drawn networks, and of donors that are none of the models."""
     own = {cut.whole.signature for cut in plain.models}
-    others = [each for each in donors if BrickSet.of([each]).models[0].whole.signature not in own]
-    found = pieces(others, plain.granularity, plain.strategy)
-    drawn = islice(draw(int(random.integers(2**31))), _DRAWN)
-    found += [
+    others = [each for each in donors if CutModel(each, (), each).whole.signature not in own]
+    return [*pieces(others, plain.granularity, plain.strategy), *_drawn()]
+
+
+@cache
+def _drawn() -> tuple[Piece, ...]:
+    """Drawn networks: everybody may know which, for widths and places are drawn anew."""
+    return tuple(
         Piece(each.family, each.brick.model)
-        for each in drawn
+        for each in islice(draw(), _DRAWN)
         if len(each.brick.model.inputs) == len(each.brick.model.outputs) == 1
-    ]
-    return found
+    )
