@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, signature
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.common import original, plain
-from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.privacy.published import Skeleton, skeleton
 from dlbricks_core.privacy.transplant import transplant
 
 _MOST_LOOKED_AT = 1500
@@ -25,6 +26,12 @@ _MOST_LOOKED_AT = 1500
 
 _OWN_TURNS = 4
 """Times that each of the model's own sequences is resized anew."""
+
+_PAIRS = 5
+"""Pairs of sequences that are tried for each one that is wanted."""
+
+_LONGEST = 1.5
+"""Most layers of a pair, relative to what it stands in the place of."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,10 @@ def decoy_networks(
         random: Draws the sequences.
     """
     own = pieces_of(cut)
+    forms = {skeleton(each.model) for each in donors}
     chosen = {
-        identity: _chosen(cut, identity, own, donors, number, random) for identity in cut.counts
+        identity: _chosen(cut, identity, own, donors, forms, number, random)
+        for identity in cut.counts
     }
     return [
         _grafted(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
@@ -120,32 +129,96 @@ def _chosen(
     identity: str,
     own: Sequence[Piece],
     donors: Sequence[Piece],
+    forms: Collection[Skeleton],
     number: int,
     random: np.random.Generator,
 ) -> list[CanonicalModel]:
     """Different sequences that fit in the place of one, of as many donors as possible.
 
-    Where others do not fit, the model's own from other places do. They come last: a suite in which
-    one form is more frequent than others tells the model's by that.
+    A sequence whose form no donor has gives way to others whose form no donor has: two sequences
+    of donors in a row. Otherwise whoever knows the donors would tell it by its form. Where too few
+    fit, the model's own from other places do. They come last: a suite in which one form is more
+    frequent than others tells the model's by that.
     """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
     if ends is None:
         return []
     read, written = (cut.graph.tensors[name] for name in ends)
+    alike: Iterable[CanonicalModel] = ()
+    if skeleton(extract(cut.graph, place, identity)) not in forms:
+        pairs = _pairs(donors, read, written, number, random)
+        alike = (
+            each
+            for each in pairs
+            if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
+        )
+    singly = _fitting(chain(_mixed(donors, random), _mixed(own, random)), read, written, random)
     taken: set[str] = {identity}
     found: list[CanonicalModel] = []
-    for piece in chain(_mixed(donors, random), _mixed(own, random)):
+    for each in chain(alike, singly):
         if len(found) == number:
             break
-        fitting = transplant(piece.model, read, written, random)
-        if fitting is None:
-            continue
-        name = signature(fitting, range(len(fitting.layers)))
+        name = signature(each, range(len(each.layers)))
         if name not in taken:
             taken.add(name)
-            found.append(fitting)
+            found.append(each)
     return found
+
+
+def _fitting(
+    candidates: Iterable[Piece], read: TensorSpec, written: TensorSpec, random: np.random.Generator
+) -> Iterator[CanonicalModel]:
+    """Those sequences that can be resized, resized."""
+    for piece in candidates:
+        found = transplant(piece.model, read, written, random)
+        if found is not None:
+            yield found
+
+
+def _pairs(
+    donors: Sequence[Piece],
+    read: TensorSpec,
+    written: TensorSpec,
+    number: int,
+    random: np.random.Generator,
+) -> Iterator[CanonicalModel]:
+    """Two sequences in a row, the first or the second of which keeps its input's shape."""
+    steps = {
+        (begin, end): list(islice(_fitting(_mixed(donors, random), begin, end, random), number))
+        for begin, end in ((read, read), (read, written), (written, written))
+    }
+    for _ in range(_PAIRS * number):
+        middle = read if random.random() < 0.5 else written
+        halves = steps[read, middle], steps[middle, written]
+        if all(halves):
+            first, second = (half[int(random.integers(len(half)))] for half in halves)
+            yield _in_a_row(first, second)
+
+
+def _in_a_row(first: CanonicalModel, second: CanonicalModel) -> CanonicalModel:
+    """One sequence of two: the second reads what the first hands on."""
+    names = {name: f"then/{name}" for name in second.tensors}
+    names |= {second.inputs[0]: first.outputs[0], "": ""}
+    return replace(
+        first,
+        layers=(*first.layers, *(_renamed(layer, names) for layer in second.layers)),
+        outputs=(names[second.outputs[0]],),
+        tensors={**first.tensors, **{names[n]: spec for n, spec in second.tensors.items()}},
+        weights=first.weights | {names[name] for name in second.weights},
+        constants={
+            **first.constants,
+            **{names[name]: value for name, value in second.constants.items()},
+        },
+    )
+
+
+def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
+    return replace(
+        layer,
+        inputs=tuple(map(names.__getitem__, layer.inputs)),
+        outputs=tuple(map(names.__getitem__, layer.outputs)),
+    )
 
 
 def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
@@ -193,15 +266,7 @@ def _grafted(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalM
         tensors |= {names[name]: spec for name, spec in piece.tensors.items()}
         weights |= {names[name] for name in piece.weights}
         constants |= {names[name]: value for name, value in piece.constants.items()}
-        layers += [
-            replace(
-                layer,
-                name=f"graft{number}/{layer.name}",
-                inputs=tuple(map(names.__getitem__, layer.inputs)),
-                outputs=tuple(map(names.__getitem__, layer.outputs)),
-            )
-            for layer in piece.layers
-        ]
+        layers += [_renamed(layer, names) for layer in piece.layers]
     used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
     used |= {*graph.inputs, *graph.outputs}
     return replace(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from dlbricks_core.bricks import Brick
+from dlbricks_core.ir import CanonicalModel
 
 Skeleton = tuple[tuple[object, ...], ...]
 
@@ -29,7 +30,7 @@ class Published:
         listed = [(name, list(bricks)) for name, bricks in models]
         return cls(
             {name: frozenset(each.signature for each in bricks) for name, bricks in listed},
-            frozenset(skeleton(each) for _, bricks in listed for each in bricks),
+            frozenset(skeleton(each.model) for _, bricks in listed for each in bricks),
         )
 
     def is_known(self, brick: Brick) -> bool:
@@ -38,7 +39,7 @@ class Published:
 
     def is_of_known_form(self, brick: Brick) -> bool:
         """Whether a published model has a brick that differs in sizes alone."""
-        return skeleton(brick) in self.skeletons
+        return skeleton(brick.model) in self.skeletons
 
     def complete(self, signatures: Collection[str]) -> list[str]:
         """Names of the published models of which every brick is among some."""
@@ -46,8 +47,8 @@ class Published:
         return [name for name, bricks in self.models.items() if bricks and bricks <= held]
 
 
-def skeleton(brick: Brick) -> Skeleton:
-    """Operators, windows and kind of groups of a brick's layers: all but its sizes."""
+def skeleton(model: CanonicalModel) -> Skeleton:
+    """Operators, windows and kind of groups of a sequence's layers: all but its sizes."""
     return tuple(
         (
             layer.qualified_op,
@@ -55,5 +56,5 @@ def skeleton(brick: Brick) -> Skeleton:
             layer.attributes.get("strides"),
             layer.attributes.get("group", 1) != 1,
         )
-        for layer in brick.model.layers
+        for layer in model.layers
     )

@@ -11,9 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from dlbricks_core.facts import Measurement
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import export_measurements
-from dlbricks_core.workflows.carried import read_results
+from dlbricks_core.store.portable import export_measurements, read_records
 
 pytest.importorskip("onnxruntime")
 
@@ -82,10 +82,11 @@ def test_an_estimate_is_the_same_to_the_last_bit_without_the_decoys(dlbricks, se
 
 def true_alone(path, true, target):
     """Writes results without those of decoys; how many networks both files hold."""
-    with read_results([path]) as every, ResultStore.open(target.with_suffix(".db")) as some:
-        measurements = list(every.measurements())
-        kept = [each for each in measurements if each.question.subject.signature in true]
-        some.merge(kept, every.systems(), every.sessions())
+    records = list(read_records(path))
+    measurements = [each for each in records if isinstance(each, Measurement)]
+    kept = [each for each in measurements if each.question.subject.signature in true]
+    with ResultStore.open(target.with_suffix(".db")) as some:
+        some.merge([each for each in records if not isinstance(each, Measurement)] + kept)
         export_measurements(some, target)
     return len(measurements), len(kept)
 

@@ -8,7 +8,7 @@ import pytest
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
-from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key
+from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
 from dlbricks_core.privacy.decoys import boundaries, cut_at
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import convolve
@@ -66,6 +66,17 @@ def test_each_place_has_as_many_different_bricks_as_asked_for():
 def test_a_cut_at_a_model_s_own_boundaries_is_the_same_cut():
     _, own = cut()
     assert tuple(cut_at(OWN, boundaries(own))) == tuple(each.layers for each in own.occurrences)
+
+
+def test_where_nobody_has_a_sequence_of_that_form_decoys_are_of_new_forms_too():
+    forms = {skeleton(each.model) for each in pieces(OTHERS, 2, "chain")}
+    found = BrickSet(6, "chain")
+    longer = network((8, 64, 64, 128), name="longer")
+    whole = BrickSet(6, "chain").add(longer)
+    for model in decoy_networks(whole, pieces(OTHERS, 2, "chain"), 3, np.random.default_rng(0)):
+        found.add(model, sequences=[tuple(range(len(model.layers)))])
+    assert found.bricks
+    assert not forms & {skeleton(each.model) for each in found.bricks.values()}
 
 
 def test_what_is_drawn_differs_from_seed_to_seed():
