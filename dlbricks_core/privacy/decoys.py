@@ -112,10 +112,12 @@ def decoy_networks(
         number: Number of networks.
         random: Draws the sequences.
     """
-    own = pieces_of(cut)
+    # One order for all places: sequences of one form recur, as the model's own do.
+    ordered, own = list(_mixed(donors, random)), list(_mixed(pieces_of(cut), random))
     forms = {skeleton(each.model) for each in donors}
+    seed = int(random.integers(2**31))
     chosen = {
-        identity: _chosen(cut, identity, own, donors, forms, number, random)
+        identity: _chosen(cut, identity, own, ordered, forms, number, seed)
         for identity in cut.counts
     }
     return [
@@ -131,7 +133,7 @@ def _chosen(
     donors: Sequence[Piece],
     forms: Collection[Skeleton],
     number: int,
-    random: np.random.Generator,
+    seed: int,
 ) -> list[CanonicalModel]:
     """Different sequences that fit in the place of one, of as many donors as possible.
 
@@ -145,6 +147,7 @@ def _chosen(
     if ends is None:
         return []
     read, written = (cut.graph.tensors[name] for name in ends)
+    random = np.random.default_rng(seed)
     alike: Iterable[CanonicalModel] = ()
     if skeleton(extract(cut.graph, place, identity)) not in forms:
         pairs = _pairs(donors, read, written, number, random)
@@ -153,7 +156,7 @@ def _chosen(
             for each in pairs
             if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
         )
-    singly = _fitting(chain(_mixed(donors, random), _mixed(own, random)), read, written, random)
+    singly = _fitting(chain(donors, own), read, written, random)
     taken: set[str] = {identity}
     found: list[CanonicalModel] = []
     for each in chain(alike, singly):
@@ -185,7 +188,7 @@ def _pairs(
 ) -> Iterator[CanonicalModel]:
     """Two sequences in a row, the first or the second of which keeps its input's shape."""
     steps = {
-        (begin, end): list(islice(_fitting(_mixed(donors, random), begin, end, random), number))
+        (begin, end): list(islice(_fitting(donors, begin, end, random), number))
         for begin, end in ((read, read), (read, written), (written, written))
     }
     for _ in range(_PAIRS * number):
