@@ -39,6 +39,9 @@ FEW = 5
 _SURE = 0.9
 """Probability from which on a brick stands out."""
 
+_COMMON = 0.5
+"""Share of decoys of published form from which on a brick of another form stands out."""
+
 _EXAMPLE_DECOYS = 5
 """Most decoys for each brick in the suites from which the attacker learns."""
 
@@ -270,13 +273,15 @@ def _standing_out(
     found = []
     learned = {n: told for n, told in attackers.items() if not n.startswith("takes")}
     place = {signature: i for i, signature in enumerate(bricks)}
+    unlike = [each for signature, each in bricks.items() if signature not in brickset.bricks]
+    known = sum(map(published.is_of_known_form, unlike)) / max(len(unlike), 1)
     for signature, brick in brickset.bricks.items():
         reasons = []
         others = alternatives(signature, bricks)
         if others < FEW:
             reasons.append(f"{others or 'no'} alternative{'' if others == 1 else 's'}")
-        if not published.is_of_known_form(brick):
-            reasons.append("no published model has such a sequence")
+        if not published.is_of_known_form(brick) and known > _COMMON:
+            reasons.append("no published model has such a sequence, and most decoys are published")
         reasons += [
             f"the {name} is {told[place[signature]]:.0%} sure"
             for name, told in learned.items()
