@@ -252,7 +252,7 @@ def test_results_are_never_overwritten_by_other_output(machines):
     here, there = machines
     carry(with_results(there), there, here)
     refused = here.run("estimate", "net.onnx", *KNOWS, "r1", "--json", "r1")
-    assert (refused.status, "--json names the same file as --results" in refused.err) == (2, True)
+    assert (refused.status, "--json names the same file as the file r1" in refused.err) == (2, True)
 
 
 def test_what_cannot_run_there_is_named_here_and_not_predicted(machines, strange):
