@@ -161,3 +161,14 @@ def faulty(monkeypatch):
     import faulty_backend
 
     return faulty_backend
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real PostgreSQL server. Where it does not start, its tests fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        from postgres_server import PostgresServer
+    server = PostgresServer()
+    yield server
+    server.remove()

@@ -98,8 +98,8 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
-    if values.get("store"):
-        yield "--store", locate(values["store"])
+    if values.get("store") and (file := locate(values["store"]).file) is not None:
+        yield "--store", file
 
 
 def _same_file(first: Path, second: Path) -> bool:

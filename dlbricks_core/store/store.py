@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -35,7 +36,8 @@ from dlbricks_core.facts import (
     Session,
     Setup,
 )
-from dlbricks_core.store import database
+from dlbricks_core.store.database import Database, patiently
+from dlbricks_core.store.location import locate
 from dlbricks_core.store.rows import Reader, columns_of
 from dlbricks_core.store.schema import (
     calibrations,
@@ -53,13 +55,39 @@ BATCH = 500
 """Questions, or rows, of one query; SQLite limits the variables of a statement."""
 
 
+ArgumentsT = ParamSpec("ArgumentsT")
+ResultT = TypeVar("ResultT")
+
+
+def again_when_lost(
+    method: Callable[Concatenate[ResultStore, ArgumentsT], ResultT],
+) -> Callable[Concatenate[ResultStore, ArgumentsT], ResultT]:
+    """Makes a method of the store, which is one transaction, wait for a server that was lost."""
+
+    @wraps(method)
+    def repeated(
+        store: ResultStore, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs
+    ) -> ResultT:
+        positions: Any = map(_reusable, given)
+        names: Any = zip(named, map(_reusable, named.values()), strict=True)
+        positions, names = tuple(positions), dict(names)
+        return patiently(store.place, lambda: method(store, *positions, **names))
+
+    return repeated
+
+
+def _reusable(argument: object) -> object:
+    """The argument; where it can be read only once, a tuple of what it gives."""
+    return tuple(argument) if isinstance(argument, Iterator) else argument
+
+
 @dataclass(frozen=True)
 class StoreInfo:
     """Counts of what a store holds.
 
     Attributes:
-        location: Path of the store's file.
-        size: Size of the file in bytes.
+        location: Path of the store's file, or URL of the database without password and options.
+        size: Size in bytes of the file, or of the tables on the server.
         systems: Number of systems.
         measurements: Number of measurements, failed ones included.
         failures: Number of measurements that failed.
@@ -75,18 +103,19 @@ class StoreInfo:
 
 
 class ResultStore:
-    """Results of all runs on one or many systems, in a SQLite file.
+    """Results of all runs on one or many systems, in a SQLite file or a PostgreSQL database.
 
     Every change is committed before its method returns, so that a killed process loses
     nothing but what it was measuring. Several processes can write to one store. Where a row is
-    damaged, it is left out, and a warning names it.
+    damaged, it is left out, and a warning names it. Where a server was lost, methods wait for it,
+    and do again what it has not kept.
 
     Args:
-        path: Path of the file.
+        place: Where the store is kept.
         writes: Whether results will be added.
 
     Attributes:
-        path: Path of the file.
+        place: Where the store is kept. Its text, for people, holds no password.
 
     Example:
         >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
@@ -95,27 +124,28 @@ class ResultStore:
         (1.25,)
     """
 
-    def __init__(self, path: Path, *, writes: bool = True) -> None:
-        self.path = path
-        self._engine = database.connect(path) if writes else database.snapshot(path)
+    def __init__(self, place: Database, *, writes: bool = True) -> None:
+        self.place = place
+        self._engine = patiently(place, place.connect if writes else place.snapshot)
         # The pool keeps the connection: while it is open, no other file gets this one's identity.
-        with database.translated(path):
+        with place.translated():
             self._engine.connect().close()
-        self._file = database.identity(path) if writes else None
+        self._identity = place.identity() if writes else None
 
     @classmethod
     def open(cls, location: str | Path | None = None, *, writes: bool = True) -> Self:
         """Opens a store, creating it if there is none and upgrading an older one.
 
         Args:
-            location: Path or SQLite URL; ``None`` for the store in the user's data folder.
-            writes: Whether results will be added. If not, the store is read as it is now: no
-                right to write is needed, and no file is created.
+            location: Path, or URL of a SQLite file or a PostgreSQL database; ``None`` for the
+                file in the user's data folder.
+            writes: Whether results will be added. If not, no right to write is needed, and no
+                store is created. A file is read as it is now.
 
         Raises:
-            StoreError: If the file cannot be used; it is left as it was.
+            StoreError: If the database cannot be used; it is left as it was.
         """
-        return cls(database.locate(location), writes=writes)
+        return cls(locate(location), writes=writes)
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +156,7 @@ class ResultStore:
             self._check_kept()
 
     def close(self) -> None:
-        """Closes the file. Everything is committed already."""
+        """Closes the connection. Everything is committed already."""
         self._engine.dispose()
 
     def add_samples(
@@ -142,6 +172,7 @@ class ResultStore:
         """
         self.add_all([(question, observation, layers)])
 
+    @again_when_lost
     def add_all(
         self,
         taken: Iterable[tuple[Question, Observation, Sequence[str]]],
@@ -170,6 +201,7 @@ class ResultStore:
             ]
             connection.execute(insert(observations), rows)
 
+    @again_when_lost
     def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement failed; its observations stay."""
         with self._writing() as connection:
@@ -177,6 +209,7 @@ class ResultStore:
             found = measurements.c.id == _identify(connection, question, layers)
             connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
 
+    @again_when_lost
     def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:
         """Measurements of these questions, failed ones included; others have no entry.
 
@@ -184,7 +217,7 @@ class ResultStore:
             StoreError: If the store holds one of the quantities in another unit.
         """
         questions = list(questions)
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             self._unknown(connection, questions)
             return {
                 found.question: found
@@ -194,18 +227,22 @@ class ResultStore:
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements, oldest first; they are read in batches."""
-        last = 0
-        while True:
-            with self._reading() as connection:
-                after = select(measurements.c.id).where(measurements.c.id > last)
-                ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
-                if not ids:
-                    return
-                with Reader(connection, self.path) as reader:
-                    loaded = reader.measurements(measurements.c.id.between(ids[0], ids[-1]))
+        last: int | None = 0
+        while last is not None:
+            loaded, last = self._next_batch(last)
             yield from loaded
-            last = ids[-1]
 
+    @again_when_lost
+    def _next_batch(self, last: int) -> tuple[list[Measurement], int | None]:
+        """Measurements after the one of this id, and the last one's id, if there may be more."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            after = select(measurements.c.id).where(measurements.c.id > last)
+            ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
+            if not ids:
+                return [], None
+            return reader.measurements(measurements.c.id.between(ids[0], ids[-1])), ids[-1]
+
+    @again_when_lost
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 
@@ -217,6 +254,7 @@ class ResultStore:
         with self._reading() as connection:
             return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
 
+    @again_when_lost
     def sampled(self, quantity: Quantity, backend: str | None = None) -> list[Sampled]:
         """Values of a quantity, of all networks that have some, oldest first.
 
@@ -227,13 +265,14 @@ class ResultStore:
         condition = measurements.c.quantity == quantity.name
         if backend is not None:
             condition &= measurements.c.backend == backend
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.sampled(condition)
 
+    @again_when_lost
     def keep_networks(self, described: Iterable[NetworkFeatures]) -> None:
         """Keeps features of networks, in place of those of other versions; groups add up."""
         new = {each.signature: each for each in described}
-        with self._writing() as connection, Reader(connection, self.path) as reader:
+        with self._writing() as connection, Reader(connection, self.place) as reader:
             for signatures in _batches(new):
                 same = networks.c.signature.in_(signatures)
                 known = reader.networks(same)
@@ -243,6 +282,7 @@ class ResultStore:
                     [_network_row(new[s], known.get(s, new[s]).groups) for s in signatures],
                 )
 
+    @again_when_lost
     def networks(
         self, version: str, signatures: Iterable[str] | None = None
     ) -> dict[str, NetworkFeatures]:
@@ -253,7 +293,7 @@ class ResultStore:
             signatures: Networks that are asked for; ``None`` for all.
         """
         condition = networks.c.version == version
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             if signatures is None:
                 return reader.networks(condition)
             found: dict[str, NetworkFeatures] = {}
@@ -261,28 +301,33 @@ class ResultStore:
                 found |= reader.networks(condition & networks.c.signature.in_(each))
             return found
 
+    @again_when_lost
     def remember_system(self, fingerprint: str, facts: Mapping[str, Any]) -> None:
         """Keeps facts about a system, in place of those that the store has."""
         with self._writing() as connection:
             connection.execute(delete(systems).where(systems.c.fingerprint == fingerprint))
             connection.execute(insert(systems), {"fingerprint": fingerprint, "facts": dict(facts)})
 
+    @again_when_lost
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.systems()
 
+    @again_when_lost
     def keep_session(self, session: Session) -> None:
         """Keeps a session, in place of an earlier record with the same id."""
         with self._writing() as connection:
             connection.execute(delete(sessions).where(sessions.c.id == session.id))
             connection.execute(insert(sessions), session.to_dict())
 
+    @again_when_lost
     def sessions(self) -> list[Session]:
         """Sessions, oldest first; DLBricks did not record them before version 0004 of the store."""
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.sessions()
 
+    @again_when_lost
     def keep_calibration(self, calibration: Calibration) -> None:
         """Keeps a calibration, in place of an earlier one with the same key."""
         key = calibration.key.text
@@ -290,11 +335,13 @@ class ResultStore:
             connection.execute(delete(calibrations).where(calibrations.c.key == key))
             connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
 
+    @again_when_lost
     def calibration(self, key: CalibrationKey) -> Calibration | None:
         """Calibration of this key; ``None`` if there is none."""
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.calibration(key)
 
+    @again_when_lost
     def forget_calibration(self, key: CalibrationKey) -> bool:
         """Removes the calibration of this key.
 
@@ -305,6 +352,7 @@ class ResultStore:
             same = calibrations.c.key == key.text
             return bool(connection.execute(delete(calibrations).where(same)).rowcount)
 
+    @again_when_lost
     def keep_rewrite(self, signature: str, setup: Setup, system: str, graph: bytes) -> None:
         """Keeps the graph that a backend makes of a model, in place of an earlier one.
 
@@ -320,12 +368,14 @@ class ResultStore:
             connection.execute(delete(rewrites).where(_all_equal(rewrites, key)))
             connection.execute(insert(rewrites), {**key, "graph": zlib.compress(graph)})
 
+    @again_when_lost
     def rewrite(self, signature: str, setup: Setup, system: str) -> bytes | None:
         """Serialized graph that :meth:`keep_rewrite` got for the same; ``None`` if it got none."""
         key = _rewrite_key(signature, setup, system)
-        with self._reading() as connection, Reader(connection, self.path) as reader:
+        with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.rewrite(_all_equal(rewrites, key))
 
+    @again_when_lost
     def merge(
         self,
         others: Iterable[Measurement],
@@ -361,6 +411,7 @@ class ResultStore:
                 added += _add_missing(connection, other)
         return added
 
+    @again_when_lost
     def info(self) -> StoreInfo:
         """Counts of what the store holds."""
         with self._reading() as connection:
@@ -372,7 +423,8 @@ class ResultStore:
                 "observations": select(func.count()).select_from(observations),
             }
             found = {name: connection.scalar(query) or 0 for name, query in counts.items()}
-        return StoreInfo(location=str(self.path), size=self.path.stat().st_size, **found)
+            size = self.place.size(connection)
+        return StoreInfo(location=str(self.place), size=size, **found)
 
     def _introduce(self, connection: Connection, questions: Iterable[Question]) -> None:
         """Adds the quantities that the store does not have yet."""
@@ -390,17 +442,17 @@ class ResultStore:
         for each in wanted:
             if units.get(each.name, each.unit) != each.unit:
                 raise StoreError(
-                    f"{self.path}: the result store holds {each.name} in {units[each.name]}, "
+                    f"{self.place}: the result store holds {each.name} in {units[each.name]}, "
                     f"and not in {each.unit}",
-                    f"choose another file with {argument('store')}",
+                    f"choose another {self.place.noun} with {argument('store')}",
                 )
         return sorted(each for each in wanted if each.name not in units)
 
     def _check_kept(self) -> None:
         """Raises an error if another file, or none, has taken the place of the one opened."""
-        if self._file is not None and database.identity(self.path) != self._file:
+        if self._identity is not None and self.place.identity() != self._identity:
             raise StoreError(
-                f"{self.path}: the result store was deleted or replaced during the run",
+                f"{self.place}: the result store was deleted or replaced during the run",
                 "what was measured since is lost; run it again",
             )
 
@@ -408,15 +460,14 @@ class ResultStore:
     def _reading(self) -> Iterator[Connection]:
         """Connection with one consistent view of the store."""
         self._check_kept()
-        with database.translated(self.path), self._engine.begin() as connection:
+        with self.place.transaction(self._engine, writes=False) as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """Connection whose changes are committed together; no other process writes meanwhile."""
         self._check_kept()
-        engine = self._engine.execution_options(writes=True)
-        with database.translated(self.path), engine.begin() as connection:
+        with self.place.transaction(self._engine, writes=True) as connection:
             yield connection
 
 
@@ -467,8 +518,8 @@ def _all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
 
 
 def _storable(text: str) -> str:
-    """The text as UTF-8 can hold it: other bytes, as in names of files, become escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _network_row(network: NetworkFeatures, groups: frozenset[str]) -> dict[str, Any]:

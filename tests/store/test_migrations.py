@@ -15,6 +15,7 @@ from alembic.script import ScriptDirectory
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database, schema
+from dlbricks_core.store.sqlite import SQLiteFile
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -57,7 +58,7 @@ def query(path, statement):
 
 
 def test_migrations_lead_to_the_tables_that_the_code_uses(filled):
-    engine = database.connect(filled)
+    engine = SQLiteFile(filled).connect()
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
@@ -82,7 +83,7 @@ def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, mo
     path = tmp_path / "results.db"
     with monkeypatch.context() as earlier:
         earlier.setattr(database, "HEAD", "0001")
-        database.connect(path).dispose()
+        SQLiteFile(path).connect().dispose()
     for table, row in (
         ("measurements", "1, 'abc', 'brick', 'mxnet', '1.9.1', '{}', 'sys', 2, 'p', '[]', NULL"),
         ("sample_sets", "1, 1, 's', 0, '[1.5]', NULL, '[]', '2026-01-01T00:00:00+00:00'"),

@@ -32,8 +32,8 @@ SESSION = Session("s", "host", "here", "0.1.0", load=0.125)
 
 
 @pytest.fixture
-def here(tmp_path):
-    with ResultStore.open(tmp_path / "here.db") as store:
+def here(place):
+    with ResultStore.open(place) as store:
         store.remember_system("here", {"cpu": "x"})
         store.add_samples(KEY, Observation("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
         store.add_samples(LOADING, Observation("s", 0, (0.5,)), ["Conv"])

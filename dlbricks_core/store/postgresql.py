@@ -1,0 +1,296 @@
+"""A store in a PostgreSQL database, which many machines share."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy.engine import URL, RootTransaction
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import database
+from dlbricks_core.store.database import (
+    Database,
+    ServerLostError,
+    check_columns,
+    checked_revision,
+    patiently,
+)
+from dlbricks_core.store.schema import APPLICATION_ID, HEAD, MARK, metadata
+from dlbricks_core.store.sqlite import in_memory
+
+OLDEST = 13
+"""Oldest version of PostgreSQL that tells what became of a transaction."""
+
+_READS = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+# Each statement sees what others have committed, so also the first one after the lock.
+_WRITES = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
+
+_NETWORK = {
+    "connect_timeout": 10,
+    # A host that vanishes without a word is noticed after a minute rather than after hours.
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+    "fallback_application_name": "dlbricks",
+    "client_encoding": "utf8",
+}
+"""Parameters of libpq, in seconds and milliseconds, where the URL does not set them."""
+
+_TABLES = """
+SELECT relname, obj_description(oid, 'pg_class') FROM pg_class
+WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+AND relkind IN ('r', 'p', 'v', 'm', 'f')
+AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
+"""
+"""Names of the tables and views of the schema, with their comments; not those of extensions."""
+
+_COLUMNS = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = current_schema()
+"""
+
+_FATE = "SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))"
+
+_SOON = ("starting up", "shutting down", "not yet accepting", "recovery mode")
+"""Words of a server that will be there in a moment."""
+
+_RUNNING = "check host and port, and whether the server runs"
+_CURES = {
+    "password": "check user and password; PGPASSWORD or ~/.pgpass keep them out of the URL",
+    "pg_hba.conf": "let this host, user and database in (pg_hba.conf on the server)",
+    "role": "check the user",
+    'database "': "create the database (createdb), or check its name",
+    "refused": _RUNNING,
+    "timeout expired": _RUNNING,
+    "resolve host": _RUNNING,
+    "No route": _RUNNING,
+    "unreachable": _RUNNING,
+    "No such file": _RUNNING,
+    "lock timeout": "another program keeps the store locked: end it",
+    "too many": "let the server take more connections (max_connections)",
+    "read-only transaction": "give a server that takes changes",
+    "permission denied": "let the user create tables and write in this schema",
+    "no schema": "create the schema that the URL names",
+    "No space": "free some space on the server",
+}
+"""First half of the hint, by words of the error that the server or libpq gives."""
+
+
+@dataclass(frozen=True)
+class PostgreSQL(Database):
+    """A store in a PostgreSQL database.
+
+    Everything is in the first schema of the search path, usually ``public``. One process writes
+    at a time: it holds an advisory lock, which the server releases if the process dies.
+
+    Attributes:
+        url: URL with the driver psycopg.
+    """
+
+    url: URL = field(repr=False)
+    noun: ClassVar[str] = "database"
+
+    def __str__(self) -> str:
+        # Nothing of the query, where libpq takes passwords, too.
+        kept = ("username", "host", "port", "database")
+        parts = {name: getattr(self.url, name) for name in kept}
+        return URL.create("postgresql", **parts).render_as_string()
+
+    def connect(self) -> Engine:
+        """Connection to the database, which is filled or upgraded as needed."""
+        return self._opened(writes=True)
+
+    def snapshot(self) -> Engine:
+        """Connection that only reads.
+
+        A store of an older version is copied into memory and upgraded there. Where there is none,
+        the copy is empty.
+        """
+        return self._opened(writes=False)
+
+    def size(self, connection: Connection) -> int:
+        """Bytes of the store's tables on the server, with their indexes."""
+        return sum(
+            connection.scalar(select(func.pg_total_relation_size(func.to_regclass(name)))) or 0
+            for name in metadata.tables
+        )
+
+    def failure(self, error: Exception) -> StoreError:
+        """An error of the server or the driver in one line, with a hint."""
+        said = database.cause(error)
+        reason = " ".join(str(said).split()) or type(said).__name__
+        kind = ServerLostError if _is_lost(error, reason) else StoreError
+        return kind(f"{self}: {reason}", self._hint(reason))
+
+    @contextmanager
+    def transaction(self, engine: Engine, *, writes: bool) -> Iterator[Connection]:
+        """Connection with one consistent view of the store.
+
+        Raises:
+            ServerLostError: If the server was lost, and none of the changes is kept. If it was
+                lost while it committed them, this waits until it can tell.
+        """
+        if engine.dialect.name == "sqlite":  # a copy in memory
+            with super().transaction(engine, writes=writes) as connection:
+                yield connection
+            return
+        options = _WRITES if writes else _READS
+        with (
+            self.translated(),
+            self._connected(engine.execution_options(**options)) as connection,
+            connection.begin() as transaction,
+        ):
+            if writes:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+            yield connection
+            if writes:
+                self._commit(engine, connection, transaction)
+
+    def _opened(self, *, writes: bool) -> Engine:
+        engine = self._engine()
+        try:
+            with self.translated():
+                engine.connect().close()
+            with self.transaction(engine, writes=False) as connection:
+                revision = self._revision(connection)
+                copy = None if writes or revision == HEAD else _copied(connection, revision)
+            if copy is None:
+                return self.upgraded(engine, revision)
+        except BaseException:
+            engine.dispose()
+            raise
+        engine.dispose()
+        return copy if revision is None else self.upgraded(copy, revision)
+
+    def _engine(self) -> Engine:
+        missing = {name: value for name, value in _NETWORK.items() if name not in self.url.query}
+        try:
+            engine = create_engine(self.url, connect_args=missing, pool_pre_ping=True)
+        except ImportError as error:
+            raise StoreError(
+                f"{self}: PostgreSQL needs psycopg, which cannot be imported ({error})",
+                "install it: pip install 'dlbricks[postgres]'",
+            ) from error
+
+        @event.listens_for(engine, "connect")
+        def configure(connection: Any, _record: Any) -> None:
+            from psycopg.types.string import TextLoader
+
+            # As SQLite gives it: damage in one row must not end the query.
+            connection.adapters.register_loader("json", TextLoader)
+            # A writer that was stopped, or whose host vanished, must not lock others out.
+            limit = int(database.BUSY_SECONDS * 1000)
+            for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.execute(f"SET {name} = {limit}")
+            connection.commit()
+
+        return engine
+
+    @contextmanager
+    def _connected(self, engine: Engine) -> Iterator[Connection]:
+        """Connection to a server that has answered before."""
+        try:
+            connection = engine.connect()
+        except OperationalError as error:
+            found = self.failure(error)
+            raise ServerLostError(found.message, found.hint) from error
+        with connection:
+            yield connection
+
+    def _commit(self, engine: Engine, connection: Connection, transaction: RootTransaction) -> None:
+        """Commits; if the server is lost before it answers, asks it afterwards what it did."""
+        number = connection.scalar(text("SELECT CAST(pg_current_xact_id_if_assigned() AS text)"))
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if number is None or not error.connection_invalidated:
+                raise
+            if patiently(self, lambda: self._fate(engine, number)) != "committed":
+                raise
+
+    def _fate(self, engine: Engine, number: str) -> str | None:
+        """What became of a transaction.
+
+        Raises:
+            ServerLostError: If the server does not answer, or does not know yet.
+        """
+        with self._connected(engine) as connection:
+            found: str | None = connection.scalar(text(_FATE), {"number": number})
+        if found == "in progress":
+            raise ServerLostError(f"{self}: a transaction does not end")
+        return found
+
+    def _revision(self, connection: Connection) -> str | None:
+        """Schema revision, read without writing; ``None`` if the schema is empty."""
+        if (connection.dialect.server_version_info or ()) < (OLDEST,):
+            raise StoreError(f"{self}: PostgreSQL is too old", f"version {OLDEST} or later will do")
+        marks = {row[0]: row[1] for row in connection.execute(text(_TABLES))}
+        if not marks:
+            return None
+        if marks.get("alembic_version") != MARK:
+            raise StoreError(
+                f"{self} is a database of another program, not a result store",
+                "create one for DLBricks (createdb), or name an empty schema",
+            )
+        versions = connection.scalars(text("SELECT version_num FROM alembic_version"))
+        revision = checked_revision(versions, self)
+        if revision == HEAD:
+            check_columns(((row[0], row[1]) for row in connection.execute(text(_COLUMNS))), self)
+        return revision
+
+    def _hint(self, reason: str) -> str:
+        fitting = (cure for words, cure in _CURES.items() if words in reason)
+        return self.or_another(next(fitting, "check the URL and the server"))
+
+
+def _is_lost(error: Exception, reason: str) -> bool:
+    """Whether the server may answer again in a while."""
+    cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
+    return cut_off or any(words in reason for words in _SOON)
+
+
+def _copied(connection: Connection, revision: str | None) -> Engine:
+    """The store in a SQLite database in memory.
+
+    Args:
+        connection: To the store.
+        revision: Its schema revision; ``None`` if there is no store, so that the copy is empty.
+    """
+    engine = in_memory(sqlite3.connect(":memory:", check_same_thread=False))
+    if revision is None:
+        metadata.create_all(engine)
+        return engine
+    tables = MetaData()
+
+    @event.listens_for(tables, "column_reflect")
+    def generalize(_inspector: Any, _table: Any, column: dict[str, Any]) -> None:
+        kind = column["type"].as_generic()
+        column["type"] = String() if isinstance(kind, JSON) else kind  # it comes as text
+        column["default"] = None  # a sequence, which SQLite does not have
+
+    tables.reflect(connection)
+    with engine.execution_options(writes=True).begin() as copy:
+        tables.create_all(copy)
+        for table in tables.sorted_tables:
+            if rows := [row._asdict() for row in connection.execute(select(table))]:
+                copy.execute(insert(table), rows)
+    return engine
