@@ -69,7 +69,11 @@ class Database(ABC):
 
     @abstractmethod
     def size(self, connection: Connection) -> int:
-        """Bytes that the store takes."""
+        """Bytes that the store takes.
+
+        Args:
+            connection: From :meth:`transaction`.
+        """
 
     @abstractmethod
     def failure(self, error: Exception) -> StoreError:
@@ -115,7 +119,7 @@ class Database(ABC):
             engine: Connection to the database.
             revision: Schema revision that the database had; ``None`` if it is new.
         """
-        if revision != HEAD:
+        if not is_current(revision):
             self._migrate(engine)
         return engine
 
@@ -134,6 +138,11 @@ class Database(ABC):
 def cause(error: Exception) -> Exception:
     """What the driver said; SQLAlchemy wraps it in a text of many lines."""
     return getattr(error, "orig", None) or error
+
+
+def is_current(revision: str | None) -> bool:
+    """Whether a store of this schema revision needs no upgrade."""
+    return revision == HEAD
 
 
 def checked_revision(versions: Iterable[object], database: Database) -> str:

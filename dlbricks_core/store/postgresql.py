@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,16 +24,16 @@ from sqlalchemy.engine import URL, RootTransaction
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import database
+from dlbricks_core.store import database, sqlite
 from dlbricks_core.store.database import (
     Database,
     ServerLostError,
     check_columns,
     checked_revision,
+    is_current,
     patiently,
 )
-from dlbricks_core.store.schema import APPLICATION_ID, HEAD, MARK, metadata
-from dlbricks_core.store.sqlite import in_memory
+from dlbricks_core.store.schema import APPLICATION_ID, MARK, metadata
 
 OLDEST = 13
 """Oldest version of PostgreSQL that tells what became of a transaction."""
@@ -129,6 +128,8 @@ class PostgreSQL(Database):
 
     def size(self, connection: Connection) -> int:
         """Bytes of the store's tables on the server, with their indexes."""
+        if _is_copy(connection):
+            return sqlite.size(connection)
         return sum(
             connection.scalar(select(func.pg_total_relation_size(func.to_regclass(name)))) or 0
             for name in metadata.tables
@@ -137,7 +138,8 @@ class PostgreSQL(Database):
     def failure(self, error: Exception) -> StoreError:
         """An error of the server or the driver in one line, with a hint."""
         said = database.cause(error)
-        reason = " ".join(str(said).split()) or type(said).__name__
+        reason = (str(said).strip() or type(said).__name__).splitlines()[0]
+        reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         kind = ServerLostError if _is_lost(error, reason) else StoreError
         return kind(f"{self}: {reason}", self._hint(reason))
 
@@ -149,7 +151,7 @@ class PostgreSQL(Database):
             ServerLostError: If the server was lost, and none of the changes is kept. If it was
                 lost while it committed them, this waits until it can tell.
         """
-        if engine.dialect.name == "sqlite":  # a copy in memory
+        if _is_copy(engine):
             with super().transaction(engine, writes=writes) as connection:
                 yield connection
             return
@@ -172,7 +174,7 @@ class PostgreSQL(Database):
                 engine.connect().close()
             with self.transaction(engine, writes=False) as connection:
                 revision = self._revision(connection)
-                copy = None if writes or revision == HEAD else _copied(connection, revision)
+                copy = None if writes or is_current(revision) else _copied(connection, revision)
             if copy is None:
                 return self.upgraded(engine, revision)
         except BaseException:
@@ -184,7 +186,8 @@ class PostgreSQL(Database):
     def _engine(self) -> Engine:
         missing = {name: value for name, value in _NETWORK.items() if name not in self.url.query}
         try:
-            engine = create_engine(self.url, connect_args=missing, pool_pre_ping=True)
+            with self.translated():
+                engine = create_engine(self.url, connect_args=missing, pool_pre_ping=True)
         except ImportError as error:
             raise StoreError(
                 f"{self}: PostgreSQL needs psycopg, which cannot be imported ({error})",
@@ -197,10 +200,10 @@ class PostgreSQL(Database):
 
             # As SQLite gives it: damage in one row must not end the query.
             connection.adapters.register_loader("json", TextLoader)
+            busy_ms = int(database.BUSY_SECONDS * 1000)
+            connection.execute(f"SET lock_timeout = {busy_ms}")
             # A writer that was stopped, or whose host vanished, must not lock others out.
-            limit = int(database.BUSY_SECONDS * 1000)
-            for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
-                connection.execute(f"SET {name} = {limit}")
+            connection.execute(f"SET idle_in_transaction_session_timeout = {busy_ms // 2}")
             connection.commit()
 
         return engine
@@ -253,13 +256,18 @@ class PostgreSQL(Database):
             )
         versions = connection.scalars(text("SELECT version_num FROM alembic_version"))
         revision = checked_revision(versions, self)
-        if revision == HEAD:
+        if is_current(revision):
             check_columns(((row[0], row[1]) for row in connection.execute(text(_COLUMNS))), self)
         return revision
 
     def _hint(self, reason: str) -> str:
         fitting = (cure for words, cure in _CURES.items() if words in reason)
         return self.or_another(next(fitting, "check the URL and the server"))
+
+
+def _is_copy(database: Engine | Connection) -> bool:
+    """Whether it is a copy in memory rather than the server's."""
+    return database.dialect.name == "sqlite"
 
 
 def _is_lost(error: Exception, reason: str) -> bool:
@@ -275,7 +283,7 @@ def _copied(connection: Connection, revision: str | None) -> Engine:
         connection: To the store.
         revision: Its schema revision; ``None`` if there is no store, so that the copy is empty.
     """
-    engine = in_memory(sqlite3.connect(":memory:", check_same_thread=False))
+    engine = sqlite.in_memory()
     if revision is None:
         metadata.create_all(engine)
         return engine

@@ -18,8 +18,8 @@ from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database
-from dlbricks_core.store.database import Database, check_columns, checked_revision
-from dlbricks_core.store.schema import APPLICATION_ID, HEAD, metadata
+from dlbricks_core.store.database import Database, check_columns, checked_revision, is_current
+from dlbricks_core.store.schema import APPLICATION_ID, metadata
 from dlbricks_core.wording import argument, settings
 
 _RETRY_SECONDS = 0.01
@@ -73,8 +73,8 @@ class SQLiteFile(Database):
         return self.upgraded(engine, revision)
 
     def size(self, connection: Connection) -> int:
-        """Size of the file in bytes."""
-        return self.path.stat().st_size
+        """Bytes of all pages."""
+        return size(connection)
 
     def identity(self) -> tuple[int, int] | None:
         """Numbers that tell the file from another of its name; ``None`` where there is none."""
@@ -110,7 +110,7 @@ class SQLiteFile(Database):
             )
         versions = connection.execute("SELECT version_num FROM alembic_version")
         revision = checked_revision((row[0] for row in versions), self)
-        if revision == HEAD:
+        if is_current(revision):
             columns = connection.execute(
                 "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c"
             )
@@ -118,8 +118,19 @@ class SQLiteFile(Database):
         return revision
 
 
-def in_memory(memory: sqlite3.Connection) -> Engine:
-    """Engine for a database that one connection holds, which every thread may use."""
+def size(connection: Connection) -> int:
+    """Bytes of all pages of a SQLite database."""
+    pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    return int(connection.exec_driver_sql(pages).scalar_one())
+
+
+def in_memory(memory: sqlite3.Connection | None = None) -> Engine:
+    """Engine for a database in memory, which all threads share.
+
+    Args:
+        memory: Connection that holds the database; ``None`` for a new one.
+    """
+    memory = memory or sqlite3.connect(":memory:", check_same_thread=False)
     return _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
 
 

@@ -87,7 +87,7 @@ class StoreInfo:
 
     Attributes:
         location: Path of the store's file, or URL of the database without password and options.
-        size: Size in bytes of the file, or of the tables on the server.
+        size: Size in bytes: of the file, or of the tables on a server.
         systems: Number of systems.
         measurements: Number of measurements, failed ones included.
         failures: Number of measurements that failed.

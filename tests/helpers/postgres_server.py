@@ -38,7 +38,8 @@ class PostgresServer:
                   "--no-sync", "--locale=C", "--encoding=UTF8")  # fmt: skip
         (self.folder / "data" / "postgresql.conf").write_text(
             f"listen_addresses = '127.0.0.1'\nport = {self.port}\n"
-            f"unix_socket_directories = '{self.folder}'\nfsync = off\nlc_messages = 'C'\n"
+            f"unix_socket_directories = '{self.folder}'\nfsync = off\nautovacuum = off\n"
+            "shared_buffers = 16MB\nmax_connections = 30\nlc_messages = 'C'\n"
         )
         self.start()
 
@@ -59,12 +60,12 @@ class PostgresServer:
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
-    def execute(self, statement, values=None, database="postgres"):
-        """Rows of a statement that another program runs."""
+    def execute(self, statement, values=None, of=None):
+        """Rows of a statement that another program runs, in the database of this URL."""
         import psycopg
 
-        url = self.url(database).replace("+psycopg", "")
-        with psycopg.connect(url, autocommit=True) as connection:
+        url = of or self.url()
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
             found = connection.execute(statement, values)
             return found.fetchall() if found.description else []
 

@@ -1,4 +1,4 @@
-"""A place for a store of each kind."""
+"""Places for a store of each kind."""
 
 import pytest
 
@@ -7,9 +7,22 @@ from dlbricks_core.store.schema import metadata
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request, tmp_path):
-    """Path of a file that is not there yet, or URL of a database; a store there is empty."""
-    if request.param == "sqlite":
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def unused(kind, request, tmp_path):
+    """Path of a file that is not there, or URL of an empty database."""
+    if kind == "sqlite":
+        return tmp_path / "results.db"
+    return request.getfixturevalue("postgres").create()
+
+
+@pytest.fixture
+def place(kind, request, tmp_path):
+    """Path or URL of a store that holds nothing, or is not there yet."""
+    if kind == "sqlite":
         return tmp_path / "results.db"
     return request.getfixturevalue("emptied")()
 
@@ -22,7 +35,7 @@ def emptied(postgres):
     names = ", ".join(metadata.tables)
 
     def empty():
-        postgres.execute(f"TRUNCATE {names} RESTART IDENTITY", database=url.rpartition("/")[2])
+        postgres.execute(f"TRUNCATE {names} RESTART IDENTITY", of=url)
         return url
 
     return empty
