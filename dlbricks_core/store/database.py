@@ -32,7 +32,13 @@ ResultT = TypeVar("ResultT")
 
 
 class ServerLostError(StoreError):
-    """The server does not answer at the moment; nothing of the transaction is kept."""
+    """The server does not answer at the moment; nothing of the transaction is kept.
+
+    Attributes:
+        told: Whether a warning has said so.
+    """
+
+    told = False
 
 
 class Database(ABC):
@@ -202,10 +208,10 @@ def patiently(database: Database, work: Callable[[], ResultT]) -> ResultT:
     """
     try:
         return work()
-    except ServerLostError:
-        warnings.warn(
-            f"{database}: the server was lost; trying again for {LOST_SECONDS:g} s", stacklevel=3
-        )
+    except ServerLostError as error:
+        if not error.told:
+            what = f"the server was lost; trying again for {LOST_SECONDS:g} s"
+            warnings.warn(f"{database}: {what}", stacklevel=3)
     deadline, pause = time.monotonic() + LOST_SECONDS, _FIRST_PAUSE
     while True:
         time.sleep(pause)

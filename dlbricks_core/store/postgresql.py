@@ -228,7 +228,9 @@ class PostgreSQL(Database):
             if number is None or not error.connection_invalidated:
                 raise
             if patiently(self, lambda: self._fate(engine, number)) != "committed":
-                raise
+                lost = ServerLostError(f"{self}: {error.orig}")
+                lost.told = True
+                raise lost from error
 
     def _fate(self, engine: Engine, number: str) -> str | None:
         """What became of a transaction.

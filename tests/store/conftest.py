@@ -16,7 +16,7 @@ def unused(kind, request, tmp_path):
     """Path of a file that is not there, or URL of an empty database."""
     if kind == "sqlite":
         return tmp_path / "results.db"
-    return request.getfixturevalue("postgres").create()
+    return request.getfixturevalue("cleared")()
 
 
 @pytest.fixture
@@ -39,6 +39,19 @@ def emptied(postgres):
         return url
 
     return empty
+
+
+@pytest.fixture(scope="session")
+def cleared(postgres):
+    """Removes all tables of one database and gives its URL."""
+    url = postgres.create()
+
+    def clear():
+        postgres.execute("DROP SCHEMA public CASCADE", of=url)
+        postgres.execute("CREATE SCHEMA public", of=url)
+        return url
+
+    return clear
 
 
 @pytest.fixture

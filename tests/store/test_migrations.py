@@ -178,8 +178,8 @@ def test_a_newer_store_is_refused_untouched(unused, ask, tmp_path, monkeypatch):
         ("COMMENT ON TABLE alembic_version IS NULL", "another program"),
     ],
 )
-def test_a_database_of_another_structure_is_refused(postgres, change, words):
-    url = fill(postgres.create())
+def test_a_database_of_another_structure_is_refused(postgres, cleared, change, words):
+    url = fill(cleared())
     postgres.execute(change, of=url)
     assert words in refused(url)
 
