@@ -54,17 +54,18 @@ _NETWORK = {
 }
 """Parameters of libpq, in seconds and milliseconds, where the URL does not set them."""
 
-_TABLES = """
-SELECT relname, obj_description(oid, 'pg_class') FROM pg_class
-WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+_SCHEMA = "relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
+
+_TABLES = f"""
+SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE {_SCHEMA}
 AND relkind IN ('r', 'p', 'v', 'm', 'f')
 AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
 """
 """Names of the tables and views of the schema, with their comments; not those of extensions."""
 
-_COLUMNS = """
-SELECT table_name, column_name FROM information_schema.columns
-WHERE table_schema = current_schema()
+_COLUMNS = f"""
+SELECT relname, attname FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid
+WHERE {_SCHEMA} AND attnum > 0 AND NOT attisdropped
 """
 
 _FATE = "SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))"

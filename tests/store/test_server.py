@@ -180,12 +180,14 @@ class Wire:
                 target.sendall(data)
 
     def _watched(self, data, client, server):
-        if not (b"COMMIT" in data and self._armed.is_set()):
+        if not (b"COMMIT\0" in data and self._armed.is_set()):
             return True
         self._armed.clear()
         client.shutdown(socket.SHUT_RDWR)
         if self._after:
             server.sendall(data)
+        # Closing is not enough while another thread reads.
+        server.shutdown(socket.SHUT_WR)
         return False
 
 
