@@ -32,13 +32,11 @@ ResultT = TypeVar("ResultT")
 
 
 class ServerLostError(StoreError):
-    """The server does not answer at the moment; nothing of the transaction is kept.
+    """The server does not answer at the moment.
 
-    Attributes:
-        told: Whether a warning has said so.
+    If it was lost while it committed, nobody knows whether the changes are kept: a transaction can
+    only be made again if it may be made twice.
     """
-
-    told = False
 
 
 class Database(ABC):
@@ -201,17 +199,16 @@ def patiently(database: Database, work: Callable[[], ResultT]) -> ResultT:
 
     Args:
         database: Where the store is kept.
-        work: Raises :class:`ServerLostError` if it has changed nothing.
+        work: Raises :class:`ServerLostError`. It may be done twice.
 
     Raises:
         StoreError: If the server stays away.
     """
     try:
         return work()
-    except ServerLostError as error:
-        if not error.told:
-            what = f"the server was lost; trying again for {LOST_SECONDS:g} s"
-            warnings.warn(f"{database}: {what}", stacklevel=3)
+    except ServerLostError:
+        what = f"the server was lost; trying again for {LOST_SECONDS:g} s"
+        warnings.warn(f"{database}: {what}", stacklevel=3)
     deadline, pause = time.monotonic() + LOST_SECONDS, _FIRST_PAUSE
     while True:
         time.sleep(pause)

@@ -20,7 +20,7 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.engine import URL, RootTransaction
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from dlbricks_core.errors import StoreError
@@ -31,12 +31,8 @@ from dlbricks_core.store.database import (
     check_columns,
     checked_revision,
     is_current,
-    patiently,
 )
 from dlbricks_core.store.schema import APPLICATION_ID, MARK, metadata
-
-OLDEST = 13
-"""Oldest version of PostgreSQL that tells what became of a transaction."""
 
 _READS = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 # Each statement sees what others have committed, so also the first one after the lock.
@@ -67,8 +63,6 @@ _COLUMNS = f"""
 SELECT relname, attname FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid
 WHERE {_SCHEMA} AND attnum > 0 AND NOT attisdropped
 """
-
-_FATE = "SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))"
 
 _SOON = ("starting up", "shutting down", "not yet accepting", "recovery mode")
 """Words of a server that will be there in a moment."""
@@ -149,8 +143,8 @@ class PostgreSQL(Database):
         """Connection with one consistent view of the store.
 
         Raises:
-            ServerLostError: If the server was lost, and none of the changes is kept. If it was
-                lost while it committed them, this waits until it can tell.
+            ServerLostError: If the server was lost. It has kept none of the changes or, where it
+                was committing them, perhaps all.
         """
         if _is_copy(engine):
             with super().transaction(engine, writes=writes) as connection:
@@ -160,13 +154,11 @@ class PostgreSQL(Database):
         with (
             self.translated(),
             self._connected(engine.execution_options(**options)) as connection,
-            connection.begin() as transaction,
+            connection.begin(),
         ):
             if writes:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
             yield connection
-            if writes:
-                self._commit(engine, connection, transaction)
 
     def _opened(self, *, writes: bool) -> Engine:
         engine = self._engine()
@@ -220,35 +212,8 @@ class PostgreSQL(Database):
         with connection:
             yield connection
 
-    def _commit(self, engine: Engine, connection: Connection, transaction: RootTransaction) -> None:
-        """Commits; if the server is lost before it answers, asks it afterwards what it did."""
-        number = connection.scalar(text("SELECT CAST(pg_current_xact_id_if_assigned() AS text)"))
-        try:
-            transaction.commit()
-        except DBAPIError as error:
-            if number is None or not error.connection_invalidated:
-                raise
-            if patiently(self, lambda: self._fate(engine, number)) != "committed":
-                lost = ServerLostError(f"{self}: {error.orig}")
-                lost.told = True
-                raise lost from error
-
-    def _fate(self, engine: Engine, number: str) -> str | None:
-        """What became of a transaction.
-
-        Raises:
-            ServerLostError: If the server does not answer, or does not know yet.
-        """
-        with self._connected(engine) as connection:
-            found: str | None = connection.scalar(text(_FATE), {"number": number})
-        if found == "in progress":
-            raise ServerLostError(f"{self}: a transaction does not end")
-        return found
-
     def _revision(self, connection: Connection) -> str | None:
         """Schema revision, read without writing; ``None`` if the schema is empty."""
-        if (connection.dialect.server_version_info or ()) < (OLDEST,):
-            raise StoreError(f"{self}: PostgreSQL is too old", f"version {OLDEST} or later will do")
         marks = {row[0]: row[1] for row in connection.execute(text(_TABLES))}
         if not marks:
             return None

@@ -62,7 +62,11 @@ ResultT = TypeVar("ResultT")
 def again_when_lost(
     method: Callable[Concatenate[ResultStore, ArgumentsT], ResultT],
 ) -> Callable[Concatenate[ResultStore, ArgumentsT], ResultT]:
-    """Makes a method of the store, which is one transaction, wait for a server that was lost."""
+    """Makes a method of the store wait for a server that was lost.
+
+    It is called again then, so it must be one transaction, and change nothing more when it is done
+    twice: the server may have committed it before it was lost.
+    """
 
     @wraps(method)
     def repeated(
@@ -180,6 +184,8 @@ class ResultStore:
     ) -> None:
         """Adds observations to several measurements, all or none of them.
 
+        The very same observations are added once, however often this is called.
+
         Args:
             taken: Arguments of :meth:`add_samples` for each observation.
             instead_of: Measurements that are removed first, in the same step.
@@ -189,6 +195,8 @@ class ResultStore:
         """
         taken = list(taken)
         with self._writing() as connection:
+            if taken and _has(connection, *taken[0][:2]):
+                return  # a server that was lost had committed all of them
             for condition in _conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
             self._introduce(connection, (question for question, _, _ in taken))
@@ -487,6 +495,16 @@ def _identify(
     created = connection.execute(insert(measurements).values(row)).inserted_primary_key
     assert created is not None
     return int(created[0])
+
+
+def _has(connection: Connection, question: Question, observation: Observation) -> bool:
+    """Whether the store has the very observation, and not only one of its session and round."""
+    row = observation.to_dict()
+    known = {name: row[name] for name in ("session", "round", "taken_at")}
+    query = select(observations.c.id).join(measurements)
+    query = query.where(_all_equal(measurements, columns_of(question)))
+    found = connection.scalar(query.where(_all_equal(observations, known)))
+    return found is not None
 
 
 def _add_missing(connection: Connection, other: Measurement) -> int:

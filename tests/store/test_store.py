@@ -157,6 +157,16 @@ def test_the_same_round_of_a_session_cannot_be_added_twice(store):
     assert store.get([KEY])[KEY].values == (1.0,)
 
 
+def test_the_very_same_observation_counts_once(store):
+    taken = Observation("s", 0, (1.0,))
+    store.add_samples(KEY, taken)
+    store.add_samples(KEY, taken)
+    store.add_samples(numbered(1), taken)
+    store.add_all([(KEY, taken, ())], instead_of=[KEY])
+    assert store.get([KEY])[KEY].observations == (taken,)
+    assert store.info().observations == 2
+
+
 def test_a_failure_keeps_the_samples_before_it(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.record_failure(KEY, "worker ended by signal 11")
