@@ -13,7 +13,18 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
-    from dlbricks_core.api import Measuring, compare, cut, estimate, load, time
+    from dlbricks_core.api import (
+        Measuring,
+        compare,
+        cut,
+        estimate,
+        export_store,
+        import_store,
+        load,
+        merge_stores,
+        systems,
+        time,
+    )
 
 __all__ = [
     "DLBricksError",
@@ -22,7 +33,11 @@ __all__ = [
     "compare",
     "cut",
     "estimate",
+    "export_store",
+    "import_store",
     "load",
+    "merge_stores",
+    "systems",
     "time",
 ]
 

@@ -39,19 +39,37 @@ def on_page_content(html: str, **_more: Any) -> str:
 def commands() -> Iterator[str]:
     """A section for each command: what it does, how it is used, and its options."""
     with click.Context(cli, info_name="dlbricks") as top:
-        for name in cli.list_commands(top):
-            command = cli.get_command(top, name)
-            assert command is not None
-            context = click.Context(command, parent=top, info_name=name)
-            usage = " ".join(command.collect_usage_pieces(context))
-            yield f"## {name}\n\n```text\ndlbricks {name} {usage}\n```\n"
-            yield f"{plain(inspect.cleandoc(command.help or ''))}\n"
-            yield "| option | meaning |\n|---|---|"
-            for option in command.get_params(context):
-                found = option.get_help_record(context)
-                if found and found[1]:
-                    yield f"| <code>{cell(escape(found[0]))}</code> | {cell(plain(found[1]))} |"
-            yield ""
+        for name, command in members(cli, top):
+            yield from section(name, command, top, "##")
+
+
+def members(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Commands of a group, by name."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield name, command
+
+
+def section(name: str, command: click.Command, parent: click.Context, mark: str) -> Iterator[str]:
+    """A command, and below it the commands that it has itself."""
+    context = click.Context(command, parent=parent, info_name=name)
+    title = context.command_path.removeprefix("dlbricks ")
+    yield f"{mark} {title}\n"
+    if not isinstance(command, click.Group):
+        usage = " ".join(command.collect_usage_pieces(context))
+        yield f"```text\ndlbricks {title} {usage}\n```\n"
+    yield f"{plain(inspect.cleandoc(command.help or ''))}\n"
+    if isinstance(command, click.Group):
+        for each, own in members(command, context):
+            yield from section(each, own, context, f"{mark}#")
+        return
+    yield "| option | meaning |\n|---|---|"
+    for option in command.get_params(context):
+        found = option.get_help_record(context)
+        if found and found[1]:
+            yield f"| <code>{cell(escape(found[0]))}</code> | {cell(plain(found[1]))} |"
+    yield ""
 
 
 def plain(text: str) -> str:

@@ -120,11 +120,18 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
     assert row["measured_ms"] is None
     samples = [each["samples_ms"] for each in timings.to_dict()["bricks"]]
     assert [each["samples_ms"] for each in stored.to_dict()["bricks"]] == samples
+    how = {"stored": True, "store": tmp_path / "s.db", **ORT}
+    here = stored.to_dict()["system"]["fingerprint"]
+    named = dlbricks.estimate(model, system=here[:8], **how)
+    assert named.to_dict()["models"] == stored.to_dict()["models"]
+    with pytest.raises(DLBricksError, match="no system 'none'"):
+        dlbricks.estimate(model, system="none", **how)
 
 
-def test_a_predictor_is_for_estimates_that_run_nothing(proto):
+@pytest.mark.parametrize("asked", [{"predictor": "atlas"}, {"system": "71bf"}], ids=str)
+def test_some_arguments_are_for_estimates_that_run_nothing(proto, asked):
     with pytest.raises(DLBricksError, match="run nothing") as error:
-        dlbricks.estimate(proto, predictor="atlas", **ORT)
+        dlbricks.estimate(proto, **asked, **ORT)
     assert "stored=True" in error.value.hint
 
 

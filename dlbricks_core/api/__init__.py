@@ -4,13 +4,25 @@ Scripts reach it through the package itself: ``import dlbricks_core as dlbricks`
 calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
-from dlbricks_core.api.functions import Measuring, compare, cut, estimate, load, time
+from dlbricks_core.api.functions import (
+    Measuring,
+    compare,
+    cut,
+    estimate,
+    export_store,
+    import_store,
+    load,
+    merge_stores,
+    systems,
+    time,
+)
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
     Estimates,
     LoadedModel,
     Result,
+    Systems,
     Timings,
 )
 
@@ -21,10 +33,15 @@ __all__ = [
     "LoadedModel",
     "Measuring",
     "Result",
+    "Systems",
     "Timings",
     "compare",
     "cut",
     "estimate",
+    "export_store",
+    "import_store",
     "load",
+    "merge_stores",
+    "systems",
     "time",
 ]

@@ -129,6 +129,8 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "end_to_end": (_flag, "True or False"),
     "stored": (_flag, "True or False"),
     "predictor": (_text, "the name of a predictor, such as 'atlas'"),
+    "system": (_text, "the name of a machine, or the start of its fingerprint"),
+    "systems": (_texts, "a list of names, such as ['lab', '71bff16a']"),
     "store": (_store, "a path, a URL or an open store"),
     "batch": (_at_least(0), "a whole number, 0 or more"),
     "dims": (_by_name(_at_least(0)), "sizes by name, such as {'sequence': 128}"),

@@ -6,28 +6,40 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import onnx
 
 from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
-from dlbricks_core.api.results import Bricks, ComparisonResult, Estimates, LoadedModel, Timings
+from dlbricks_core.api.results import (
+    Bricks,
+    ComparisonResult,
+    Estimates,
+    LoadedModel,
+    Systems,
+    Timings,
+)
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import Setup
+from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
+from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
     CutOptions,
+    KnownSetup,
     LoadOptions,
     ModelLoader,
     Observer,
     Request,
+    travelling,
 )
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
@@ -185,6 +197,7 @@ def estimate(
     end_to_end: bool = False,
     stored: bool = False,
     predictor: str | None = None,
+    system: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
@@ -203,6 +216,8 @@ def estimate(
             one.
         predictor: Name of the predictor, if ``stored``; ``None`` for the package's own, and
             ``"none"`` to leave missing what the store does not hold.
+        system: Machine to estimate for, if ``stored``: its name, or the start of its fingerprint,
+            as :func:`systems` lists them; ``None`` for this one.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -212,12 +227,14 @@ def estimate(
         ModelError: If a model cannot be read.
     """
     checked(end_to_end=end_to_end, stored=stored)
-    name = checked(predictor=predictor).get("predictor", PREDICTOR)
-    if predictor is not None and not stored:
+    asked = checked(predictor=predictor, system=system)
+    if asked and not stored:
+        first = next(iter(asked))
         raise DLBricksError(
-            "the predictor is for estimates that run nothing",
-            hint=f"Add {settings(stored=True)}, or leave {argument('predictor')} out.",
+            f"the {first} is for estimates that run nothing",
+            hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
         )
+    name = asked.get("predictor", PREDICTOR)
     cutting = _cutting(granularity, split, composer)
     if not stored:
         request = _request(backend, backend_options, measuring)
@@ -228,15 +245,16 @@ def estimate(
             )
     unsaid = (granularity, split, composer) == (None, None, None)
     with _opened(store, writes=False) as opened:
-        setups = partial(workflows.known_setups, opened, backend)
-        request = _request(backend, backend_options, measuring, setups)
+        target, there = workflows.at_system(opened, asked.get("system"))
+        setups = partial(workflows.known_setups, there, backend)
+        request = _request(backend, backend_options, measuring, target, setups)
         return Estimates(
             workflows.estimate(
                 _models(models),
                 None if unsaid else cutting,
                 request,
-                opened,
-                predictor=None if name == NO_PREDICTOR else name,
+                there,
+                None if name == NO_PREDICTOR else name,
             )
         )
 
@@ -283,11 +301,93 @@ def compare(
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
 
 
+def systems(*, store: Store = None) -> Systems:
+    """Lists the systems of a store: what they are, and how much they measured.
+
+    Args:
+        store: A path, an open store, or ``None`` for the user's own.
+
+    Raises:
+        DLBricksError: If there is no such store.
+    """
+    with _opened(store, writes=False, create=False) as opened:
+        return Systems(opened.inventory())
+
+
+def export_store(
+    path: str | os.PathLike[str],
+    *,
+    systems: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    store: Store = None,
+) -> dict[str, int]:
+    """Writes what a store holds to a file that travels.
+
+    Args:
+        path: The file, such as ``measurements.jsonl.zst``.
+        systems: Names of machines, or starts of fingerprints; none for all.
+        backends: Names of backends; none for all.
+        store: As for :func:`systems`.
+
+    Returns:
+        Numbers of what the file holds.
+
+    Raises:
+        DLBricksError: If there is no such store, system or backend, or the file cannot be written.
+    """
+    given = checked(systems=systems, backends=backends)
+    with _opened(store, writes=False, create=False) as opened:
+        found = travelling.export(opened, travelling.Part(**given))
+    write_bytes(found.content, Path(path))
+    return found.numbers
+
+
+def import_store(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
+) -> dict[str, int]:
+    """Adds what files of :func:`export_store` hold to a store: all of them, or none.
+
+    Args:
+        paths: A file, or several.
+        store: As for :func:`time`.
+
+    Returns:
+        Numbers of what was new.
+
+    Raises:
+        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    with _opened(store) as opened:
+        return asdict(travelling.import_files(opened, [Path(each) for each in several]))
+
+
+def merge_stores(
+    others: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
+) -> dict[str, int]:
+    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
+
+    Args:
+        others: A store, or several.
+        store: As for :func:`time`.
+
+    Returns:
+        Numbers of what was new.
+
+    Raises:
+        DLBricksError: If one of the others is not there or cannot be read.
+    """
+    several = [others] if isinstance(others, str | os.PathLike) else others
+    with _opened(store) as opened:
+        return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
+
+
 def _request(
     backend: str,
     backend_options: Mapping[str, str] | None,
     measuring: Measuring,
-    setups: Callable[[], Sequence[Setup]] = tuple,
+    system: System | None = None,
+    setups: Callable[[], Sequence[KnownSetup]] = tuple,
 ) -> Request:
     known = Measuring.__annotations__
     for name in measuring:
@@ -302,6 +402,7 @@ def _request(
     return Request.of(
         **checked(backend=backend, **measuring),
         backend_options={} if backend_options is None else backend_options,
+        system=system,
         known=setups,
     )
 
@@ -342,8 +443,10 @@ def _importable(source: Any) -> str | RawModel:
     return os.fspath(source)
 
 
-def _opened(store: Store, *, writes: bool = True) -> AbstractContextManager[ResultStore]:
+def _opened(
+    store: Store, *, writes: bool = True, create: bool = True
+) -> AbstractContextManager[ResultStore]:
     found = checked(store=store).get("store")
     if isinstance(found, ResultStore):
         return nullcontext(found)
-    return ResultStore.open(found, writes=writes)
+    return ResultStore.open(found, writes=writes, create=create)

@@ -21,6 +21,8 @@ from dlbricks_core.report import (
     run_page,
     write_text,
 )
+from dlbricks_core.report.systems import systems_data
+from dlbricks_core.store import Inventory
 from dlbricks_core.workflows import Comparison, RunResult
 
 if TYPE_CHECKING:
@@ -272,6 +274,29 @@ class ComparisonResult(_Measured):
 
 _SHOWN = 3
 """Models that a representation names before it only counts them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Systems(Result):
+    """The systems of a store.
+
+    Attributes:
+        inventory: What the store holds, as a :class:`dlbricks_core.store.Inventory`.
+    """
+
+    inventory: Inventory
+
+    def to_dict(self) -> dict[str, Any]:
+        """Systems and how much they measured, as ``dlbricks systems list`` writes them."""
+        return systems_data(self.inventory)
+
+    def rows(self) -> Rows:
+        """One row for each machine."""
+        rows: Rows = self.to_dict()["systems"]
+        return rows
+
+    def __repr__(self) -> str:
+        return f"<Systems: {_listed(row['reference'] for row in self.rows())}>"
 
 
 def _listed(texts: Iterable[str]) -> str:

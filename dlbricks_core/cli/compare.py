@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, compare, load_models
+from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
 
 
 @click.command("compare")
@@ -43,6 +44,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
         result = compare(loaded.models, cut_options, requests, opened, progress)
     result = replace(result, unread=loaded.failures)
     print_comparison(output.console, result)
-    output.write_json(comparison_data(result, load))
+    invocation = partial(Invocation.of, "compare", loaded.models, end_to_end=True)
+    output.write_record(lambda: comparison_data(result, load, invocation()))
     output.write_html(lambda: comparison_page(result, load))
     return EXIT_PARTIAL if result.failures else 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +16,17 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_setups, load_models
+from dlbricks_core.workflows import (
+    NO_PREDICTOR,
+    PREDICTOR,
+    Invocation,
+    Request,
+    at_system,
+    estimate,
+    known_setups,
+    load_models,
+)
+from dlbricks_core.workflows.carried import place_of, read_results
 
 
 @click.command("estimate")
@@ -22,14 +35,24 @@ from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, estimate, known_set
 @options.estimate_options
 @click.option(
     "--system",
-    metavar="FINGERPRINT",
-    help="Estimate for another system, of the store or of the atlas.",
+    metavar="SYSTEM",
+    help="Estimate for another system, of the store or of the atlas: its name, or the start of its "
+    "fingerprint ('dlbricks systems list' shows both).",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    multiple=True,
+    help="Estimate from what 'dlbricks bench --results' wrote elsewhere, not from a store. May be "
+    "given more than once.",
 )
 @options.predictor_option
 @options.result_options
 def command(
     models: tuple[str, ...],
     system: str | None,
+    results: tuple[Path, ...],
     predictor: str | None,
     store: str | None,
     **values: Any,
@@ -40,26 +63,52 @@ def command(
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
+    if results and store is not None:
+        raise click.UsageError("--results and --store exclude each other.")
     output = Output(values)
     load = options.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
-    with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        setups = partial(known_setups, opened, values["backend"], system)
-        request = options.request_of(values, setups)
+    with output.progress() as progress, _opened(results, store) as opened:
+        request = _request_elsewhere(opened, system, values) if results else None
+        target, there = at_system(opened, system)
+        if request is None:
+            setups = partial(known_setups, there, values["backend"])
+            request = options.request_of(values, target, setups)
         loaded = load_models(models, load, progress, options.import_settings_of(values))
         result = estimate(
             loaded.models,
             options.cut_options_of(values) if asked else None,
             request,
-            opened,
-            system,
+            there,
             _predictor(predictor, values["quantity"]),
         )
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
-    output.write_json(run_data(result, load))
+    invocation = partial(
+        Invocation.of, "estimate", loaded.models, end_to_end=False, cut_by_store=not asked
+    )
+    output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _opened(results: Sequence[Path], store: str | None) -> AbstractContextManager[ResultStore]:
+    return read_results(results) if results else ResultStore.open(store, writes=False)
+
+
+def _request_elsewhere(results: ResultStore, system: str | None, values: dict[str, Any]) -> Request:
+    """Request for the place where the results were measured."""
+    place = place_of(
+        results,
+        values["backend"],
+        protocol=values["protocol"],
+        system=system,
+        threads=values["threads"],
+        backend_options=options.backend_options_of(values),
+    )
+    request = options.request_of(values, place.system, measured=place.setup)
+    # However little was measured there, nobody can measure more of it here.
+    return request if values["runs"] else replace(request, runs=1)
 
 
 def _predictor(named: str | None, quantity: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import evaluation_data, evaluation_page, print_evaluation
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import evaluate, load_models
+from dlbricks_core.workflows import Invocation, evaluate, load_models
 
 
 @click.command("evaluate")
@@ -39,6 +40,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
             progress,
         ).lacking(loaded.failures)
     print_evaluation(output.console, evaluation)
-    output.write_json(evaluation_data(evaluation, load))
+    invocation = partial(Invocation.of, "evaluate", loaded.models, end_to_end=True)
+    output.write_record(lambda: evaluation_data(evaluation, load, invocation()))
     output.write_html(lambda: evaluation_page(evaluation, load))
     return EXIT_PARTIAL if evaluation.left_out or evaluation.result.failures else 0

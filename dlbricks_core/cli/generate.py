@@ -1,4 +1,4 @@
-"""``dlbricks generate``: bricks as ONNX files."""
+"""``dlbricks generate``: a suite for another machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import click
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import SCHEMA_VERSION, failures_data, print_failures
+from dlbricks_core.report.heading import count
+from dlbricks_core.suites import Suite, check_unused
 from dlbricks_core.workflows import generate, load_models
-from dlbricks_core.workflows.generate import check_unused
 
 
 @click.command("generate")
@@ -31,17 +32,21 @@ from dlbricks_core.workflows.generate import check_unused
 @options.json_option
 @options.quiet_options
 def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> int:
-    """Write bricks as ONNX files, without the models' weights.
+    """Pack what another machine needs to time MODELs, without their weights.
 
-    The folder can be given away: it tells neither the models' topology nor their weights.
-    Time it on another machine with 'dlbricks bench FOLDER --store FILE', and compose on
-    yours with 'dlbricks estimate MODEL... --store FILE --system FINGERPRINT'. Naming
-    decoy models beside your own hides which bricks are yours.
+    The folder holds the structures of the MODELs and a manifest. Time it on any machine, with any
+    framework: 'dlbricks bench FOLDER --backend NAME --results FILE'. Then estimate on yours:
+    'dlbricks estimate MODEL... --backend NAME --results FILE'.
+
+    With -G or --split, the folder holds the paper's bricks instead: ONNX files that tell neither
+    which model they are from nor in which order they stand.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     check_unused(folder)
+    asked = values["granularity"] is not None or values["strategy"] is not None
+    cut = options.cut_options_of(values) if asked else None
     with output.progress() as progress:
         loaded = load_models(
             models,
@@ -49,19 +54,30 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
             progress,
             options.import_settings_of(values),
         )
-        written = generate(loaded.models, options.cut_options_of(values), folder, seed, progress)
-    output.console.print(f"{len(written.bricks)} bricks in {written.path}", soft_wrap=True)
+        written = generate(loaded.models, cut, folder, seed, progress)
+    output.console.print(_summary(written, folder), soft_wrap=True)
     failures = [*loaded.failures, *written.omitted]
     print_failures(output.console, failures)
     output.write_json(
         {
             "schema_version": SCHEMA_VERSION,
-            "folder": str(written.path),
+            "folder": str(folder),
+            "models": [
+                {"name": each.model.name, "layers": len(each.model.layers)}
+                for each in written.models
+            ],
             "bricks": [
-                {"signature": brick.signature, "layers": list(brick.operators)}
-                for brick in written.bricks
+                {"signature": each.brick.signature, "layers": list(each.brick.operators)}
+                for each in written.bricks
             ],
             **failures_data(failures),
         }
     )
     return EXIT_PARTIAL if failures else 0
+
+
+def _summary(suite: Suite, folder: Path) -> str:
+    bricks = count(len(suite.bricks), "brick")
+    if not suite.models:
+        return f"{bricks} in {folder}"
+    return f"{count(len(suite.models), 'model')} of {bricks} in {folder}"

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from dlbricks_core.cli.signals import Interrupted, interruptible
-from dlbricks_core.cli.spelling import option_of
+from dlbricks_core.cli.spelling import FLAGS, option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless
@@ -30,6 +30,7 @@ from dlbricks_core.worker.memory import lacks_memory, memory_hint
 _COMMANDS = {
     "run": "Estimate models from their bricks and compare with the whole (default).",
     "estimate": "Compose estimates from stored measurements; runs nothing.",
+    "advise": "Tell which system, and which model, is fastest or cheapest; runs nothing.",
     "evaluate": "Tell how far estimates are from measured latencies, model by model.",
     "calibrate": "Fit a composer's few numbers to this system.",
     "survey": "Time networks from which latencies of others are predicted.",
@@ -42,6 +43,11 @@ _COMMANDS = {
     "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "bench": "Time a folder of generated bricks.",
+    "atlas": "Write the store as pages to look at: systems, models, backends.",
+    "spec": "Write what a run did as a record that others can do again.",
+    "rerun": "Do again what a record says, and compare.",
+    "store": "Export, import, merge and prune what was measured.",
+    "systems": "List the systems that were measured, and name them.",
     "models": "List the model collections.",
     "plugins": "List backends, importers, collections and composers.",
     "doctor": "Check whether this machine is ready to measure.",
@@ -50,10 +56,7 @@ _COMMANDS = {
 #: Environment variables while a command's module is imported. Predicting is a matter of many small
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
 #: inherit it.
-_WHILE_IMPORTED = {"estimate": {"OPENBLAS_NUM_THREADS": "1"}}
-
-#: Options of all commands, which may also stand before the command's name.
-_FLAGS = ("-v", "--verbose", "-q", "--quiet")
+_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("advise", "atlas", "estimate")}
 
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
@@ -81,7 +84,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        flags = [*takewhile(_FLAGS.__contains__, args)]
+        flags = [*takewhile(FLAGS.__contains__, args)]
         if len(flags) < len(args) and args[len(flags)] in _COMMANDS:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
         if args and args[0] not in {*_COMMANDS, "--help", "-h", "--version"}:

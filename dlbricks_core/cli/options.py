@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.facts import LATENCY, Setup
+from dlbricks_core.facts import LATENCY, Setup, System
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
@@ -21,6 +21,7 @@ from dlbricks_core.workflows import (
     PREDICTOR,
     CutOptions,
     ImportSettings,
+    KnownSetup,
     LoadOptions,
     Request,
 )
@@ -50,6 +51,7 @@ def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[st
 
 
 _SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
+LATENCY_MS = _quantity("latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s")
 _TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
 
 
@@ -419,15 +421,27 @@ def cut_options_of(values: dict[str, Any]) -> CutOptions:
     return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
 
 
-def request_of(values: dict[str, Any], known: Callable[[], Sequence[Setup]] = tuple) -> Request:
+def request_of(
+    values: dict[str, Any],
+    system: System | None = None,
+    known: Callable[[], Sequence[KnownSetup]] = tuple,
+    measured: Setup | None = None,
+) -> Request:
     """Request that the options of ``measure_options`` or ``stored_options`` stand for.
 
     Args:
         values: Values of the options.
+        system: As for :meth:`Request.of`.
         known: As for :meth:`Request.of`.
+        measured: As for :meth:`Request.of`.
     """
-    chosen = dict(_pairs(values["backend_options"], "--backend-option"))
-    return _request(values["backend"], chosen, values, known)
+    chosen = backend_options_of(values)
+    return _request(values["backend"], chosen, values, system, known, measured)
+
+
+def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
+    """Settings of the one backend, by the option ``--backend-option``."""
+    return dict(_pairs(values["backend_options"], "--backend-option"))
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
@@ -455,7 +469,9 @@ def _request(
     backend: str,
     backend_options: dict[str, str],
     values: dict[str, Any],
-    known: Callable[[], Sequence[Setup]] = tuple,
+    system: System | None = None,
+    known: Callable[[], Sequence[KnownSetup]] = tuple,
+    measured: Setup | None = None,
 ) -> Request:
     return Request.of(
         backend,
@@ -470,7 +486,9 @@ def _request(
         retry_failed=values.get("retry_failed", False),
         precision=values.get("precision"),
         budget_s=values.get("budget_s"),
+        system=system,
         known=known,
+        measured=measured,
     )
 
 

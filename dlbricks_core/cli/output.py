@@ -23,7 +23,12 @@ from dlbricks_core.store import locate
 
 EXIT_PARTIAL = 3
 
-_FILES = {"json_path": "--json", "html_path": "--html", "svg_path": "--output"}
+_FILES = {
+    "json_path": "--json",
+    "html_path": "--html",
+    "svg_path": "--output",
+    "exported": "FILE",
+}
 
 
 class Output:
@@ -61,6 +66,11 @@ class Output:
         if self._json_path is not None:
             write_json(data, self._json_path)
 
+    def write_record(self, data: Callable[[], dict[str, Any]]) -> None:
+        """Writes the JSON file, if the user named one. Only then are its facts looked up."""
+        if self._json_path is not None:
+            write_json(data(), self._json_path)
+
     def write_html(self, page: Callable[[], str]) -> None:
         """Writes the HTML file, if the user named one. Only then is the page made."""
         if self._html_path is not None:
@@ -95,9 +105,20 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
+    if values.get("record") is not None:
+        yield f"the file {values['record']}", values["record"]
+    for path in values.get("imported", ()):
+        if str(path) != "-":
+            yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
-            yield from ((f"one of the bricks in {bricks}", path) for path in bricks.iterdir())
+            yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
+    for key in ("prices", "accuracies"):
+        if values.get(key):
+            yield f"the file of {key}", values[key]
+    results = values.get("results") or ()
+    for path in (results,) if isinstance(results, Path) else results:
+        yield f"the file {path}", path
     if values.get("store") and (file := locate(values["store"]).file) is not None:
         yield "--store", file
 

@@ -13,7 +13,14 @@ from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import LEARNED_COMPOSER, CutOptions, dialled, load_models, run
+from dlbricks_core.workflows import (
+    LEARNED_COMPOSER,
+    CutOptions,
+    Invocation,
+    dialled,
+    load_models,
+    run,
+)
 
 
 @click.command("run")
@@ -47,7 +54,9 @@ def command(
         result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
-    output.write_json(run_data(result, load))
+    output.write_record(
+        lambda: run_data(result, load, Invocation.of("run", loaded.models, end_to_end=compares))
+    )
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 

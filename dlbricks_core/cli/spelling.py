@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+#: Options of all commands, which may also stand before the command's name.
+FLAGS = ("-v", "--verbose", "-q", "--quiet")
+
 #: Options whose names do not follow from the argument that they set.
 _SPELLINGS = {
     "backend_options": "--backend-option",
     "budget_s": "--budget",
     "dims": "--dim",
     "granularity": "-G",
+    "max_latency_ms": "--max-latency",
     "shapes": "--dim",
     "timeout_s": "--timeout",
     "values": "--value",

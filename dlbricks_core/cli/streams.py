@@ -29,14 +29,22 @@ class Stream:
         self._stream = stream
         self.failure: OSError | None = None
 
-    def write(self, text: str) -> int:
-        """Writes a text, unless writing has failed before."""
+    def write(self, text: str | bytes) -> int:
+        """Writes a text, or bytes, unless writing has failed before."""
         if self.failure is None:
             try:
-                self._stream.write(text)
+                if isinstance(text, str):
+                    self._stream.write(text)
+                else:
+                    self._stream.buffer.write(text)
             except OSError as error:
                 self._fail(error)
         return len(text)
+
+    @property
+    def buffer(self) -> Stream:
+        """Where bytes are written to: this stream as well, so that a failure is kept."""
+        return self
 
     def flush(self) -> None:
         """Flushes the stream, unless writing has failed before."""

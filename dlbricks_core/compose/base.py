@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
@@ -32,12 +32,18 @@ class Estimate:
         missing: Signatures of bricks without a figure, each once. An estimate with missing bricks
             is partial: a lower bound, not an expectation.
         scatter: 90% interval of the value as far as the samples alone scatter.
+        draws: Values that are equally likely to be right, but for the error of composing: shape
+            (RESAMPLES,). Those of models that were composed from the same figures belong together.
+            ``None`` if there are none.
+        composing_error: Standard deviation of the relative error of composing.
     """
 
     value: float | None
     interval: tuple[float, float] | None
     missing: tuple[str, ...] = ()
     scatter: tuple[float, float] | None = None
+    draws: FloatArray | None = field(default=None, compare=False, repr=False)
+    composing_error: float = 0.0
 
     @property
     def partial(self) -> bool:
@@ -160,7 +166,14 @@ class Composer(ABC):
             for costs in (points, spread, plausible)
         )
         off = 1 + self.composing_error * np.random.default_rng(0).standard_normal(RESAMPLES)
-        return Estimate(float(ms[0]), interval(replicates * off), missing, interval(scatter))
+        return Estimate(
+            float(ms[0]),
+            interval(replicates * off),
+            missing,
+            interval(scatter),
+            replicates,
+            self.composing_error,
+        )
 
 
 def _without_call(latencies_ms: FloatArray, latency: Figure) -> FloatArray:

@@ -31,4 +31,4 @@ class Learned(Sequential):
         if whole is None or whole.origin == "predicted":
             return super().compose(cut, latencies)
         ends = interval(whole.plausible)
-        return Estimate(whole.value, ends, (), ends)
+        return Estimate(whole.value, ends, (), ends, whole.plausible)

@@ -3,10 +3,12 @@
 from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
 from dlbricks_core.facts.checks import canonical_json
 from dlbricks_core.facts.failure import Failure
+from dlbricks_core.facts.machine import Machine, MachineName
 from dlbricks_core.facts.network import NetworkFeatures
 from dlbricks_core.facts.observation import Measurement, Observation, Sampled
 from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
+from dlbricks_core.facts.rewrite import Rewrite
 from dlbricks_core.facts.session import Session
 from dlbricks_core.facts.system import Cache, System
 
@@ -19,11 +21,14 @@ __all__ = [
     "Composition",
     "Failure",
     "Kind",
+    "Machine",
+    "MachineName",
     "Measurement",
     "NetworkFeatures",
     "Observation",
     "Quantity",
     "Question",
+    "Rewrite",
     "Sampled",
     "Session",
     "Setup",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -47,6 +48,32 @@ class CalibrationKey:
                 **asdict(self.setup),
                 "system": self.system,
             }
+        )
+
+    @classmethod
+    def from_text(cls, text: str, quantities: Mapping[str, Quantity]) -> Self:
+        """Reverses :attr:`text`.
+
+        Args:
+            text: Canonical JSON of a key.
+            quantities: Quantities by name.
+
+        Raises:
+            KeyError: If something is missing, or the quantity is none of those.
+            TypeError: If something has another structure.
+            ValueError: If the text is no JSON.
+        """
+        data = checked(json.loads(text), dict, "key")
+        kinds: dict[str, type] = dict.fromkeys(("threads", "granularity"), int)
+        found: dict[str, Any] = {
+            name: checked(value, kinds.get(name, str), name) for name, value in data.items()
+        }
+        setup = Setup(**{each.name: found[each.name] for each in fields(Setup)})
+        names = ("composer", "strategy", "granularity", "system")
+        return cls(
+            **{name: found[name] for name in names},
+            quantity=quantities[found["quantity"]],
+            setup=setup,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -53,8 +53,13 @@ class Observation:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data for JSON."""
-        plain = {"values": list(self.values), "flags": list(self.flags)}
-        return {**asdict(self), **plain, "taken_at": self.taken_at.isoformat()}
+        return {
+            # Not asdict(), which takes ten times as long: a store holds many observations.
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "values": list(self.values),
+            "flags": list(self.flags),
+            "taken_at": self.taken_at.isoformat(),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from dlbricks_core.importers.base import (
     NO_OPTIONS,
+    FileNotes,
     Importer,
     ImportOptions,
     ModelCollection,
@@ -13,6 +14,7 @@ from dlbricks_core.importers.published import Publication, PublishedFigure
 
 __all__ = [
     "NO_OPTIONS",
+    "FileNotes",
     "ImportOptions",
     "Importer",
     "LoadOptions",

@@ -51,6 +51,23 @@ class ModelNotes:
     layers: int | None = None
 
 
+@dataclass(frozen=True)
+class FileNotes:
+    """What a model's file says about itself; texts are empty where it says nothing.
+
+    Attributes:
+        licence: Licence of the model, in the file's words.
+        author: Author of the model.
+        task: Task of the model.
+        producer: Program that wrote the file, with its version.
+    """
+
+    licence: str = ""
+    author: str = ""
+    task: str = ""
+    producer: str = ""
+
+
 def parse_shape(text: str) -> tuple[int, ...]:
     """Shape from a text like ``1x3x224x224``; a size may be 0.
 
@@ -87,6 +104,13 @@ class Importer(ABC):
         Raises:
             ModelError: If the file cannot be read.
         """
+
+    def describe(self, path: Path) -> FileNotes:
+        """What a file says about itself; nothing unless an importer knows better.
+
+        This must not import a framework.
+        """
+        return FileNotes()
 
 
 class ModelCollection(ABC):

@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from dlbricks_core.errors import Border, ModelError
-from dlbricks_core.importers.base import NO_OPTIONS, Importer, ImportOptions
+from dlbricks_core.importers.base import NO_OPTIONS, FileNotes, Importer, ImportOptions
 from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
 from dlbricks_core.ir import RawModel, read_model
 from dlbricks_core.ir.limits import MAX_FILE_BYTES
@@ -30,6 +30,29 @@ class OnnxImporter(Importer):
             ModelError: If it is missing, unreadable, or no ONNX model.
         """
         return read_model(read_proto(path), name=path.stem, source=str(path), base_dir=path.parent)
+
+    def describe(self, path: Path) -> FileNotes:
+        """Notes from the file's metadata, whose keys are those of the ONNX standard or near them.
+
+        Raises:
+            ModelError: If the file is missing, unreadable, or no ONNX model.
+        """
+        proto = read_proto(path)
+        told = {each.key.lower().replace("-", "_"): each.value for each in proto.metadata_props}
+        found = {
+            name: next((told[key] for key in keys if told.get(key)), "")
+            for name, keys in _METADATA.items()
+        }
+        producer = f"{proto.producer_name} {proto.producer_version}".strip()
+        return FileNotes(**found, producer=producer)
+
+
+_METADATA = {
+    "licence": ("model_license", "license", "model_licence", "licence"),
+    "author": ("model_author", "author"),
+    "task": ("task", "model_task", "pipeline_tag"),
+}
+"""Keys of an ONNX file's metadata for each note, those of the standard first."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:

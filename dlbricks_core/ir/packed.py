@@ -27,7 +27,7 @@ def packed(model: CanonicalModel) -> bytes:
     """The model as bytes, without the values of weights that are not among its constants.
 
     Args:
-        model: In canonical form, every tensor of static shape.
+        model: In canonical form.
     """
     proto = to_onnx(model, model.constants, model.weights - model.constants.keys())
     for tensor in filter(is_external, proto.graph.initializer):
@@ -41,6 +41,7 @@ def packed(model: CanonicalModel) -> bytes:
         "annotations": dict(model.annotations),
         "opsets": dict(model.opsets),
         "layouts": {name: spec.layout for name, spec in model.tensors.items() if spec.layout},
+        "opaque": {str(i): layer.opaque for i, layer in enumerate(model.layers) if layer.opaque},
         "computed": [base64.b64encode(each.SerializeToString()).decode() for each in computed],
     }
     helper.set_model_props(proto, {_KEY: json.dumps(about, sort_keys=True)})
@@ -76,9 +77,14 @@ def _read(proto: ModelProto, told: Mapping[str, Any], name: str, source: str) ->
         tensor: replace(raw.tensors[tensor], layout=layout)
         for tensor, layout in told["layouts"].items()
     }
+    opaque = told.get("opaque", {})
+    layers = [
+        replace(layer, opaque=opaque[str(i)]) if str(i) in opaque else layer
+        for i, layer in enumerate(raw.layers)
+    ]
     return CanonicalModel(
         name=raw.name,
-        layers=raw.layers,
+        layers=tuple(layers),
         inputs=raw.inputs,
         outputs=raw.outputs,
         tensors={**raw.tensors, **layouts},

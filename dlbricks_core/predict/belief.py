@@ -48,6 +48,7 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
         of: Sequence[int] | None = None,
+        shared: FloatArray | None = None,
     ) -> Self:
         """What is believed after networks were measured.
 
@@ -64,11 +65,13 @@ class Belief:
                 latency says so.
             of: Layers that are asked for; ``None`` for all. What is learned of others is not
                 computed.
+            shared: Errors that networks have in common, beside their noise: how strongly each
+                network has each of them, shape (networks, errors). Each has variance 1.
         """
         asked = self if of is None else self.of(of)
         if not counts.shape[0]:
             return asked
-        mean, spread, factor, _ = self._fitted(counts, log_ms, noise, call_ms)
+        mean, spread, factor, _ = self._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
         chosen = slice(None) if of is None else list(of)
         half = linalg.solve_triangular(factor, spread[:, chosen], lower=True)
         return type(self)(mean[chosen], asked.covariance - half.T @ half)
@@ -79,18 +82,19 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
+        shared: FloatArray | None = None,
     ) -> FloatArray:
         """Pull of each layer: what the mean moves by is the covariance times the pulls.
 
         The arguments are those of :meth:`observed`.
         """
-        return self._fitted(counts, log_ms, noise, call_ms)[3]
+        return self._fitted(counts, log_ms, _Noise(noise, shared), call_ms)[3]
 
     def _fitted(
         self,
         counts: sparse.csr_array,
         log_ms: FloatArray,
-        noise: FloatArray,
+        noise: _Noise,
         call_ms: FloatArray | float,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
@@ -100,16 +104,16 @@ class Belief:
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ shift
-            factor = linalg.cholesky(spread @ shares.T + np.diag(noise), lower=True)
+            factor = linalg.cholesky(spread @ shares.T + noise.covariance, lower=True)
             target = shares.T @ linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
             found = []
             for length in _LENGTHS:
                 way = pulls + length * (target - pulls), shift + length * (moved - shift)
                 apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
-                found.append((float(apart @ (apart / noise) + way[0] @ way[1]) / 2, *way))
+                found.append((float(apart @ noise.solve(apart) + way[0] @ way[1]) / 2, *way))
             best, pulls, shift = min(found, key=lambda each: each[0])
-            if best > misfit - _SETTLED * len(noise):
+            if best > misfit - _SETTLED * len(log_ms):
                 break
             misfit = best
         return self.mean + shift, spread, factor, pulls
@@ -133,6 +137,26 @@ class Belief:
         factor = linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
         normal = np.random.default_rng(seed).standard_normal((count, size))
         return np.asarray(self.mean + normal @ factor.T)
+
+
+class _Noise:
+    """Normal errors of networks' logarithms: each its own, and some that they have in common."""
+
+    def __init__(self, variances: FloatArray, shared: FloatArray | None) -> None:
+        self._variances = variances
+        self._shared = np.zeros((len(variances), 0)) if shared is None else shared
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of the errors: shape (networks, networks)."""
+        return np.asarray(np.diag(self._variances) + self._shared @ self._shared.T)
+
+    def solve(self, values: FloatArray) -> FloatArray:
+        """The inverse of the covariance times some values (Woodbury's identity)."""
+        scaled = self._shared / self._variances[:, None]
+        inner = np.eye(self._shared.shape[1]) + scaled.T @ self._shared
+        plain = values / self._variances
+        return np.asarray(plain - scaled @ np.linalg.solve(inner, scaled.T @ values))
 
 
 def shares_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.alone import alone_effects
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, expected_ms
@@ -104,6 +105,53 @@ class FromAtlas(Predictor):
         return self._last[1]
 
 
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the atlas tells about a network of which nothing but its features is known.
+
+    Attributes:
+        figure: Latency of the whole network in milliseconds.
+        parts: Number of layers and milliseconds by the kind of layer; the network's ends are
+            kinds of their own.
+    """
+
+    figure: Predicted
+    parts: Mapping[str, tuple[int, float]]
+
+
+def told(
+    networks: Mapping[str, Features],
+    setup: Setup,
+    system: System,
+    atlas: Sequence[Contribution],
+    call_ms: float = 0.0,
+) -> dict[str, Told]:
+    """What the atlas tells about networks, whose graphs need not be known.
+
+    Args:
+        networks: Features of all layers and ends of each network, by its signature.
+        setup: How they run.
+        system: Where they run.
+        atlas: What was measured, here and elsewhere.
+        call_ms: Cost of a call of the timer, in milliseconds, which each latency includes.
+    """
+    table = LayerTable()
+    counts = {name: table.add(features) for name, features in networks.items()}
+    matrix = counts_matrix(counts.values(), len(table.kinds))
+    belief = believed(table.features, setup, system, atlas)
+    layer_ms = np.exp(belief.mean)
+    draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
+    found = {}
+    for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
+        parts: dict[str, tuple[int, float]] = {}
+        for place, number in own.items():
+            times, ms = parts.get(table.kinds[place], (0, 0.0))
+            parts[table.kinds[place]] = times + number, ms + number * float(layer_ms[place])
+        figure = Predicted(float(likely) + call_ms, each + call_ms, call_ms)
+        found[name] = Told(figure, parts)
+    return found
+
+
 def believed(
     asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
 ) -> Belief:
@@ -133,7 +181,9 @@ def believed(
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))
         begin += len(each.features.kinds)
-        belief = belief.observed(counts, each.log_ms, each.noise + kernel.noise, each.call_ms)
+        noise = each.noise + kernel.noise
+        shared = shared_errors(each, kernel)
+        belief = belief.observed(counts, each.log_ms, noise, each.call_ms, shared=shared)
     return belief.of(range(len(asked.kinds)))
 
 
@@ -204,6 +254,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         near.noise + kernel.noise,
         near.call_ms,
         of=range(begin, len(every.kinds)),
+        shared=shared_errors(near, kernel),
     )
     # Pulls of another kernel would tell something else.
     if contribution.kernel != kernel.identity or len(near) == len(contribution):
@@ -218,8 +269,19 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     expected = np.log(expected_ms(features, processor_of(contribution)))
     prior = Belief(expected, kernel.covariance(features, features))
     noise = contribution.noise + kernel.noise
-    pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    shared = shared_errors(contribution, kernel)
+    given = contribution.counts, contribution.log_ms, noise, contribution.call_ms
+    pulls = prior.pulls(*given, shared)
     return replace(contribution, pulls=pulls, kernel=kernel.identity)
+
+
+def shared_errors(contribution: Contribution, kernel: Kernel) -> FloatArray | None:
+    """How strongly each network has the errors of networks timed alone; ``None`` for no errors."""
+    if not kernel.alone:
+        return None
+    features = contribution.features
+    expected = expected_ms(features, processor_of(contribution))
+    return kernel.alone * alone_effects(features, contribution.counts, expected)
 
 
 def nearest(

@@ -35,6 +35,8 @@ class Kernel:
         smooth_scales: Distance in each feature over which the smooth functions change.
         rough_scales: The same for the rough function.
         noise: Variance of a network's logarithm that no layer accounts for.
+        alone: Standard deviation of each error that networks timed alone have in common; see
+            :func:`~dlbricks_core.predict.alone.alone_effects`.
     """
 
     common: float
@@ -46,6 +48,7 @@ class Kernel:
     smooth_scales: tuple[float, ...]
     rough_scales: tuple[float, ...]
     noise: float
+    alone: float = 0.0
 
     def __post_init__(self) -> None:
         if not len(self.smooth_scales) == len(self.rough_scales) == len(NAMES):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dlbricks_core.report.advice.data import advice_data
+from dlbricks_core.report.advice.terminal import print_advice
 from dlbricks_core.report.analysis.data import analysis_data
 from dlbricks_core.report.analysis.terminal import print_analysis
 from dlbricks_core.report.calibration import fitting_data, print_fitting
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         LoadOptions,
         RunResult,
     )
+    from dlbricks_core.workflows.advise import Advice
     from dlbricks_core.workflows.explain import Explanation
 
 __all__ = [
@@ -52,6 +55,8 @@ __all__ = [
     "SHOWN",
     "ProgressBar",
     "StudyRecord",
+    "advice_data",
+    "advice_page",
     "analysis_data",
     "analysis_page",
     "check_folder",
@@ -66,6 +71,7 @@ __all__ = [
     "fitting_data",
     "inspect_data",
     "ms",
+    "print_advice",
     "print_analysis",
     "print_bench",
     "print_comparison",
@@ -130,6 +136,13 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     from dlbricks_core.report.analysis import page
 
     return page.analysis_page(analysis, unread)
+
+
+def advice_page(advice: Advice) -> str:
+    """Advice as an HTML page; see :mod:`dlbricks_core.report.advice.page`."""
+    from dlbricks_core.report.advice import page
+
+    return page.advice_page(advice)
 
 
 def study_page(study: StudyRecord) -> str:

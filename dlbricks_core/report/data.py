@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.facts import Calibration, Failure
+from dlbricks_core.facts import Calibration, Failure, Quantity
+from dlbricks_core.figures.figure import interval
+from dlbricks_core.version import __version__
 from dlbricks_core.workflows import (
     BrickResult,
+    Invocation,
     LoadOptions,
     ModelResult,
     Request,
     RunResult,
 )
+from dlbricks_core.workflows.invocation import environment_of
 
 SCHEMA_VERSION = 1
 
@@ -30,6 +36,7 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "composer": cut.composer,
         "predictor": result.predictor or None,
         "protocol": request.protocol.name,
+        "protocol_identity": request.setup.protocol,
         "statistic": request.protocol.statistic_name,
         "runs": request.runs,
         "precision": request.precision,
@@ -55,17 +62,42 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
 
 
 def system_data(request: Request) -> dict[str, Any]:
-    """The system of this process, and the fingerprint of the system that figures come from."""
-    return {**request.system.to_dict(), "measured_on": request.fingerprint}
+    """The system that figures are of; another than that of this process if one was asked for."""
+    return {**request.target.to_dict(), "measured_on": request.fingerprint}
 
 
 def backend_data(request: Request) -> dict[str, Any]:
-    """The backend with its version and options."""
+    """The backend with its version, its options, and the environment that it runs in."""
     return {
         "name": request.backend.name,
         "version": request.setup.version,
+        "plugin": request.setup.plugin,
         "settings": dict(request.settings.options),
+        "environment": environment_of(request),
     }
+
+
+def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[str, Any] | None:
+    """What the user asked for, and when; ``None`` if that is not known."""
+    if invocation is None:
+        return None
+    return {
+        "command": invocation.command,
+        "end_to_end": invocation.end_to_end,
+        "cut_chosen_by": "store" if invocation.cut_by_store else "user",
+        "quantity": {"name": quantity.name, "unit": quantity.unit},
+        "version": __version__,
+        "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def facts_data(invocation: Invocation | None, name: str) -> dict[str, Any] | None:
+    """Facts about a model's file; ``None`` if they are not known."""
+    if invocation is None:
+        return None
+    facts = invocation.facts[name]
+    found = {"sha256": facts.sha256, "bytes": facts.size, **asdict(facts.notes)}
+    return {key: value or None for key, value in found.items()}
 
 
 def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
@@ -97,6 +129,7 @@ def model_head(cut: CutModel) -> dict[str, Any]:
     return {
         "name": cut.model.name,
         "source": cut.model.source,
+        "signature": cut.whole.signature,
         "inputs": {name: str(cut.model.tensors[name]) for name in cut.model.inputs},
         "layers": len(cut.model.layers),
         "unique_layers": len(set(cut.layer_signatures)),
@@ -113,6 +146,7 @@ def model_result(model: ModelResult) -> dict[str, Any]:
         "parallel_estimate_ms": model.parallel.value,
         "parallel_interval_ms": model.parallel.interval,
         "measured_ms": model.measured.value if model.measured else None,
+        "measured_interval_ms": interval(model.measured.replicates) if model.measured else None,
         "measured_samples_ms": list(model.measured.samples) if model.measured else [],
         "normalized": model.normalized,
         "native_ms": model.native.value if model.native else None,

@@ -41,14 +41,19 @@ def write_text(text: str, path: Path) -> None:
     Raises:
         DLBricksError: If it cannot be written.
     """
-    content = text.encode("utf-8", "backslashreplace")
+    write_bytes(text.encode("utf-8", "backslashreplace"), path)
+
+
+def write_bytes(content: bytes, path: Path) -> None:
+    """Writes a file of bytes, as :func:`write_text` writes a text."""
     with told(path):
         descriptor = _descriptor(path)
         if descriptor is None:
             _write_file(content, Path(os.path.realpath(path)))
         elif descriptor == _STDOUT:
             # In its turn: what was printed before stands before it.
-            sys.stdout.write(content.decode())
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
             sys.stdout.flush()
         else:
             with open(descriptor, "wb", closefd=False) as file:

@@ -202,7 +202,8 @@ def _of_predicted(result: RunResult) -> Iterator[Remark]:
         text = _Bricks.of(result).text(predicted)
         verb = "is" if len(predicted) == 1 else "are"
         by = f" by {result.predictor}" if result.predictor else ""
-        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured them here")
+        where = "there" if result.request.elsewhere else "here"
+        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured them {where}")
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:

@@ -1,7 +1,39 @@
 """The result store: a database of everything that was measured."""
 
+from dlbricks_core.store.inventory import Holding, Inventory, Place
 from dlbricks_core.store.location import locate
-from dlbricks_core.store.portable import export_measurements, import_measurements
+from dlbricks_core.store.merging import Merged
+from dlbricks_core.store.portable import (
+    Exported,
+    export_measurements,
+    exported,
+    import_measurements,
+    is_exported,
+    read_records,
+    read_stream,
+)
+from dlbricks_core.store.pruning import Pruned
+from dlbricks_core.store.records import Record
+from dlbricks_core.store.selection import EVERYTHING, Selection
 from dlbricks_core.store.store import ResultStore, StoreInfo
 
-__all__ = ["ResultStore", "StoreInfo", "export_measurements", "import_measurements", "locate"]
+__all__ = [
+    "EVERYTHING",
+    "Exported",
+    "Holding",
+    "Inventory",
+    "Merged",
+    "Place",
+    "Pruned",
+    "Record",
+    "ResultStore",
+    "Selection",
+    "StoreInfo",
+    "export_measurements",
+    "exported",
+    "import_measurements",
+    "is_exported",
+    "locate",
+    "read_records",
+    "read_stream",
+]

@@ -53,6 +53,19 @@ class Database(ABC):
         """The database's file; ``None`` where a server has it."""
         return None
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the file or the database alone, without where it is."""
+
+    @abstractmethod
+    def check_exists(self) -> None:
+        """Checks that there is a store.
+
+        Raises:
+            StoreError: If there is none.
+        """
+
     @abstractmethod
     def connect(self) -> Engine:
         """Connection to the database, which is filled or upgraded as needed.
@@ -80,6 +93,17 @@ class Database(ABC):
         """
 
     @abstractmethod
+    def compact(self, engine: Engine) -> int:
+        """Gives space that nothing needs back.
+
+        Args:
+            engine: From :meth:`connect`.
+
+        Returns:
+            Bytes that were freed.
+        """
+
+    @abstractmethod
     def failure(self, error: Exception) -> StoreError:
         """An error of database, driver or file system in one line, with a hint."""
 
@@ -91,6 +115,10 @@ class Database(ABC):
     def damaged(self) -> str:
         """Hint for a store that is not as DLBricks leaves it."""
         return self.or_another(f"the {self.noun} is damaged or not a result store")
+
+    def absent(self) -> StoreError:
+        """The error that there is no store."""
+        return StoreError(f"{self}: there is no result store", f"name one with {argument('store')}")
 
     def identity(self) -> object:
         """What tells the database from another that takes its place; ``None`` if unknown."""

@@ -1,26 +1,97 @@
-"""Measurements as a JSON file, to carry them to another machine or store."""
+"""What a store holds as a file, to carry it to another machine or store.
+
+The file holds lines of JSON, compressed with Zstandard: one for each record, between a line that
+tells the version and one that tells how many records there are. Records stand after those that
+they refer to.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import zstandard
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import LATENCY, Measurement, Observation, Quantity, Session
-from dlbricks_core.facts.checks import checked
-from dlbricks_core.store.rows import columns_of, question_of
+from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
+from dlbricks_core.store.merging import Merged
+from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
+from dlbricks_core.store.selection import EVERYTHING, Selection
 from dlbricks_core.store.store import ResultStore
+from dlbricks_core.version import __version__
 
-VERSION = 2
-"""Version of the files that are written."""
+VERSION = 3
+"""Version of the files that are written. Those of versions 1 and 2 are plain JSON."""
+
+_VERSION, _END = "dlbricks_measurements", "end"
+_MAGIC = zstandard.FRAME_HEADER
+_DATABASE = b"SQLi"
+_LEVEL = 10
+"""Compression of a few megabytes a second, within some percent of the densest."""
+
+_CHUNK = 4096
+"""Bytes that are decompressed at once. A hostile file makes some 100 MB of them, at most."""
+
+_LONGEST = 2**28
+"""Longest line in bytes: a measurement of some million samples."""
 
 
-def export_measurements(store: ResultStore, path: Path) -> int:
-    """Writes all measurements of a store, with their quantities, sessions and systems.
+_JSON_COLUMNS = frozenset({"layers", "flags", "facts", "found", "kinds", "groups"})
+"""Columns of JSON, whose texts are escaped in the database as they are in the file."""
 
-    Calibrations and rewritten graphs stay behind.
+
+_COUNTED = tuple(each.name for each in fields(Merged))
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that travels.
+
+    Attributes:
+        content: Bytes of the file.
+        records: Number of records, by name of their kind.
+        observations: Number of observations in all measurements.
+    """
+
+    content: bytes
+    records: Mapping[str, int]
+    observations: int
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of what the file holds, by the names that :class:`Merged` has for them."""
+        told = {f"{kind}s": number for kind, number in self.records.items() if kind != "quantity"}
+        return {**dict.fromkeys(_COUNTED, 0), **told, "observations": self.observations}
+
+
+def exported(store: ResultStore, selection: Selection = EVERYTHING) -> Exported:
+    """What a store holds, or a part of it, as a file. The same content gives the same bytes."""
+    content, numbers, observations = BytesIO(), dict[str, int](), 0
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    with compressor.stream_writer(content, closefd=False) as file:
+        file.write(_line({_VERSION: VERSION, "written_by": __version__}))
+        for record in store.records(selection):
+            kind, data = plain(record)
+            numbers[kind] = numbers.get(kind, 0) + 1
+            if isinstance(record, Measurement):
+                observations += len(record.observations)
+            file.write(_line({kind: data}))
+        file.write(_line({_END: sum(numbers.values())}))
+    return Exported(content.getvalue(), numbers, observations)
+
+
+def export_measurements(store: ResultStore, path: Path, selection: Selection = EVERYTHING) -> int:
+    """Writes what a store holds to a file.
+
+    Args:
+        store: The store.
+        path: The file. An earlier one is replaced when the new one is complete.
+        selection: Machines and backends whose measurements are written; everything by default.
 
     Returns:
         Number of measurements.
@@ -28,26 +99,21 @@ def export_measurements(store: ResultStore, path: Path) -> int:
     Raises:
         StoreError: If the file cannot be written.
     """
-    measurements = list(store.measurements())
-    quantities = {each.question.quantity for each in measurements}
-    content = {
-        "measurements_version": VERSION,
-        "systems": store.systems(),
-        "quantities": [each.to_dict() for each in sorted(quantities)],
-        "sessions": [each.to_dict() for each in store.sessions()],
-        "measurements": [_to_dict(each) for each in measurements],
-    }
+    found = exported(store, selection)
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        path.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.write_bytes(found.content)
+        temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise StoreError(
             f"{path}: {error.strerror}", "choose a file that can be written"
         ) from error
-    return len(measurements)
+    return found.records.get("measurement", 0)
 
 
 def import_measurements(store: ResultStore, path: Path) -> int:
-    """Adds the measurements of a file that :func:`export_measurements` wrote.
+    """Adds what is in a file that :func:`export_measurements` wrote.
 
     What the store has already is not added again.
 
@@ -55,53 +121,168 @@ def import_measurements(store: ResultStore, path: Path) -> int:
         Number of observations that were new.
 
     Raises:
-        StoreError: If the file cannot be read or does not hold measurements; the store
-            is left as it was.
+        StoreError: If the file cannot be read, is damaged or is of a newer version; the store is
+            left as it was.
     """
-    if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is no regular file", "give a file that DLBricks exported")
+    return store.merge(read_records(path)).observations
+
+
+def is_exported(location: str | Path) -> bool:
+    """Whether there is a compressed file at a place where a store is expected."""
     try:
-        content = json.loads(path.read_bytes())
-        version = content["measurements_version"]
-        if version not in _UPGRADES:
-            raise StoreError(
-                f"{path}: measurements of version {version}, this DLBricks reads up to {VERSION}",
-                "use the same version of DLBricks on both machines",
-            )
-        content = _UPGRADES[version](content)
-        systems = {str(name): dict(facts) for name, facts in content["systems"].items()}
-        quantities = {each.name: each for each in map(Quantity.from_dict, content["quantities"])}
-        sessions = [Session.from_dict(data) for data in content["sessions"]]
-        measurements = [_from_dict(data, quantities) for data in content["measurements"]]
+        with Path(location).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Records of a file; errors as of :func:`import_measurements`, also after some records."""
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no regular file", _GIVE)
+    try:
+        file = path.open("rb")
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "check the path") from error
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    with file:
+        yield from read_stream(file, str(path))
+
+
+def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
+    """Records of a file that is open.
+
+    Args:
+        file: The file.
+        name: Its name, for messages.
+
+    Raises:
+        StoreError: If it cannot be read, is damaged or is of a newer version; also after some
+            records.
+    """
+    with _told(name):
+        begin = file.read(len(_MAGIC))
+        if begin == _MAGIC:
+            yield from _records(_lines(file, begin), name)
+        elif begin == _DATABASE:
+            raise StoreError(f"{name} is a result store, no exported file", "merge it instead")
+        else:
+            yield from _earlier(json.loads(begin + file.read()), name)
+
+
+_GIVE = "give a file that DLBricks exported"
+
+
+class _CutOffError(ValueError):
+    """A file that does not end as it should."""
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Turns whatever is wrong with a file into an error with a hint."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{name}: {error.strerror}", "check the path") from error
+    except _CutOffError as error:
+        raise StoreError(f"{name}: {error}", "copy it again from where it was written") from error
+    except zstandard.ZstdError as error:
         raise StoreError(
-            f"{path} does not hold exported measurements", "give a file that DLBricks exported"
+            f"{name}: the file is damaged", "copy it again from where it was written"
         ) from error
-    return store.merge(measurements, systems, sessions)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{name} does not hold exported measurements", _GIVE) from error
 
 
-def _to_dict(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "key": columns_of(measurement.question),
-        "layers": list(measurement.layers),
-        "failure": measurement.failure,
-        "observations": [each.to_dict() for each in measurement.observations],
-    }
+def _line(data: dict[str, Any]) -> bytes:
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.encode() + b"\n"
 
 
-def _from_dict(data: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> Measurement:
-    key = {
-        name: checked(value, int if name == "threads" else str, name)
-        for name, value in data["key"].items()
-    }
-    return Measurement(
-        question=question_of(key, quantities),
-        layers=tuple(checked(name, str) for name in checked(data["layers"], list)),
-        observations=tuple(map(Observation.from_dict, data["observations"])),
-        failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
+def _lines(file: IO[bytes], begin: bytes) -> Iterator[bytes]:
+    """Lines of a compressed file, the end of which is checked."""
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    rest, chunk = b"", begin
+    while chunk:
+        if decompressor.eof:
+            raise _CutOffError("something follows the end of the file")
+        *whole, rest = (rest + decompressor.decompress(chunk)).split(b"\n")
+        if len(rest) > _LONGEST:
+            raise ValueError("a line is too long")
+        yield from whole
+        chunk = file.read(_CHUNK)
+    if decompressor.unused_data:
+        raise _CutOffError("something follows the end of the file")
+    if rest or not decompressor.eof:
+        raise _CutOffError("the file is cut off")
+
+
+def _records(lines: Iterator[bytes], name: str) -> Iterator[Record]:
+    """Records between the first line and the last, which are checked."""
+    _check_version(_parsed(next(lines, b"{}"))[_VERSION], name)
+    quantities: dict[str, Quantity] = {}
+    number, end = 0, None
+    for line in lines:
+        if end is not None:
+            raise _CutOffError("something follows the last record")
+        ((kind, data),) = _parsed(line).items()
+        if kind == _END:
+            end = data
+            continue
+        record = record_of(kind, data, quantities)
+        if isinstance(record, Quantity):
+            quantities[record.name] = record
+        number += 1
+        yield record
+    if end != number:
+        raise _CutOffError(f"the file holds {number} records instead of {end}")
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    data = dict(json.loads(line))
+    if b"\\u" in line:
+        _check_texts(data)
+    return data
+
+
+def _check_texts(data: Any) -> None:
+    """Raises an error for a text that a column of the database cannot hold."""
+    if isinstance(data, str):
+        data.encode()  # raises an error for half of a surrogate pair
+        if "\0" in data:
+            raise ValueError("a text holds a null character")
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            if name not in _JSON_COLUMNS:
+                _check_texts(value)
+    elif isinstance(data, list):
+        for each in data:
+            _check_texts(each)
+
+
+def _check_version(version: Any, name: str) -> None:
+    if version == VERSION:
+        return
+    if not isinstance(version, int):
+        raise ValueError(f"version {version}")  # noqa: TRY004 - as for any other damage
+    raise StoreError(
+        f"{name}: measurements of version {version}, this DLBricks reads up to {VERSION}",
+        "upgrade DLBricks on this machine",
     )
+
+
+def _earlier(content: Any, name: str) -> Iterator[Record]:
+    """Records of a file of version 1 or 2."""
+    version = content["measurements_version"]
+    if version not in _UPGRADES:
+        _check_version(version, name)
+    content = _UPGRADES[version](content)
+    quantities = {each.name: each for each in map(Quantity.from_dict, content["quantities"])}
+    for fingerprint, facts in content["systems"].items():
+        yield system_of(fingerprint, facts)
+    yield from map(Session.from_dict, content["sessions"])
+    yield from quantities.values()
+    for each in content["measurements"]:
+        yield measurement_of(each, quantities)
 
 
 def _from_version_1(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,5 +306,5 @@ def _renamed(data: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
     return {names.get(name, name): value for name, value in data.items()}
 
 
-_UPGRADES: dict[Any, Callable[[Any], Any]] = {1: _from_version_1, VERSION: dict}
-"""Function that brings a file's content into the newest form, by the version of the file."""
+_UPGRADES: dict[Any, Callable[[Any], Any]] = {1: _from_version_1, 2: dict}
+"""Function that brings a file's content into the form of version 2, by the version of the file."""

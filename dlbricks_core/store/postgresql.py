@@ -67,6 +67,9 @@ WHERE {_SCHEMA} AND attnum > 0 AND NOT attisdropped
 _SOON = ("starting up", "shutting down", "not yet accepting", "recovery mode")
 """Words of a server that will be there in a moment."""
 
+_MISSING = "does not exist"
+"""Words of a server that has no such database."""
+
 _RUNNING = "check host and port, and whether the server runs"
 _CURES = {
     "password": "check user and password; PGPASSWORD or ~/.pgpass keep them out of the URL",
@@ -109,6 +112,28 @@ class PostgreSQL(Database):
         parts = {name: getattr(self.url, name) for name in kept}
         return URL.create("postgresql", **parts).render_as_string()
 
+    @property
+    def name(self) -> str:
+        """Name of the database; empty where libpq chooses it."""
+        return self.url.database or ""
+
+    def check_exists(self) -> None:
+        """Checks that there is a database, and that it is not empty."""
+        engine = self._engine()
+        try:
+            with self.translated():
+                engine.connect().close()
+            with self.transaction(engine, writes=False) as connection:
+                revision = self._revision(connection)
+        except StoreError as error:
+            if _MISSING in error.message:
+                raise self.absent() from error
+            raise
+        finally:
+            engine.dispose()
+        if revision is None:
+            raise self.absent()
+
     def connect(self) -> Engine:
         """Connection to the database, which is filled or upgraded as needed."""
         return self._opened(writes=True)
@@ -129,6 +154,20 @@ class PostgreSQL(Database):
             connection.scalar(select(func.pg_total_relation_size(func.to_regclass(name)))) or 0
             for name in metadata.tables
         )
+
+    def compact(self, engine: Engine) -> int:
+        """Lets new results take the space, and gives back what is at the end of a table.
+
+        Others read and write meanwhile. All of the space would be given back only by a rewrite
+        that locks them out.
+        """
+        with self.transaction(engine, writes=False) as connection:
+            before = self.size(connection)
+        alone = engine.execution_options(isolation_level="AUTOCOMMIT", postgresql_readonly=False)
+        with self.translated(), self._connected(alone) as connection:
+            connection.exec_driver_sql(f"VACUUM {', '.join(metadata.tables)}")
+        with self.transaction(engine, writes=False) as connection:
+            return before - self.size(connection)
 
     def failure(self, error: Exception) -> StoreError:
         """An error of the server or the driver in one line, with a hint."""

@@ -8,7 +8,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +21,7 @@ from sqlalchemy import (
     cast,
     func,
     select,
+    true,
 )
 from sqlalchemy import type_coerce as coerced
 
@@ -29,21 +29,22 @@ from dlbricks_core.facts import (
     LATENCY,
     Calibration,
     CalibrationKey,
+    MachineName,
     Measurement,
     NetworkFeatures,
     Observation,
     Quantity,
-    Question,
+    Rewrite,
     Sampled,
     Session,
-    Setup,
-    Subject,
     System,
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
+from dlbricks_core.store.columns import question_of
 from dlbricks_core.store.joined import Joined
 from dlbricks_core.store.schema import (
     calibrations,
+    machines,
     measurements,
     networks,
     observations,
@@ -63,9 +64,13 @@ class Reader:
     Args:
         connection: To the database.
         place: Where the store is kept, for warnings.
+        taken: Condition for observations, joined with their measurements; others are passed over.
     """
 
-    def __init__(self, connection: Connection, place: object) -> None:
+    def __init__(
+        self, connection: Connection, place: object, taken: ColumnElement[bool] | None = None
+    ) -> None:
+        self._taken = true() if taken is None else taken
         self._connection = connection
         self._place = place
         self._damage: list[str] = []
@@ -84,7 +89,7 @@ class Reader:
         known = self.quantities()
         taken: dict[int, list[Observation]] = defaultdict(list)
         query = _raw(observations).add_columns(measurements.c.quantity).join(measurements)
-        query = query.where(condition).order_by(observations.c.id)
+        query = query.where(condition, self._taken).order_by(observations.c.id)
         for row in self._connection.execute(query):
             with self._intact(f"row {row.id} of {observations.name}"):
                 taken[row.measurement_id].append(_observation(row))
@@ -95,6 +100,25 @@ class Reader:
                 found.append(_measurement(row, known, taken[row.id]))
         # Damage may have left a measurement without any observation.
         return [each for each in found if each.observations or each.failure]
+
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        known = self.quantities()
+        found = []
+        for row in self._connection.execute(_raw(measurements).order_by(measurements.c.id)):
+            with self._intact(f"row {row.id} of {measurements.name}"):
+                found.append(_measurement(row, known, []))
+        return found
+
+    def model_names(self) -> dict[str, str]:
+        """Names of whole models by signature, as far as calibrations tell them."""
+        found = {}
+        for row in self._connection.execute(_raw(calibrations)):
+            with self._intact(f"a row of {calibrations.name}"):
+                for each in json.loads(row.found)["models"]:
+                    signature = checked(each["signature"], str, "signature")
+                    found[signature] = checked(each["name"], str, "name")
+        return found
 
     def sampled(self, condition: ColumnElement[bool]) -> list[Sampled]:
         """Values of the questions for which the condition holds, oldest first.
@@ -115,7 +139,8 @@ class Reader:
             func.max(observations.c.taken_at).label("end"),
             *(column for column in measurements.c if column.name not in {"layers", "failure"}),
         ]
-        query = select(*columns).join_from(observations, measurements).where(condition)
+        query = select(*columns).join_from(observations, measurements)
+        query = query.where(condition, self._taken)
         query = query.group_by(measurements.c.id)
         query = query.order_by(measurements.c.id)
         found = []
@@ -124,10 +149,30 @@ class Reader:
                 found.append(_sampled(row, known))
         return found
 
+    def sizes(self) -> Iterator[tuple[int, str, str, int]]:
+        """Measurement's id, session, time and number of values of each observation."""
+        columns = _raw(observations).join(measurements).where(self._taken)
+        for row in self._connection.execute(columns):
+            number = 0
+            with self._intact(f"row {row.id} of {observations.name}"):
+                number = len(checked(json.loads(row._mapping["values"]), list, "values"))
+            if number:
+                yield row.measurement_id, row.session, row.taken_at, number
+
+    def machines(self) -> list[MachineName]:
+        """Names of machines, by system and host."""
+        found = []
+        query = _raw(machines).order_by(machines.c.system, machines.c.host)
+        for row in self._connection.execute(query):
+            with self._intact(f"row {row.name} of {machines.name}"):
+                found.append(MachineName.from_dict(row._asdict()))
+        return found
+
     def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
         """Features of the networks for which the condition holds, by signature."""
         found = {}
-        for row in self._connection.execute(_raw(networks).where(condition)):
+        query = _raw(networks).where(condition).order_by(networks.c.signature)
+        for row in self._connection.execute(query):
             with self._intact(f"the row of {row.signature} in {networks.name}"):
                 found[row.signature] = NetworkFeatures(
                     checked(row.signature, str, "signature"),
@@ -149,7 +194,9 @@ class Reader:
     def sessions(self) -> list[Session]:
         """Sessions, oldest first."""
         found = []
-        for row in self._connection.execute(_raw(sessions).order_by(sessions.c.started_at)):
+        for row in self._connection.execute(
+            _raw(sessions).order_by(sessions.c.started_at, sessions.c.id)
+        ):
             with self._intact(f"row {row.id} of {sessions.name}"):
                 found.append(Session.from_dict(row._asdict()))
         return found
@@ -173,13 +220,25 @@ class Reader:
                 return Calibration.from_dict(key, json.loads(row.found))
         return None
 
-    def rewrite(self, condition: ColumnElement[bool]) -> bytes | None:
-        """Serialized graph that a backend made of a model; ``None`` if there is none."""
-        query = select(rewrites.c.signature, rewrites.c.graph).where(condition)
+    def calibrations(self) -> list[Calibration]:
+        """All calibrations, by their keys."""
+        known, found = self.quantities(), []
+        for row in self._connection.execute(_raw(calibrations).order_by(calibrations.c.key)):
+            with self._intact(f"a row of {calibrations.name}"):
+                key = CalibrationKey.from_text(row.key, known)
+                found.append(Calibration.from_dict(key, json.loads(row.found)))
+        return found
+
+    def rewrites(self, condition: ColumnElement[bool]) -> Iterator[Rewrite]:
+        """Graphs that backends made of models, by their keys."""
+        query = _raw(rewrites).where(condition).order_by(*rewrites.primary_key)
         for row in self._connection.execute(query):
+            found = None
             with self._intact(f"the row of {row.signature} in {rewrites.name}"):
-                return zlib.decompress(checked(row.graph, bytes, "graph"))
-        return None
+                graph = zlib.decompress(checked(row.graph, bytes, "graph"))
+                found = Rewrite(**{**row._mapping, "graph": graph})
+            if found is not None:
+                yield found
 
     @contextmanager
     def _intact(self, row: str) -> Iterator[None]:
@@ -190,31 +249,6 @@ class Reader:
             self._damage.append(f"{row} ({error} is missing)")
         except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
             self._damage.append(f"{row} ({error})")
-
-
-def columns_of(question: Question) -> dict[str, Any]:
-    """Values of a question's key columns; the quantity goes by its name."""
-    return {
-        **asdict(question.subject),
-        "quantity": question.quantity.name,
-        **asdict(question.setup),
-        "system": question.system,
-    }
-
-
-def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) -> Question:
-    """Reverses :func:`columns_of`.
-
-    Args:
-        columns: Values of the key columns; there may be others.
-        quantities: Quantities by name.
-
-    Raises:
-        KeyError: If a column is missing, or the quantity is none of those.
-    """
-    setup = Setup(**{each.name: columns[each.name] for each in fields(Setup)})
-    subject = Subject(columns["signature"], columns["kind"])
-    return Question(subject, quantities[columns["quantity"]], setup, columns["system"])
 
 
 def _raw(table: Table) -> Select[Any]:

@@ -25,7 +25,7 @@ APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
 MARK = "DLBricks result store"
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0005"
+HEAD = "0006"
 
 QUESTION = (
     *("signature", "kind", "quantity"),
@@ -54,6 +54,14 @@ sessions = Table(
     *_texts("id", key=True),
     *_texts("host", "system", "version", "started_at"),
     Column("load", Float),
+)
+
+# Hosts, not fingerprints, have names: equal machines share a fingerprint.
+machines = Table(
+    "machines",
+    metadata,
+    *_texts("system", "host", key=True),
+    *_texts("name", "named_at"),
 )
 
 quantities = Table(

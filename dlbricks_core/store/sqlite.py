@@ -44,6 +44,17 @@ class SQLiteFile(Database):
         """The same path."""
         return self.path
 
+    @property
+    def name(self) -> str:
+        """Name of the file, without its folder."""
+        return self.path.name
+
+    def check_exists(self) -> None:
+        """Checks that there is a file."""
+        with self.translated():
+            if not self.path.exists():
+                raise self.absent()
+
     def connect(self) -> Engine:
         """Connection to the database, which is created or upgraded as needed."""
         path, revision = self.path, None
@@ -75,6 +86,16 @@ class SQLiteFile(Database):
     def size(self, connection: Connection) -> int:
         """Bytes of all pages."""
         return size(connection)
+
+    def compact(self, engine: Engine) -> int:
+        """Writes the file anew without gaps."""
+        with self.translated(), closing(engine.raw_connection()) as connection:
+            cursor = connection.cursor()  # no transaction may be open
+            cursor.execute(_TRUNCATE_LOG)
+            before = self.path.stat().st_size
+            cursor.execute("VACUUM")
+            cursor.execute(_TRUNCATE_LOG)
+            return before - self.path.stat().st_size
 
     def identity(self) -> tuple[int, int] | None:
         """Numbers that tell the file from another of its name; ``None`` where there is none."""
@@ -133,6 +154,9 @@ def in_memory(memory: sqlite3.Connection | None = None) -> Engine:
     memory = memory or sqlite3.connect(":memory:", check_same_thread=False)
     return _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
 
+
+_TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Moves all changes from the log into the file."""
 
 _DAMAGED = "the file is damaged or not a result store"
 _CURES = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -14,12 +13,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Table,
-    and_,
     delete,
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -27,33 +25,45 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
+    Machine,
+    MachineName,
     Measurement,
     NetworkFeatures,
     Observation,
     Quantity,
     Question,
+    Rewrite,
     Sampled,
     Session,
     Setup,
 )
+from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.contents import selected
 from dlbricks_core.store.database import Database, patiently
+from dlbricks_core.store.inventory import Inventory, inventory_of, machines_of
 from dlbricks_core.store.location import locate
-from dlbricks_core.store.rows import Reader, columns_of
+from dlbricks_core.store.merging import (
+    Merged,
+    Merger,
+    keep_calibration,
+    network_row,
+    rewrite_row,
+    storable,
+    unknown_quantities,
+)
+from dlbricks_core.store.pruning import Pruned, prune
+from dlbricks_core.store.records import Record
+from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     calibrations,
     measurements,
     networks,
     observations,
-    quantities,
     rewrites,
     sessions,
     systems,
 )
-from dlbricks_core.wording import argument
-
-BATCH = 500
-"""Questions, or rows, of one query; SQLite limits the variables of a statement."""
-
+from dlbricks_core.store.selection import EVERYTHING, Selection, measured_by_no_other
 
 ArgumentsT = ParamSpec("ArgumentsT")
 ResultT = TypeVar("ResultT")
@@ -72,6 +82,8 @@ def again_when_lost(
     def repeated(
         store: ResultStore, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs
     ) -> ResultT:
+        if store.place.file is not None:
+            return method(store, *given, **named)  # nobody loses a file
         positions: Any = map(_reusable, given)
         names: Any = zip(named, map(_reusable, named.values()), strict=True)
         positions, names = tuple(positions), dict(names)
@@ -106,6 +118,10 @@ class StoreInfo:
     observations: int
 
 
+class _RehearsedError(Exception):
+    """Ends a transaction whose changes are not to be kept."""
+
+
 class ResultStore:
     """Results of all runs on one or many systems, in a SQLite file or a PostgreSQL database.
 
@@ -135,9 +151,12 @@ class ResultStore:
         with place.translated():
             self._engine.connect().close()
         self._identity = place.identity() if writes else None
+        self._taken: ColumnElement[bool] | None = None
 
     @classmethod
-    def open(cls, location: str | Path | None = None, *, writes: bool = True) -> Self:
+    def open(
+        cls, location: str | Path | None = None, *, writes: bool = True, create: bool = True
+    ) -> Self:
         """Opens a store, creating it if there is none and upgrading an older one.
 
         Args:
@@ -145,11 +164,15 @@ class ResultStore:
                 file in the user's data folder.
             writes: Whether results will be added. If not, no right to write is needed, and no
                 store is created. A file is read as it is now.
+            create: Whether a store that is not there is taken for an empty one.
 
         Raises:
             StoreError: If the database cannot be used; it is left as it was.
         """
-        return cls(locate(location), writes=writes)
+        place = locate(location)
+        if not create:
+            patiently(place, place.check_exists)
+        return cls(place, writes=writes)
 
     def __enter__(self) -> Self:
         return self
@@ -197,9 +220,9 @@ class ResultStore:
         with self._writing() as connection:
             if taken and _has(connection, *taken[0][:2]):
                 return  # a server that was lost had committed all of them
-            for condition in _conditions(instead_of):
+            for condition in conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
-            self._introduce(connection, (question for question, _, _ in taken))
+            _introduce(connection, self.place, (question for question, _, _ in taken))
             rows = [
                 {
                     "measurement_id": _identify(connection, question, layers),
@@ -213,9 +236,9 @@ class ResultStore:
     def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
         """Notes why a measurement failed; its observations stay."""
         with self._writing() as connection:
-            self._introduce(connection, [question])
+            _introduce(connection, self.place, [question])
             found = measurements.c.id == _identify(connection, question, layers)
-            connection.execute(update(measurements).where(found).values(failure=_storable(reason)))
+            connection.execute(update(measurements).where(found).values(failure=storable(reason)))
 
     @again_when_lost
     def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:
@@ -225,11 +248,11 @@ class ResultStore:
             StoreError: If the store holds one of the quantities in another unit.
         """
         questions = list(questions)
-        with self._reading() as connection, Reader(connection, self.place) as reader:
-            self._unknown(connection, questions)
+        with self._reading() as connection, self._reader(connection) as reader:
+            unknown_quantities(connection, self.place, (each.quantity for each in questions))
             return {
                 found.question: found
-                for condition in _conditions(questions)
+                for condition in conditions(questions)
                 for found in reader.measurements(condition)
             }
 
@@ -243,12 +266,31 @@ class ResultStore:
     @again_when_lost
     def _next_batch(self, last: int) -> tuple[list[Measurement], int | None]:
         """Measurements after the one of this id, and the last one's id, if there may be more."""
-        with self._reading() as connection, Reader(connection, self.place) as reader:
+        with self._reading() as connection, self._reader(connection) as reader:
             after = select(measurements.c.id).where(measurements.c.id > last)
             ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
             if not ids:
                 return [], None
             return reader.measurements(measurements.c.id.between(ids[0], ids[-1])), ids[-1]
+
+    @again_when_lost
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return reader.outlines()
+
+    @again_when_lost
+    def model_names(self) -> dict[str, str]:
+        """Names of whole models by signature, as far as calibrations tell them."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return reader.model_names()
+
+    @again_when_lost
+    def backends(self) -> list[str]:
+        """Names of the backends that networks were measured with."""
+        query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
+        with self._reading() as connection:
+            return list(connection.scalars(query))
 
     @again_when_lost
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
@@ -273,7 +315,7 @@ class ResultStore:
         condition = measurements.c.quantity == quantity.name
         if backend is not None:
             condition &= measurements.c.backend == backend
-        with self._reading() as connection, Reader(connection, self.place) as reader:
+        with self._reading() as connection, self._reader(connection) as reader:
             return reader.sampled(condition)
 
     @again_when_lost
@@ -281,31 +323,36 @@ class ResultStore:
         """Keeps features of networks, in place of those of other versions; groups add up."""
         new = {each.signature: each for each in described}
         with self._writing() as connection, Reader(connection, self.place) as reader:
-            for signatures in _batches(new):
+            for signatures in batches(new):
                 same = networks.c.signature.in_(signatures)
                 known = reader.networks(same)
                 connection.execute(delete(networks).where(same))
                 connection.execute(
                     insert(networks),
-                    [_network_row(new[s], known.get(s, new[s]).groups) for s in signatures],
+                    [
+                        network_row(replace(new[s], groups=new[s].groups | known[s].groups))
+                        if s in known
+                        else network_row(new[s])
+                        for s in signatures
+                    ],
                 )
 
     @again_when_lost
     def networks(
-        self, version: str, signatures: Iterable[str] | None = None
+        self, version: str | None, signatures: Iterable[str] | None = None
     ) -> dict[str, NetworkFeatures]:
         """Features of networks, by signature.
 
         Args:
-            version: Version of the features; others are left out.
+            version: Version of the features; others are left out. ``None`` for any.
             signatures: Networks that are asked for; ``None`` for all.
         """
-        condition = networks.c.version == version
+        condition = true() if version is None else networks.c.version == version
         with self._reading() as connection, Reader(connection, self.place) as reader:
             if signatures is None:
                 return reader.networks(condition)
             found: dict[str, NetworkFeatures] = {}
-            for each in _batches(signatures):
+            for each in batches(signatures):
                 found |= reader.networks(condition & networks.c.signature.in_(each))
             return found
 
@@ -338,10 +385,8 @@ class ResultStore:
     @again_when_lost
     def keep_calibration(self, calibration: Calibration) -> None:
         """Keeps a calibration, in place of an earlier one with the same key."""
-        key = calibration.key.text
         with self._writing() as connection:
-            connection.execute(delete(calibrations).where(calibrations.c.key == key))
-            connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
+            keep_calibration(connection, calibration)
 
     @again_when_lost
     def calibration(self, key: CalibrationKey) -> Calibration | None:
@@ -373,51 +418,104 @@ class ResultStore:
         """
         key = _rewrite_key(signature, setup, system)
         with self._writing() as connection:
-            connection.execute(delete(rewrites).where(_all_equal(rewrites, key)))
-            connection.execute(insert(rewrites), {**key, "graph": zlib.compress(graph)})
+            connection.execute(delete(rewrites).where(all_equal(rewrites, key)))
+            connection.execute(insert(rewrites), rewrite_row(Rewrite(**key, graph=graph)))
 
     @again_when_lost
     def rewrite(self, signature: str, setup: Setup, system: str) -> bytes | None:
         """Serialized graph that :meth:`keep_rewrite` got for the same; ``None`` if it got none."""
         key = _rewrite_key(signature, setup, system)
         with self._reading() as connection, Reader(connection, self.place) as reader:
-            return reader.rewrite(_all_equal(rewrites, key))
+            return next((each.graph for each in reader.rewrites(all_equal(rewrites, key))), None)
 
     @again_when_lost
-    def merge(
-        self,
-        others: Iterable[Measurement],
-        from_systems: Mapping[str, Mapping[str, Any]] | None = None,
-        in_sessions: Iterable[Session] = (),
-    ) -> int:
-        """Adds what was measured elsewhere; what the store has stays as it is.
+    def rewritten(self) -> list[tuple[str, Setup, str]]:
+        """Arguments of :meth:`rewrite` for every graph that is kept; the protocol is empty."""
+        names = [each.name for each in fields(Setup) if each.name != "protocol"]
+        columns = [rewrites.c[name] for name in names]
+        query = select(rewrites.c.signature, rewrites.c.system, *columns)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(*rewrites.primary_key)).all()
+        return [
+            (row.signature, Setup(**{n: row._mapping[n] for n in names}, protocol=""), row.system)
+            for row in rows
+        ]
+
+    @again_when_lost
+    def merge(self, records: Iterable[Record]) -> Merged:
+        """Adds what was measured elsewhere, all or none of it; see :class:`Merger`.
 
         Args:
-            others: Measurements.
-            from_systems: Facts about the systems that they were made on, by fingerprint.
-            in_sessions: Sessions that they were made in.
-
-        Returns:
-            Number of observations that were new.
+            records: What another store holds.
 
         Raises:
             StoreError: If the store holds one of the quantities in another unit.
         """
-        others, added = list(others), 0
         with self._writing() as connection:
-            self._introduce(connection, (other.question for other in others))
-            known = set(connection.scalars(select(systems.c.fingerprint)))
-            for fingerprint, facts in (from_systems or {}).items():
-                if fingerprint not in known:
-                    row = {"fingerprint": fingerprint, "facts": dict(facts)}
-                    connection.execute(insert(systems), row)
-            known = set(connection.scalars(select(sessions.c.id)))
-            for session in in_sessions:
-                if session.id not in known:
-                    connection.execute(insert(sessions), session.to_dict())
-            for other in others:
-                added += _add_missing(connection, other)
-        return added
+            merger = Merger(connection, self.place)
+            merger.add(records)
+            return merger.merged
+
+    def records(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
+        """All that the store holds, or a part of it, with what belongs to that.
+
+        Args:
+            selection: Machines and backends whose measurements are asked for.
+        """
+        with self._reading() as connection:
+            yield from selected(connection, self.place, selection)
+
+    def within(self, machine: Machine) -> Self:
+        """This store without what other machines of the same fingerprint measured.
+
+        It uses the same connections: close the original.
+        """
+        narrowed = copy(self)
+        narrowed._taken = measured_by_no_other(machine)
+        return narrowed
+
+    @again_when_lost
+    def inventory(self) -> Inventory:
+        """What the store holds, by machine and setup."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return inventory_of(connection, reader)
+
+    @again_when_lost
+    def machines(self) -> list[Machine]:
+        """Machines that measured, by fingerprint and name."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return machines_of(connection, reader)
+
+    @again_when_lost
+    def name_machine(self, machine: Machine, name: str) -> None:
+        """Gives a machine a name, in place of the one that it had."""
+        named = [MachineName(machine.system, host, name) for host in sorted(machine.hosts)]
+        with self._writing() as connection:
+            Merger(connection, self.place).add(named)
+
+    @again_when_lost
+    def prune(self, selection: Selection, *, rehearse: bool = False) -> Pruned:
+        """Deletes a part of the store, with what nothing else needs then.
+
+        Args:
+            selection: What is deleted.
+            rehearse: Whether to delete nothing, and only tell what would be.
+        """
+        pruned = Pruned()
+        with suppress(_RehearsedError), self._writing() as connection:
+            pruned = prune(connection, self.place, selection)
+            if rehearse:
+                raise _RehearsedError
+        return pruned
+
+    @again_when_lost
+    def compact(self) -> int:
+        """Gives space that nothing needs back to the file system.
+
+        Returns:
+            Bytes that were freed.
+        """
+        return self.place.compact(self._engine)
 
     @again_when_lost
     def info(self) -> StoreInfo:
@@ -434,27 +532,8 @@ class ResultStore:
             size = self.place.size(connection)
         return StoreInfo(location=str(self.place), size=size, **found)
 
-    def _introduce(self, connection: Connection, questions: Iterable[Question]) -> None:
-        """Adds the quantities that the store does not have yet."""
-        if unknown := self._unknown(connection, questions):
-            connection.execute(insert(quantities), [each.to_dict() for each in unknown])
-
-    def _unknown(self, connection: Connection, questions: Iterable[Question]) -> list[Quantity]:
-        """Quantities that the store does not have yet.
-
-        Raises:
-            StoreError: If it has one in another unit.
-        """
-        units = {row.name: row.unit for row in connection.execute(select(quantities))}
-        wanted = {question.quantity for question in questions}
-        for each in wanted:
-            if units.get(each.name, each.unit) != each.unit:
-                raise StoreError(
-                    f"{self.place}: the result store holds {each.name} in {units[each.name]}, "
-                    f"and not in {each.unit}",
-                    f"choose another {self.place.noun} with {argument('store')}",
-                )
-        return sorted(each for each in wanted if each.name not in units)
+    def _reader(self, connection: Connection) -> Reader:
+        return Reader(connection, self.place, self._taken)
 
     def _check_kept(self) -> None:
         """Raises an error if another file, or none, has taken the place of the one opened."""
@@ -479,19 +558,23 @@ class ResultStore:
             yield connection
 
 
+def _introduce(connection: Connection, place: Database, questions: Iterable[Question]) -> None:
+    """Adds the quantities that the store does not have yet."""
+    Merger(connection, place).introduce(question.quantity for question in questions)
+
+
 def _identify(
     connection: Connection,
     question: Question,
     layers: Sequence[str],
-    failure: str | None = None,
 ) -> int:
     """Id of a measurement's row, which is created when it is new."""
     columns = columns_of(question)
-    same = _all_equal(measurements, columns)
+    same = all_equal(measurements, columns)
     found = connection.scalar(select(measurements.c.id).where(same))
     if found is not None:
         return int(found)
-    row = {**columns, "layers": list(layers), "failure": failure and _storable(failure)}
+    row = {**columns, "layers": list(layers), "failure": None}
     created = connection.execute(insert(measurements).values(row)).inserted_primary_key
     assert created is not None
     return int(created[0])
@@ -502,25 +585,9 @@ def _has(connection: Connection, question: Question, observation: Observation) -
     row = observation.to_dict()
     known = {name: row[name] for name in ("session", "round", "taken_at")}
     query = select(observations.c.id).join(measurements)
-    query = query.where(_all_equal(measurements, columns_of(question)))
-    found = connection.scalar(query.where(_all_equal(observations, known)))
+    query = query.where(all_equal(measurements, columns_of(question)))
+    found = connection.scalar(query.where(all_equal(observations, known)))
     return found is not None
-
-
-def _add_missing(connection: Connection, other: Measurement) -> int:
-    """Number of observations that the store lacked of a measurement; they are added."""
-    identifier = _identify(connection, other.question, other.layers, other.failure)
-    owned = observations.c.measurement_id == identifier
-    query = select(observations.c.session, observations.c.round).where(owned)
-    known = {(row.session, row.round) for row in connection.execute(query)}
-    rows = [
-        {"measurement_id": identifier, **each.to_dict()}
-        for each in other.observations
-        if (each.session, each.round) not in known
-    ]
-    if rows:
-        connection.execute(insert(observations), rows)
-    return len(rows)
 
 
 def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
@@ -528,42 +595,3 @@ def _rewrite_key(signature: str, setup: Setup, system: str) -> dict[str, Any]:
     key = {"signature": signature, **asdict(setup), "system": system}
     del key["protocol"]
     return key
-
-
-def _all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
-    """Condition for rows that have these values."""
-    return and_(*(table.c[name] == value for name, value in columns.items()))
-
-
-def _storable(text: str) -> str:
-    """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _network_row(network: NetworkFeatures, groups: frozenset[str]) -> dict[str, Any]:
-    return {
-        "signature": network.signature,
-        "version": network.version,
-        "kinds": list(network.kinds),
-        "numbers": zlib.compress(network.numbers),
-        "groups": sorted(network.groups | groups),
-    }
-
-
-def _batches(signatures: Iterable[str]) -> Iterator[list[str]]:
-    """Signatures that one statement takes, each once."""
-    every = list(dict.fromkeys(signatures))
-    return (every[start : start + BATCH] for start in range(0, len(every), BATCH))
-
-
-def _conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
-    """A few conditions that together select the rows of exactly these questions."""
-    signatures = defaultdict(list)
-    for question in dict.fromkeys(questions):
-        columns = columns_of(question)
-        signature = columns.pop("signature")
-        signatures[tuple(columns.items())].append(signature)
-    for columns_in_common, group in signatures.items():
-        same = [measurements.c[name] == value for name, value in columns_in_common]
-        for batch in _batches(group):
-            yield and_(*same, measurements.c.signature.in_(batch))

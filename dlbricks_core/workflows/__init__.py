@@ -1,7 +1,6 @@
 """What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.workflows.absent import known_setups
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import compare
@@ -14,9 +13,11 @@ from dlbricks_core.workflows.comparison import (
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import dialled
+from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
-from dlbricks_core.workflows.generate import Folder, generate, read_folder
+from dlbricks_core.workflows.generate import generate
+from dlbricks_core.workflows.invocation import Invocation
 from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
 from dlbricks_core.workflows.loading import (
     ImportSettings,
@@ -39,6 +40,7 @@ from dlbricks_core.workflows.results import (
 from dlbricks_core.workflows.run import run
 from dlbricks_core.workflows.speedup import Speedups
 from dlbricks_core.workflows.study import Study, study
+from dlbricks_core.workflows.systems import at_system
 from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
@@ -54,8 +56,9 @@ __all__ = [
     "Dial",
     "Evaluation",
     "Fitting",
-    "Folder",
     "ImportSettings",
+    "Invocation",
+    "KnownSetup",
     "LayerLatencies",
     "LoadOptions",
     "LoadedModels",
@@ -73,6 +76,7 @@ __all__ = [
     "Study",
     "Verdict",
     "VerifyOptions",
+    "at_system",
     "bench",
     "calibrate",
     "compare",
@@ -85,7 +89,6 @@ __all__ = [
     "layer_latencies",
     "load_model",
     "load_models",
-    "read_folder",
     "run",
     "study",
     "verify",

@@ -10,25 +10,6 @@ from dlbricks_core.backends import Backend, BackendOption, BackendSettings, CpuT
 from dlbricks_core.errors import PluginError
 from dlbricks_core.facts import Setup
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.system import current_system
-from dlbricks_core.predict import shipped
-from dlbricks_core.store import ResultStore
-
-
-def known_setups(store: ResultStore, backend: str, system: str | None = None) -> list[Setup]:
-    """Setups of a backend under which somebody measured networks, the nearest first.
-
-    Those of the store come before those of the atlas, and of them those of the asked system.
-
-    Args:
-        store: Store of the measurements.
-        backend: Name of the backend.
-        system: Start of the fingerprint of a system; ``None`` for the one that this process runs
-            on.
-    """
-    asked = current_system().fingerprint if system is None else system
-    kept = sorted(store.setups(backend), key=lambda found: not found[1].startswith(asked))
-    return [setup for setup, _ in kept] + [each.setup for each in shipped(backend)]
 
 
 class AbsentBackend(Backend):

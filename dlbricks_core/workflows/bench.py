@@ -1,30 +1,70 @@
-"""Times a folder of generated bricks on a machine that does not have the models."""
+"""Times a suite on a machine that does not have the models."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.ir import packed
 from dlbricks_core.store import ResultStore
+from dlbricks_core.suites import Suite, SuiteModel, read_suite
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.cutting import Cutting
-from dlbricks_core.workflows.generate import read_folder
+from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.run import run_bricks
 
 
 def bench(folder: Path, request: Request, store: ResultStore, observer: Observer) -> RunResult:
-    """Times every brick of the folder that the store lacks.
+    """Times every brick of a suite that the store lacks, and no whole model.
+
+    Models of the suite are cut here, from what the backend makes of them. The store keeps that, so
+    that estimates elsewhere know which bricks to add up.
 
     Raises:
-        DLBricksError: If the folder is not one that ``generate`` wrote.
+        DLBricksError: If the folder holds no suite, or nothing in it can be read.
     """
-    observer.stage("Reading bricks")
-    bricks, cut_options = read_folder(folder)
-    brickset = BrickSet(
-        cut_options.granularity, cut_options.strategy, {b.signature: b for b in bricks}
-    )
+    observer.stage("Reading the suite")
+    suite = read_suite(folder)
+    cut = suite.cut
+    options = CutOptions(cut.granularity, cut.strategy, cut.composer)
+    time = _time_models if suite.models else _time_bricks
+    result = time(suite, options, request, store, observer)
+    # An estimate elsewhere must not predict what cannot run here.
+    for question, reason in result.outcome.unsupported.items():
+        store.record_failure(question, reason)
+    return replace(result, unread=suite.unread)
+
+
+def _time_models(
+    suite: Suite, options: CutOptions, request: Request, store: ResultStore, observer: Observer
+) -> RunResult:
+    cutting = cut_models([each.model for each in suite.models], options, request, observer)
+    _keep_graphs(suite.models, cutting, request, store)
+    return run_bricks(cutting, request, store, observer, end_to_end=False)
+
+
+def _keep_graphs(
+    models: Sequence[SuiteModel], cutting: Cutting, request: Request, store: ResultStore
+) -> None:
+    """Keeps what was cut of each model, also where that is the model itself.
+
+    Who estimates elsewhere cannot ask the backend whether it runs a model as it is.
+    """
+    for each, cut in zip(models, cutting.brickset.models, strict=True):
+        graph = packed(cut.graph)
+        store.keep_rewrite(each.signature, request.setup, request.fingerprint, graph)
+
+
+def _time_bricks(
+    suite: Suite, options: CutOptions, request: Request, store: ResultStore, observer: Observer
+) -> RunResult:
+    bricks = [each.brick for each in suite.bricks if each.packed]
+    brickset = BrickSet(options.granularity, options.strategy, {b.signature: b for b in bricks})
     outcome = measure([Target(b, "brick") for b in bricks], request, store, observer)
-    return assemble(request, Cutting.all_timed(cut_options, brickset), outcome)
+    return assemble(request, Cutting.all_timed(options, brickset), outcome)

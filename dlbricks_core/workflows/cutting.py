@@ -67,7 +67,8 @@ def cut_models(
         calibration: Fitted numbers for the composer; ``None`` for its own.
         rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
             backend is asked.
-        store: Store that keeps what the backend makes of the models; ``None`` for none.
+        store: Store that keeps what the backend makes of the models, if the composer asked for it;
+            ``None`` for none.
     """
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
@@ -80,7 +81,7 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    if store is not None:
+    if store is not None and composer.cuts_rewritten:
         keep_rewrites(rewrites, brickset.models, request, store)
     for position, reason in rewrites.refused.items():
         note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"

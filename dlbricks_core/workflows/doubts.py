@@ -52,8 +52,9 @@ def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[str
     nearest = min(atlas, key=far)
     if any(far(nearest)):
         number = nearest.setup.threads
+        system = "that system" if request.elsewhere else "this system"
         yield (
-            f"{name} was not measured on this system with {_count(threads)}: predictions rest on "
+            f"{name} was not measured on {system} with {_count(threads)}: predictions rest on "
             f"{nearest.system.cpu or 'another processor'} with {_count(number)}"
         )
 

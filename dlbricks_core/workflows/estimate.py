@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.assemble import assemble
@@ -36,6 +34,16 @@ NO_PREDICTOR = "none"
 
 _ABSENT = "{} is not installed: version and options are those of what was measured elsewhere"
 
+_OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
+
+_NEW = (
+    "nothing of {} was measured on {}. To change that, time models there ('dlbricks run'), or "
+    "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
+)
+
+_NAMED = 3
+"""New models that a note names."""
+
 _MOST = 0.5
 """Share of a model's bricks that the store must hold for the default composer. Fewer of them tell
 less than a predictor that learns from everything that was measured."""
@@ -46,32 +54,27 @@ def estimate(
     cut_options: CutOptions | None,
     request: Request,
     store: ResultStore,
-    system: str | None = None,
     predictor: str | None = None,
 ) -> RunResult:
     """Estimates models from what is known; runs nothing, and starts no framework.
 
-    A model is cut from what the backend makes of it, if the store keeps that. Otherwise the model
-    itself is cut.
+    A model is cut from what the backend makes of it on the asked system, if the store keeps that.
+    Otherwise the model itself is cut.
 
     Args:
         models: Models in canonical form.
         cut_options: How to cut and compose. ``None`` for what the store holds bricks of: of the
             default composer, or of the paper's (``bench`` times those). Models of which it holds
             neither are left to the predictor.
-        request: Which measurements to use.
+        request: Which measurements to use, and of which system.
         store: Where measurements are kept.
-        system: Start of the fingerprint of the system to estimate for, one of the store or of the
-            atlas; ``None`` for the one that this process runs on.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 
     Raises:
-        DLBricksError: If not exactly one such system is known.
+        DLBricksError: If a predictor is named for a quantity other than latency.
         PluginError: If there is no such predictor, or it fails.
     """
-    if system is not None:
-        request = request.on(_system(store, system))
     if predictor is not None and request.probe:
         raise DLBricksError(
             f"predictors give latencies, not {request.quantity.name}",
@@ -86,9 +89,33 @@ def estimate(
         result = _held(models, request, store)
     else:
         result = _nearest(models, request, store, predictor)
-    if request.plugin.problem:
-        result.outcome.notes = (*result.outcome.notes, _ABSENT.format(request.backend.name))
+    result.outcome.notes = (*result.outcome.notes, *_needs(result), *_versions(request))
     return result
+
+
+def _versions(request: Request) -> Iterator[str]:
+    """Sentences on versions that are not those of what is installed here."""
+    name, setup, here = request.backend.name, request.setup, request.installed
+    if request.plugin.problem:
+        yield _ABSENT.format(name)
+    elif here and here.version != setup.version:
+        yield _OTHER.format(f"{name} {setup.version}", here.version)
+    elif here:
+        yield _OTHER.format(f"the plugin {name} {setup.plugin}", here.plugin)
+
+
+def _needs(result: RunResult) -> Iterator[str]:
+    """A sentence on what estimates for another system would rest on, if it were measured."""
+    request = result.request
+    known = {
+        each.brick.signature
+        for each in result.bricks
+        if each.origin is not None and each.origin != "predicted"
+    }
+    new = [each.cut.model.name for each in result.models if known.isdisjoint(each.cut.counts)]
+    if new and (request.elsewhere or request.plugin.problem):
+        more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+        yield _NEW.format(", ".join(new[:_NAMED]) + more, request.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -234,27 +261,3 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
             request, cutting, outcome.measurements.values(), "as far as the store goes"
         )
     return outcome
-
-
-def _system(store: ResultStore, start: str) -> System:
-    """The system with that fingerprint: of the store, or else of the atlas."""
-    kept = store.systems()
-    systems = {
-        fingerprint: System.from_dict(fingerprint, kept[fingerprint]) for fingerprint in kept
-    }
-    matches = _beginning(systems, start)
-    if not matches:
-        elsewhere = {each.system.fingerprint: each.system for each in shipped()}
-        systems |= elsewhere
-        matches = _beginning(elsewhere, start)
-    if len(matches) != 1:
-        known = ", ".join(systems) or "none"
-        raise DLBricksError(
-            f"{'no system' if not matches else 'more than one system'} {start!r} in store or atlas",
-            hint=f"Systems with measurements: {known}.",
-        )
-    return matches[0]
-
-
-def _beginning(systems: Mapping[str, System], start: str) -> list[System]:
-    return [each for fingerprint, each in systems.items() if fingerprint.startswith(start)]

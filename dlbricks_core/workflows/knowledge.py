@@ -79,7 +79,10 @@ def contributions(
         known = subject.signature in networks and sampled.question.system in systems
         counts = subject.kind != "native" and setup.protocol == _PROTOCOL.identity
         if known and counts and without.isdisjoint(sampled.sessions):
-            latest[_key(sampled.question)][subject.signature] = sampled
+            networks_there = latest[_key(sampled.question)]
+            # Merging stores adds older measurements after newer ones.
+            before = networks_there.get(subject.signature, sampled)
+            networks_there[subject.signature] = max(sampled, before, key=lambda each: each.end)
     return [
         _contribution(systems[key[0]], [*each.values()], networks) for key, each in latest.items()
     ]
@@ -213,15 +216,15 @@ class _Latencies:
 
     @classmethod
     def of(cls, sampled: Sequence[Sampled]) -> _Latencies:
-        """Latencies of undisturbed samples, as :func:`~dlbricks_core.figures.undisturbed`."""
-        used = [_undisturbed(each) for each in sampled]
+        """Latencies of undisturbed samples."""
+        used = [quiet_values(each) for each in sampled]
         ms, noise = _statistics([values for values, _ in used])
         call_ms, _ = _statistics([overheads or [0.0] for _, overheads in used])
         return cls(ms, noise, np.minimum(call_ms, ms))
 
 
-def _undisturbed(sampled: Sampled) -> tuple[list[float], list[float]]:
-    """Values that count, and overheads."""
+def quiet_values(sampled: Sampled) -> tuple[list[float], list[float]]:
+    """Values that count, as :func:`~dlbricks_core.figures.undisturbed` has them, and overheads."""
     taken = list(zip(sampled.values, sampled.overheads, sampled.disturbed, strict=True))
     quiet = [each for each in taken if not each[2]]
     if sum(len(values) for values, _, _ in quiet) >= FEWEST_QUIET:

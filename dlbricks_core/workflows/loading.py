@@ -127,7 +127,7 @@ class ModelLoader:
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
             return self._import(find_collection(prefix), spec, name)
-        return self._import(_importer_for(spec), spec, Path(spec))
+        return self._import(importer_for(spec), spec, Path(spec))
 
     def _import(self, plugin: Plugin, spec: str, source: str | Path) -> Imported:
         key = self._cache.key(plugin.target, source, self._options)
@@ -303,7 +303,12 @@ def _reason(spec: str, error: DLBricksError) -> str:
     return f"{message.rstrip('.')}. {error.hint}" if error.hint else message
 
 
-def _importer_for(spec: str) -> Plugin:
+def importer_for(spec: str) -> Plugin:
+    """The importer that reads a file.
+
+    Raises:
+        ModelError: If there is none, or no such file.
+    """
     plugins = discover("importer", Importer)
     suffixes: set[str] = set()
     problems = {p.name: p.problem for p in plugins if p.problem}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from dlbricks_core.facts import (
     System,
     canonical_json,
 )
+from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
@@ -27,6 +29,7 @@ from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.absent import AbsentBackend
+from dlbricks_core.workflows.elsewhere import KnownSetup, nearest_setup
 from dlbricks_core.workflows.status import declared_options
 
 
@@ -44,6 +47,8 @@ class Request:
         runs: Least number of samples of a complete measurement.
         system: System that this process runs on.
         elsewhere: System that the measurements are from, if it is another one.
+        installed: Setup of what is installed here, where other versions were measured on the
+            asked system; ``None`` where ``setup`` is that.
         precision: Half-width of the 90% intervals to reach beyond those samples, relative to the
             figure; ``None`` where the number of runs is fixed.
         budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
@@ -65,6 +70,7 @@ class Request:
     runs: int
     system: System
     elsewhere: System | None = None
+    installed: Setup | None = None
     precision: float | None = None
     budget_s: float | None = None
     enough_s: float | None = None
@@ -90,7 +96,9 @@ class Request:
         timeout_s: float = 120.0,
         force: bool = False,
         retry_failed: bool = False,
-        known: Callable[[], Sequence[Setup]] = tuple,
+        system: System | None = None,
+        known: Callable[[], Sequence[KnownSetup]] = tuple,
+        measured: Setup | None = None,
     ) -> Request:
         """The request that a user means, with everything that was left open filled in.
 
@@ -98,7 +106,7 @@ class Request:
             backend: Name of the backend.
             quantity: Name of the quantity that is asked for.
             threads: Threads that compute one operator; ``None`` for all physical cores that the
-                process may use.
+                process may use, or that were free on the other system.
             protocol: Name of the protocol.
             runs: Samples of each network; ``None`` for the protocol's own number, or for as many
                 as the precision needs.
@@ -111,9 +119,12 @@ class Request:
             timeout_s: Longest time in seconds that a network may take to load or to run once.
             force: Whether to measure again what the store holds.
             retry_failed: Whether to try again what failed before.
-            known: Gives setups of the backend that figures are known of, the nearest first. The
-                first one with these threads stands in where the backend is not installed:
-                nothing can be measured then.
+            system: System that figures are asked for; ``None`` for the one that this process runs
+                on. Versions are those that were measured there, the nearest to the installed ones.
+            known: Gives setups of the backend that figures are known of. One of these stands in
+                where the backend is not installed: nothing can be measured then.
+            measured: Setup of what was measured elsewhere, which is all that is asked for. Whether
+                the backend is installed here, and in which version, makes no difference then.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -123,13 +134,22 @@ class Request:
         probe = None if quantity == LATENCY.name else find_probe(quantity)
         how = _protocol(protocol, probe)
         _check(how, threads, runs, precision, budget_s)
-        threads = physical_cores_available() if threads is None else threads
+        here = current_system()
+        target = system or here
+        if measured is not None:
+            threads = measured.threads
+        elif threads is None:
+            threads = _threads(system)
         try:
-            plugin = find("backend", backend, Backend)
-            found: Backend = use(plugin, plugin.loaded)
-            version, code_version = use(plugin, found.version), plugin.code_version
+            if measured is not None:
+                plugin = Plugin("backend", backend, "", "", "")
+                found, version, code_version = _absent([measured])
+            else:
+                plugin = find("backend", backend, Backend)
+                found = use(plugin, plugin.loaded)
+                version, code_version = use(plugin, found.version), plugin.code_version
         except PluginError as error:
-            setups = sorted(known(), key=lambda setup: setup.threads != threads)
+            setups = _by_nearness(known(), target, threads)
             if not setups:
                 raise
             found, version, code_version = _absent(setups)
@@ -138,21 +158,28 @@ class Request:
         settings = BackendSettings(threads, _chosen(found.name, declared, backend_options))
         fixed = how.runs if runs is None else runs
         is_open = fixed is None
+        installed = Setup(
+            backend=found.name,
+            version=version,
+            options=canonical_json(settings.options),
+            threads=settings.threads,
+            protocol=how.identity,
+            plugin=code_version,
+        )
+        setup = installed
+        if system is not None:
+            there = [each for each, where in known() if where == system.fingerprint]
+            setup = nearest_setup(installed, there)
         return cls(
             plugin=plugin,
             backend=found,
-            setup=Setup(
-                backend=found.name,
-                version=version,
-                options=canonical_json(settings.options),
-                threads=settings.threads,
-                protocol=how.identity,
-                plugin=code_version,
-            ),
+            setup=setup,
+            installed=None if setup == installed else installed,
             settings=settings,
             protocol=how,
             runs=FEWEST if fixed is None else fixed,
-            system=current_system(),
+            system=here,
+            elsewhere=None if target.fingerprint == here.fingerprint else target,
             precision=(PRECISION if precision is None else precision) if is_open else None,
             budget_s=(BUDGET_S if budget_s is None else budget_s) if is_open else None,
             seed=seed,
@@ -160,6 +187,27 @@ class Request:
             force=force,
             retry_failed=retry_failed,
             probe=probe,
+        )
+
+    @classmethod
+    def for_stored(cls, setup: Setup, system: System) -> Request:
+        """Request for what was measured under a setup on a system, by whichever version.
+
+        Nothing can be measured by it, and no framework needs to be installed. However many runs
+        were asked for when it was measured, the least number that tells how samples scatter is
+        enough.
+        """
+        backend = AbsentBackend([setup])
+        protocol = next(each for each in PROTOCOLS.values() if each.identity == setup.protocol)
+        return cls(
+            plugin=Plugin("backend", setup.backend, "", "", ""),
+            backend=backend,
+            setup=setup,
+            settings=BackendSettings(setup.threads, json.loads(setup.options)),
+            protocol=protocol,
+            runs=FEWEST_QUIET,
+            system=current_system(),
+            elsewhere=system,
         )
 
     @property
@@ -219,6 +267,21 @@ class Request:
         return CalibrationKey(
             composer, strategy, granularity, self.quantity, self.setup, self.fingerprint
         )
+
+
+def _threads(system: System | None) -> int:
+    """Number of physical cores for one operator: of this process, or of another system."""
+    return physical_cores_available() if system is None else max(1, system.available_cores)
+
+
+def _by_nearness(known: Sequence[KnownSetup], target: System, threads: int) -> list[Setup]:
+    """Setups, those of the asked system first, and of these the ones with as many threads."""
+
+    def far(each: KnownSetup) -> tuple[bool, bool]:
+        setup, where = each
+        return where != target.fingerprint, setup.threads != threads
+
+    return [setup for setup, _ in sorted(known, key=far)]
 
 
 def _absent(setups: Sequence[Setup]) -> tuple[Backend, str, str]:

@@ -45,7 +45,7 @@ def rewrite_models(
     if not request.backend.traits.rewrites:
         return Rewrites()
     begin = perf_counter()
-    positions = [i for i, m in enumerate(models) if not any(layer.opaque for layer in m.layers)]
+    positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
     observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
     asked = [models[position] for position in positions]
     number = max(1, min(_at_once(request), len(asked), _held_at_once(asked)))
@@ -72,13 +72,19 @@ def keep_rewrites(
 ) -> None:
     """Keeps what the backend made of models in the store.
 
+    Of a backend that runs models as they are, the models themselves are kept: where its plugin is
+    not installed, nothing else tells that it does.
+
     Args:
         rewrites: Result of :func:`rewrite_models`.
         models: The same models, cut.
         request: The backend and its settings.
         store: Where the graphs are kept.
     """
-    for position, graph in rewrites.graphs.items():
+    own: dict[int, CanonicalModel] = {}
+    if not request.backend.traits.rewrites:
+        own = {i: cut.model for i, cut in enumerate(models) if not _is_opaque(cut.model)}
+    for position, graph in (own | rewrites.graphs).items():
         signature = models[position].whole.signature
         store.keep_rewrite(signature, request.setup, request.fingerprint, packed(graph))
 
@@ -86,18 +92,28 @@ def keep_rewrites(
 def kept_rewrites(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore
 ) -> Rewrites:
-    """Graphs that the store keeps of what a backend made of models; it asks no backend."""
+    """Graphs that the store keeps of what a backend made of models; it asks no backend.
+
+    Models of which it keeps none are refused, unless the backend runs models as they are.
+    """
     rewrites = Rewrites()
     for position, model in enumerate(models):
         signature = CutModel(model, (), model).whole.signature
         data = store.rewrite(signature, request.setup, request.fingerprint)
         if data is None:
+            if request.backend.traits.rewrites:
+                rewrites.refused[position] = "the store does not keep that"
             continue
         try:
             rewrites.graphs[position] = unpacked(data, name=model.name, source=model.source)
         except ModelError as error:
             rewrites.refused[position] = error.message
     return rewrites
+
+
+def _is_opaque(model: CanonicalModel) -> bool:
+    """Whether the model has layers that the engine cannot look inside."""
+    return any(layer.opaque for layer in model.layers)
 
 
 def _at_once(request: Request) -> int:

@@ -58,6 +58,12 @@ def chain_model(*operators, size=16, name="chain", batch=1, seed=0):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.fixture(scope="session")
+def chain():
+    """The function that builds chain models."""
+    return chain_model
+
+
 @pytest.fixture
 def save(tmp_path):
     """Saves a chain model and gives its path."""

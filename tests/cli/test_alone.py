@@ -1,6 +1,7 @@
 """Estimates with the core alone: neither a plugin of the backend nor its framework is there."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -49,7 +50,7 @@ SETUP = Setup("onnxruntime", "9.9", '{"optimizations":"all"}', 1,
 
 @pytest.fixture
 def model(save):
-    return save("net", "Relu", "Tanh")
+    return save("net", "Relu", "Tanh", size=128, batch=32)
 
 
 @pytest.fixture
@@ -103,7 +104,8 @@ def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
     done, data = estimated(atlas, "--backend", "onnxruntime", "--threads", "1")
     assert done.returncode == 0, done.stderr
     assert data["backend"] == {
-        "name": "onnxruntime", "version": "9.9", "settings": {"optimizations": "all"}
+        "name": "onnxruntime", "version": "9.9", "plugin": SETUP.plugin,
+        "settings": {"optimizations": "all"}, "environment": {},
     }  # fmt: skip
     (model,) = data["models"]
     assert model["origin"] == {"predicted": 1.0}
@@ -128,6 +130,55 @@ def test_the_store_stands_in_for_a_plugin(estimated, tmp_path, bricks):
     assert data["models"][0]["origin"] == {"stored": 1.0}
     done, data = estimated(tmp_path, "--backend", "onnxruntime", "--threads", "2")
     assert data["models"][0]["origin"] == {"predicted": 1.0}
+
+
+@pytest.fixture
+def elsewhere(tmp_path, model):
+    """Runs ``dlbricks run`` with all plugins on a system with one CPU, and gives what it wrote."""
+    pytest.importorskip("onnxruntime")
+    cpu = min(os.sched_getaffinity(0))
+    command = [sys.executable, "-m", "dlbricks_core.cli", "run", str(model), "-q", "--runs", "3",
+               "--backend", "onnxruntime", "--store", str(tmp_path / "s.db"),
+               "--json", str(tmp_path / "there.json")]  # fmt: skip
+    subprocess.run(
+        command, check=True, cwd=tmp_path, preexec_fn=lambda: os.sched_setaffinity(0, {cpu})
+    )
+    return json.loads((tmp_path / "there.json").read_text())
+
+
+def test_a_store_that_was_filled_elsewhere_is_enough(elsewhere, estimated, tmp_path):
+    start = elsewhere["system"]["fingerprint"][:10]
+    done, data = estimated(
+        tmp_path, "--backend", "onnxruntime", "--runs", "3", "--system", start,
+        "--html", str(tmp_path / "page.html"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (there,), (here,) = elsewhere["models"], data["models"]
+    assert here["estimate_ms"] == pytest.approx(there["estimate_ms"], rel=1e-9)
+    assert here["origin"] == {"stored": 1.0}
+    assert here["bricks"] == there["bricks"]
+    assert data["backend"] == {**elsewhere["backend"], "environment": {}}
+    assert data["system"] == elsewhere["system"]
+    assert (data["system"]["available_cpus"], data["settings"]["threads"]) == (1, 1)
+    own = current_system().fingerprint
+    if own != data["system"]["fingerprint"]:
+        assert "another machine than this one" in " ".join(done.stdout.split())
+        assert own not in (tmp_path / "page.html").read_text()
+    assert data["system"]["fingerprint"] in (tmp_path / "page.html").read_text()
+    assert "onnxruntime" not in (tmp_path / "modules").read_text().split()
+
+
+def test_a_new_model_says_what_it_needs(elsewhere, estimated, save, tmp_path):
+    new = str(save("new", "Sigmoid"))
+    fingerprint = elsewhere["system"]["fingerprint"]
+    done, data = estimated(
+        tmp_path, new, "--backend", "onnxruntime", "--runs", "3", "--system", fingerprint
+    )
+    assert done.returncode == 0, done.stderr
+    assert [model["origin"] for model in data["models"]] == [{"stored": 1.0}, {"predicted": 1.0}]
+    (needs,) = (note for note in data["notes"] if note.startswith("nothing of new was measured"))
+    assert "'dlbricks run'" in needs
+    assert fingerprint in needs
 
 
 def test_a_backend_that_nobody_knows_is_an_error_in_one_line(estimated, tmp_path, atlas):

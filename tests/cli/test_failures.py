@@ -13,6 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from dlbricks_core.predict import shipped
+
 pytest.importorskip("onnxruntime")
 
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--composer", "sequential",
@@ -75,8 +77,10 @@ def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks
 
 
 ORT = ("--backend", "onnxruntime", "--threads", "1")
+ATLAS = shipped()[0].system.fingerprint
 COMMANDS = {
     "estimate": (*ORT, "--store", "s"),
+    "advise": ("--on", ATLAS, "--store", "s"),
     "evaluate": (*ORT, "--runs", "3", "--store", "s"),
     "compare": ("--backends", "onnxruntime,pytorch", *ORT[2:], "--runs", "3", "--store", "s"),
     "verify": ("--backends", "onnxruntime"),

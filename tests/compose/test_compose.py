@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential, dependencies
-from dlbricks_core.figures.figure import Measured
+from dlbricks_core.compose.segmented import Segmented
+from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
@@ -48,6 +49,24 @@ def test_sequential_is_the_sum_and_parallel_the_critical_path():
     cut, latencies = cut_with(model, [1.0, 5.0, 2.0, 1.5])
     assert Sequential().compose(cut, latencies).value == pytest.approx(9.5)
     assert Parallel().compose(cut, latencies).value == pytest.approx(7.5)
+
+
+def test_draws_of_models_belong_together_and_leave_out_the_error_of_composing():
+    first, second = dag([(0, 1)], 2), dag([], 1)
+    costs = Measured(tuple(1 + 0.1 * i for i in range(9)), PROTOCOL)
+    latencies = {
+        o.signature: costs
+        for model in (first, second)
+        for o in BrickSet.of([model]).models[0].occurrences
+    }
+    one, other = (
+        Segmented().compose(BrickSet.of([model]).models[0], latencies) for model in (first, second)
+    )
+    assert one.draws == pytest.approx(2 * other.draws)
+    assert one.scatter == interval(one.draws)
+    assert one.composing_error == Segmented.composing_error > 0
+    low, high = interval(one.draws)
+    assert one.interval[0] < low < high < one.interval[1]
 
 
 def test_repeated_bricks_count_as_often_as_they_occur(builder):

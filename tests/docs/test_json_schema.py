@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
+from dlbricks_core.machine.system import current_system
 
 jsonschema = pytest.importorskip("jsonschema")
 for framework in ("onnxruntime", "torch"):
@@ -24,6 +26,7 @@ TWO = ("--backends", "onnxruntime,pytorch")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
+FINGERPRINT = current_system().fingerprint
 
 #: Every command, in an order in which later ones find what earlier ones left.
 LINES = [
@@ -31,11 +34,26 @@ LINES = [
     ("run", A, B, *DIALLED),
     ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
     ("estimate", A, *ONE),
+    ("advise", A, "absent.onnx", "--store", "results.sqlite"),
+    (
+        "advise",
+        A,
+        B,
+        "--prices",
+        "prices.toml",
+        "--accuracies",
+        "accuracies.toml",
+        "--max-latency",
+        "1s",
+        "--store",
+        "results.sqlite",
+    ),
     ("evaluate", A, B, *ONE),
     ("calibrate", A, B, *ONE),
     ("calibrate", A, "--probes", "1", *ONE),
     ("survey", A, "--budget", "1s", *SURVEY),
     ("survey", "--pack", "packed", "--store", "results.sqlite"),
+    ("atlas", "-o", "site", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),
     ("study", "--from", "study/study.json", "-o", "again"),
     ("explain", A, *ONE),
@@ -46,6 +64,17 @@ LINES = [
     ("graph", A, "-o", "graph.svg"),
     ("generate", A, "-o", "bricks"),
     ("bench", "bricks", *ONE),
+    ("spec", "compare.json"),
+    ("rerun", "estimate.json", "--store", "results.sqlite"),
+    ("rerun", "evaluate.json"),
+    ("store", "export", "all.jsonl.zst", "--store", "results.sqlite"),
+    ("store", "import", "all.jsonl.zst", "--store", "other.sqlite"),
+    ("store", "merge", "results.sqlite", "--store", "third.sqlite"),
+    ("store", "info", "--store", "other.sqlite"),
+    ("store", "prune", "--backend", "pytorch", "--yes", "--store", "other.sqlite"),
+    ("systems", "list", "--store", "results.sqlite"),
+    ("systems", "show", FINGERPRINT, "--store", "results.sqlite"),
+    ("systems", "name", FINGERPRINT, "lab", "--store", "results.sqlite"),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),
@@ -73,6 +102,9 @@ def written(perceptron, tmp_path_factory):
         patch.chdir(folder)
         perceptron(A, 1, 4)
         perceptron(B, 2, 4)
+        cpu = json.dumps(current_system().cpu)
+        Path("prices.toml").write_text(f"[per_hour]\n{cpu} = 0.1", "utf-8")
+        Path("accuracies.toml").write_text("[accuracy]\na = 70\nb = 80", "utf-8")
         for line in LINES:
             target = folder / "written.json"
             target.unlink(missing_ok=True)
@@ -80,6 +112,7 @@ def written(perceptron, tmp_path_factory):
                 main([*line, "-q", "--json", str(target)])
             assert ended.value.code in (0, 3), line
             found.append((line[0], json.loads(target.read_text("utf-8"))))
+            shutil.copy(target, f"{line[0]}.json")
     return found
 
 

@@ -20,6 +20,7 @@ from dlbricks_core.predict.from_atlas import (
     believed,
     kernel_of,
     nearest,
+    told,
     with_pulls,
 )
 from dlbricks_core.testing import cases
@@ -281,3 +282,17 @@ def test_latencies_below_the_cost_of_a_call_do_no_harm(bricks, system, setup, me
 
 def test_a_backend_that_nothing_was_fitted_to_has_the_kernel_of_all():
     assert kernel_of("nobody knows it") == kernel_of("nor this one")
+
+
+def test_networks_of_which_only_features_are_known_are_predicted_as_bricks_are(
+    bricks, contributed, system, setup
+):
+    asked = {name: bricks[name] for name in list(bricks)[:6]}
+    where = setup(), system()
+    atlas = [contributed(system(), setup(), 1.5, list(bricks)[6:30])]
+    expected = FromAtlas().predict(asked, *where, {}, atlas)
+    features = {name: Features.of(brick.model) for name, brick in asked.items()}
+    for name, each in told(features, *where, atlas, CALL_MS).items():
+        assert each.figure.value == pytest.approx(expected[name].value + CALL_MS)
+        assert sum(ms for _, ms in each.parts.values()) == pytest.approx(expected[name].value)
+        assert sum(times for times, _ in each.parts.values()) == len(asked[name].model.layers)

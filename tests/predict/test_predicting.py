@@ -16,6 +16,7 @@ from dlbricks_core.predict import Predictor
 from dlbricks_core.report.remarks import run_remarks
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, estimate, oracle
+from dlbricks_core.workflows.systems import find_system
 
 DRAWS = np.linspace(3.0, 5.0, RESAMPLES)
 
@@ -91,7 +92,8 @@ def keep(asked, store, model):
 @pytest.fixture
 def estimated(asked, store, model):
     def run(predictor=None, system=None):
-        return estimate([model], CutOptions(), asked, store, system, predictor)
+        request = asked if system is None else asked.on(find_system(store, system)[0])
+        return estimate([model], CutOptions(), request, store, predictor)
 
     return run
 

@@ -1,6 +1,9 @@
-"""Places for a store of each kind."""
+"""Places for a store of each kind, and exported files line by line."""
+
+import json
 
 import pytest
+import zstandard
 
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.schema import metadata
@@ -32,10 +35,11 @@ def emptied(postgres):
     """Empties one store on the server and gives its URL: that is faster than making one."""
     url = postgres.create()
     ResultStore.open(url).close()
-    names = ", ".join(metadata.tables)
+    names = ", ".join(name for name in metadata.tables if name != "quantities")
 
     def empty():
         postgres.execute(f"TRUNCATE {names} RESTART IDENTITY", of=url)
+        postgres.execute("DELETE FROM quantities WHERE name <> 'latency'", of=url)
         return url
 
     return empty
@@ -58,3 +62,25 @@ def cleared(postgres):
 def store(place):
     with ResultStore.open(place) as opened:
         yield opened
+
+
+@pytest.fixture
+def lines_of():
+    """Reads the lines of an exported file."""
+
+    def read(path):
+        with zstandard.open(path, "rt") as file:
+            return [json.loads(line) for line in file]
+
+    return read
+
+
+@pytest.fixture
+def write_lines():
+    """Writes an exported file line by line."""
+
+    def write(path, lines):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        path.write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(text.encode()))
+
+    return write

@@ -20,6 +20,7 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.store import ResultStore, export_measurements, import_measurements
+from dlbricks_core.store.schema import HEAD
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -189,7 +190,7 @@ TABLES = ("systems", "sessions", "quantities", "measurements", "observations", "
         ["INSERT INTO alembic_version VALUES ('0001')"],
         *([f"UPDATE alembic_version SET version_num = {text}"]
           for text in ("'0000'", "'000'", "'0002x'", "''", "x'ff'", "NULL", "3")),
-        ["UPDATE alembic_version SET version_num = '0006'"],
+        [f"UPDATE alembic_version SET version_num = '{int(HEAD) + 1:04}'"],
         ["UPDATE alembic_version SET version_num = '0001'"],
     ],
 )  # fmt: skip
@@ -302,15 +303,15 @@ def test_names_that_are_not_utf8_can_be_kept(tmp_path):
         {"session": "\udce9"}, {"taken_at": "2026-01-01T00:00:00"},
     ],
 )  # fmt: skip
-def test_damaged_exports_are_refused_whole(path, tmp_path, change):
-    exported = tmp_path / "out.json"
+def test_damaged_exports_are_refused_whole(path, tmp_path, change, lines_of, write_lines):
+    exported = tmp_path / "out.jsonl.zst"
     with ResultStore.open(path) as store:
         export_measurements(store, exported)
-    content = json.loads(exported.read_text())
-    last = content["measurements"][-1]
+    lines = lines_of(exported)
+    *_, last = (each["measurement"] for each in lines if "measurement" in each)
     for part in (last, last["key"], last["observations"][0]):
         part |= {name: value for name, value in change.items() if name in part}
-    exported.write_text(json.dumps(content))
+    write_lines(exported, lines)
     with ResultStore.open(tmp_path / "other.db") as other:
         with pytest.raises(StoreError):
             import_measurements(other, exported)

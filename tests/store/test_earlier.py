@@ -168,6 +168,27 @@ def test_reading_an_earlier_store_leaves_it_as_it_is(today):
     assert today.read_bytes() == content
 
 
+def test_an_upgrade_from_version_0005_keeps_every_row(tmp_path):
+    """Commands wrote the store with the last code of that version, on two backends."""
+    path = tmp_path / "today.db"
+    shutil.copy(DATA / "version-0005-today.db", path)
+    tables = ("measurements", "observations", "sessions", "systems", "quantities", "networks",
+              "calibrations", "rewrites")  # fmt: skip
+
+    def content():
+        return {each: [*map(tuple, rows(path, f"SELECT * FROM {each}"))] for each in tables}
+
+    before = content()
+    assert all(before.values())
+    with ResultStore.open(path) as store:
+        assert store.info().observations == len(before["observations"])
+        assert [(each.name, each.alone) for each in store.machines()] == [("", True)]
+    assert before == {
+        table: [*map(tuple, rows(path, f"SELECT * FROM {table}"))] for table in tables
+    }
+    assert rows(path, "SELECT version_num FROM alembic_version")[0][0] == HEAD
+
+
 KILLED = """
 import os, signal, sys
 from sqlalchemy import event

@@ -24,12 +24,14 @@ from dlbricks_core.store.sqlite import SQLiteFile
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
+LATER = f"{int(schema.HEAD) + 1:04}"
+
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "{revision}"
+down_revision = "{before}"
 
 def upgrade():
     op.add_column("measurements", sa.Column("note", sa.String(), server_default="hello"))
@@ -52,9 +54,11 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process run a later version of DLBricks."""
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "v0006_next.py").write_text(NEXT.format(last=last))
+    (folder / "versions" / f"v{LATER}_next.py").write_text(
+        NEXT.format(last=last, revision=LATER, before=schema.HEAD)
+    )
     monkeypatch.setattr(database, "MIGRATIONS", folder)
-    monkeypatch.setattr(database, "HEAD", "0006")
+    monkeypatch.setattr(database, "HEAD", LATER)
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ def test_an_older_store_is_upgraded_and_keeps_its_data(unused, ask, tmp_path, mo
     with ResultStore.open(unused) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
     assert ask(unused, "SELECT note FROM measurements") == [("hello",)]
-    assert ask(unused, "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert ask(unused, "SELECT version_num FROM alembic_version") == [(LATER,)]
 
 
 def test_an_older_store_that_is_only_read_stays_as_it_is(unused, ask, tmp_path, monkeypatch):
@@ -113,6 +117,15 @@ def test_no_store_is_made_where_one_is_only_read(unused, request):
         assert request.getfixturevalue("postgres").execute(tables, of=unused) == [(0,)]
     else:
         assert not unused.exists()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_where_no_store_is_to_be_made_there_must_be_one(unused, writes):
+    with pytest.raises(StoreError, match="there is no result store"):
+        ResultStore.open(unused, writes=writes, create=False)
+    fill(unused)
+    with ResultStore.open(unused, writes=writes, create=False) as store:
+        assert store.info().observations == 1
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):
@@ -165,7 +178,7 @@ def test_a_newer_store_is_refused_untouched(unused, ask, tmp_path, monkeypatch):
         next_schema(tmp_path, later)
         ResultStore.open(unused).close()
     assert "newer" in refused(unused)
-    assert ask(unused, "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert ask(unused, "SELECT version_num FROM alembic_version") == [(LATER,)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,12 @@ import pytest
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     LATENCY,
+    Calibration,
+    CalibrationKey,
+    CalibrationModel,
     Composition,
+    Machine,
+    NetworkFeatures,
     Observation,
     Quantity,
     Question,
@@ -14,7 +19,8 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import ResultStore, export_measurements, import_measurements
+from dlbricks_core.store import ResultStore, Selection, export_measurements, import_measurements
+from dlbricks_core.store.records import plain
 
 SETUP = Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "here")
@@ -31,6 +37,28 @@ LOADING = dataclasses.replace(
 SESSION = Session("s", "host", "here", "0.1.0", load=0.125)
 
 
+FITTED = Calibration(
+    CalibrationKey("similar", "chain", 1, LATENCY, SETUP, "here"),
+    {"composing_error": 0.04},
+    (CalibrationModel("net", "net.onnx", "abc", -0.02, 0.01),),
+    7,
+    "0.1",
+)
+
+
+def canonical(store):
+    """All that a store holds, whatever the order in which it came."""
+    return sorted(str(sorted_(plain(each))) for each in store.records())
+
+
+def sorted_(record):
+    kind, data = record
+    if kind == "measurement":
+        taken = sorted(data["observations"], key=lambda each: (each["session"], each["round"]))
+        data = {**data, "observations": taken}
+    return kind, data
+
+
 @pytest.fixture
 def here(place):
     with ResultStore.open(place) as store:
@@ -39,12 +67,18 @@ def here(place):
         store.add_samples(LOADING, Observation("s", 0, (0.5,)), ["Conv"])
         store.record_failure(FAILED, "timeout")
         store.keep_session(SESSION)
+        store.keep_networks([NetworkFeatures("abc", "1", ("conv",), b"abcd", frozenset({"vgg"}))])
+        store.keep_calibration(FITTED)
+        store.keep_rewrite("abc", SETUP, "here", b"graph")
+        store.name_machine(Machine("here", "", frozenset({"host"})), "lab")
         yield store
 
 
 @pytest.fixture
-def there(tmp_path):
-    with ResultStore.open(tmp_path / "there.db") as store:
+def there(kind, tmp_path, request):
+    """A store of the other kind."""
+    elsewhere = request.getfixturevalue("emptied")() if kind == "sqlite" else tmp_path / "there.db"
+    with ResultStore.open(elsewhere) as store:
         yield store
 
 
@@ -57,6 +91,9 @@ def test_measurements_travel_unchanged(here, there, tmp_path):
     ]
     assert there.sessions() == here.sessions() == [SESSION]
     assert there.systems() == here.systems()
+    assert list(there.records()) == list(here.records())
+    export_measurements(there, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
 
 
 def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, tmp_path):
@@ -71,29 +108,103 @@ def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, t
     assert there.systems() == {"here": {"cpu": "known"}}
 
 
+def altered(name, value):
+    """Function that changes a field wherever a line of an exported file has it."""
+
+    def change(part):
+        if isinstance(part, list):
+            return [change(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {key: value if key == name else change(each) for key, each in part.items()}
+
+    return change
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: b"not json",
-        lambda content: b"[]",
-        lambda content: b'{"schema_version": 1}',
-        lambda content: content.replace(b'"threads": 2', b'"thread": 2'),
-        lambda content: content.replace(b'"measurements_version": 2', b'"measurements_version": 3'),
-        lambda content: content.replace(b"2.0", b"-2.0"),
-        lambda content: content[: len(content) // 2],
-        lambda content: content.replace(b'"composition": "sum"', b'"composition": "mean"'),
-        lambda content: content.replace(b'"quantity": "load-time"', b'"quantity": "unknown"'),
-        lambda content: content.replace(b'"load": 0.125', b'"load": 12.5'),
+        altered("threads", "2"),
+        altered("threads", 10**30),
+        altered("values", [-2.0]),
+        altered("values", [0.0]),
+        altered("composition", "mean"),
+        altered("quantity", "unknown"),
+        altered("load", 12.5),
+        altered("session", "\udce9"),
+        altered("signature", "\0"),
+        altered("numbers", "no base64"),
+        altered("numbers", "AAAA"),
+        altered("graph", 3),
+        altered("named_at", "today"),
+        altered("facts", []),
+        altered("key", "{}"),
+        altered("end", 3),
+        lambda lines: lines[:-1],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [*lines, lines[3]],
+        lambda lines: [lines[0], *lines[2:]],
+        lambda lines: [*lines[:2], {"unknown": {}}, *lines[2:]],
+        lambda lines: lines[1:],
+        lambda lines: [],
+        lambda lines: [[], *lines],
+        lambda lines: [{**lines[0], "dlbricks_measurements": "3"}, *lines[1:]],
     ],
 )
-def test_a_file_without_measurements_changes_nothing(here, there, tmp_path, damage):
-    path = tmp_path / "a.json"
+def test_a_file_with_damaged_records_changes_nothing(
+    here, there, tmp_path, damage, lines_of, write_lines
+):
+    path = tmp_path / "a.jsonl.zst"
     export_measurements(here, path)
-    path.write_bytes(damage(path.read_bytes()))
+    lines = lines_of(path)
+    wrong = damage(lines)
+    assert wrong != lines
+    write_lines(path, wrong)
+    refused(there, path)
+
+
+def refused(store, path):
     with pytest.raises(StoreError) as caught:
-        import_measurements(there, path)
+        import_measurements(store, path)
     assert caught.value.hint
-    assert there.info().measurements == there.info().systems == 0
+    assert "\n" not in str(caught.value)
+    assert list(store.records()) == [LATENCY]  # which every store knows
+    return str(caught.value)
+
+
+def test_a_file_of_a_newer_version_is_refused_as_such(here, there, tmp_path, lines_of, write_lines):
+    path = tmp_path / "a.jsonl.zst"
+    export_measurements(here, path)
+    first, *lines = lines_of(path)
+    write_lines(path, [{**first, "dlbricks_measurements": 4}, *lines])
+    assert "version 4" in refused(there, path)
+    path.write_text('{"measurements_version": 4}')
+    assert "version 4" in refused(there, path)
+
+
+def test_a_file_that_is_cut_off_or_changed_anywhere_changes_nothing(here, there, tmp_path):
+    path = tmp_path / "a.jsonl.zst"
+    export_measurements(here, path)
+    whole = path.read_bytes()
+    for size in (*range(0, len(whole), 7), *range(len(whole) - 20, len(whole))):
+        path.write_bytes(whole[:size])
+        refused(there, path)
+    for at in range(4, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x01]) + whole[at + 1 :])
+        refused(there, path)
+    for more in (b"x", whole, b"{}"):
+        path.write_bytes(whole + more)
+        refused(there, path)
+    path.write_bytes(whole)
+    assert import_measurements(there, path) == 2
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not json", b"[]", b'{"schema_version": 1}', b"[" * 9999]
+)
+def test_a_file_of_something_else_changes_nothing(there, tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    refused(there, tmp_path / "a.json")
 
 
 def test_missing_and_unwritable_files_are_named(here, tmp_path):
@@ -103,7 +214,51 @@ def test_missing_and_unwritable_files_are_named(here, tmp_path):
         export_measurements(here, tmp_path / "nowhere" / "a.json")
 
 
-def test_an_exported_file_is_plain_json(here, tmp_path):
-    export_measurements(here, tmp_path / "a.json")
-    content = json.loads((tmp_path / "a.json").read_text())
-    assert content["measurements"][0]["observations"][0]["values"] == [1 / 3, 2.0]
+def test_an_exported_file_is_lines_of_json(here, tmp_path, lines_of):
+    export_measurements(here, tmp_path / "a.jsonl.zst")
+    first, *records, last = lines_of(tmp_path / "a.jsonl.zst")
+    assert first["dlbricks_measurements"] == 3
+    assert last == {"end": len(records)}
+    assert [kind for each in records for kind in each] == [
+        "system", "machine", "session", "quantity", "quantity",
+        "measurement", "measurement", "measurement", "network", "calibration", "rewrite",
+    ]  # fmt: skip
+    assert records[5]["measurement"]["observations"][0]["values"] == [1 / 3, 2.0]
+
+
+def test_a_file_of_version_2_is_read(here, there, tmp_path):
+    key = {**dataclasses.asdict(SETUP), "signature": "abc", "kind": "brick", "quantity": "latency",
+           "system": "here"}  # fmt: skip
+    content = {
+        "measurements_version": 2,
+        "systems": {"here": {"cpu": "x"}},
+        "quantities": [LATENCY.to_dict()],
+        "sessions": [SESSION.to_dict()],
+        "measurements": [
+            {"key": key, "layers": ["Conv"], "failure": None,
+             "observations": [Observation("s", 0, (1.5,)).to_dict()]}
+        ],
+    }  # fmt: skip
+    (tmp_path / "2.json").write_text(json.dumps(content))
+    assert import_measurements(there, tmp_path / "2.json") == 1
+    assert there.sessions() == [SESSION]
+    assert there.systems() == here.systems()
+    assert there.get([KEY])[KEY].values == (1.5,)
+
+
+def test_only_what_belongs_to_a_backend_is_exported(here, there, tmp_path):
+    other = dataclasses.replace(KEY, setup=dataclasses.replace(SETUP, backend="torch"))
+    other = dataclasses.replace(other, system="elsewhere")
+    here.add_samples(other, Observation("t", 0, (3.0,)))
+    here.keep_session(Session("t", "host", "elsewhere", "0.1.0"))
+    here.remember_system("elsewhere", {})
+    export_measurements(here, tmp_path / "a.jsonl.zst", Selection(backends=("torch",)))
+    import_measurements(there, tmp_path / "a.jsonl.zst")
+    assert [each.question for each in there.measurements()] == [other]
+    assert [each.id for each in there.sessions()] == ["t"]
+    assert list(there.systems()) == ["elsewhere"]
+    assert there.rewrite("abc", SETUP, "here") is None
+    assert there.calibration(FITTED.key) is None
+    export_measurements(here, tmp_path / "b.jsonl.zst", Selection(backends=("mxnet",)))
+    import_measurements(there, tmp_path / "b.jsonl.zst")
+    assert canonical(there) == canonical(here)

@@ -18,7 +18,15 @@ from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, doubts, estimate, knowledge, oracle, rewrites
+from dlbricks_core.workflows import (
+    CutOptions,
+    at_system,
+    doubts,
+    estimate,
+    knowledge,
+    oracle,
+    rewrites,
+)
 
 DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
 UNKNOWN = ("Tanh",)
@@ -219,13 +227,11 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     (note,) = notes(measured(far), measured(near, threads=2))
     assert note.endswith("predictions rest on an AMD with 2 threads")
     assert notes(measured(far), measured(asked.system)) == ()
-    module = import_module("dlbricks_core.workflows.estimate")
+    module = import_module("dlbricks_core.workflows.systems")
     monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
-    start = far.fingerprint[:10]
-    found = estimate(models, None, asked, store, system=start, predictor="guess")
-    assert found.request.target == far
+    assert at_system(store, far.fingerprint[:10]) == (far, store)
     with pytest.raises(DLBricksError, match="no system 'none'") as error:
-        estimate(models, None, asked, store, system="none")
+        at_system(store, "none")
     assert far.fingerprint in error.value.hint
 
 

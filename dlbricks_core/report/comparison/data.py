@@ -13,6 +13,8 @@ from dlbricks_core.report.data import (
     backend_data,
     brick_head,
     brick_result,
+    facts_data,
+    invocation_data,
     model_head,
     model_result,
     settings_data,
@@ -22,22 +24,27 @@ from dlbricks_core.report.data import (
 from dlbricks_core.workflows import (
     BrickComparison,
     Comparison,
+    Invocation,
     LoadOptions,
     ModelComparison,
     PartComparison,
 )
 
 
-def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict[str, Any]:
+def comparison_data(
+    result: Comparison, load: LoadOptions | None = None, invocation: Invocation | None = None
+) -> dict[str, Any]:
     """A comparison as the JSON object that scripts read; names are those of a run.
 
     Args:
         result: The comparison.
         load: How models were read; ``None`` if that is not known.
+        invocation: What the user asked for; ``None`` if that is not known.
     """
     run = result.any_run
     return {
         "schema_version": SCHEMA_VERSION,
+        "invocation": invocation_data(invocation, run.request.quantity),
         "system": system_data(run.request),
         "backends": [
             {
@@ -50,7 +57,7 @@ def comparison_data(result: Comparison, load: LoadOptions | None = None) -> dict
         ],
         "settings": settings_data(run, load),
         "totals": _totals(result),
-        "models": [_model_data(model) for model in result.models],
+        "models": [_model_data(model, invocation) for model in result.models],
         "parts": [_part_data(part) for part in result.parts],
         "bricks": [_brick_data(brick) for brick in result.bricks],
         "operators": [
@@ -81,7 +88,7 @@ def _totals(result: Comparison) -> dict[str, int]:
     }
 
 
-def _model_data(model: ModelComparison) -> dict[str, Any]:
+def _model_data(model: ModelComparison, invocation: Invocation | None) -> dict[str, Any]:
     backends = {name: model_result(each) for name, each in model.results.items()}
     for name, entry in backends.items():
         cut, total = model.results[name].cut, model.sums.get(name)
@@ -92,6 +99,7 @@ def _model_data(model: ModelComparison) -> dict[str, Any]:
         entry["parts_ratio"] = _ratio(model.sum_ratios.get(name))
     return {
         **model_head(model.cut),
+        "facts": facts_data(invocation, model.cut.model.name),
         **_ranking(model.ranking),
         "ideal_ms": model.ideal.value,
         "ideal_interval_ms": model.ideal.interval,

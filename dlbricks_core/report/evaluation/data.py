@@ -6,10 +6,18 @@ from typing import Any
 
 from dlbricks_core.report.evaluation.words import TOLERANCES
 from dlbricks_core.report.run.data import run_data
-from dlbricks_core.workflows import Benchmarking, Evaluation, LoadOptions, ModelEvaluation
+from dlbricks_core.workflows import (
+    Benchmarking,
+    Evaluation,
+    Invocation,
+    LoadOptions,
+    ModelEvaluation,
+)
 
 
-def evaluation_data(evaluation: Evaluation, load: LoadOptions | None = None) -> dict[str, Any]:
+def evaluation_data(
+    evaluation: Evaluation, load: LoadOptions | None = None, invocation: Invocation | None = None
+) -> dict[str, Any]:
     """The run as :func:`run_data` writes it, and what the evaluation adds.
 
     Errors, shares and half-widths are fractions: 0.03 is 3%.
@@ -17,10 +25,11 @@ def evaluation_data(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     Args:
         evaluation: The evaluation.
         load: How models were read; ``None`` if that is not known.
+        invocation: What the user asked for; ``None`` if that is not known.
     """
     speedups = evaluation.speedups
     return {
-        **run_data(evaluation.result, load),
+        **run_data(evaluation.result, load, invocation),
         "evaluation": {
             "models": [_model(model) for model in evaluation.models],
             **figures_data(evaluation),

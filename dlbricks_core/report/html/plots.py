@@ -123,11 +123,7 @@ def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
             plot.dots(points, i, label, _offset(i, len(series), 0.22))
         axes = plot.axes
         if max(values) > _LINEAR_RANGE * min(values) > 0:
-            axes.set_xscale("log")
-            close = max(values) < canvas.decades * min(values)
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            _logarithmic(canvas, axes, values)
         return _finished(canvas, plot.figure, axes, name, unit, title, legend=len(series) > 1)
 
     return _on_all(draw)
@@ -278,6 +274,71 @@ def cumulative(name: str, values: Sequence[float], unit: str, title: str,
         return _finished(canvas, figure, axes, name, unit, title, legend=False)
 
     return _on_all(draw)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something of a cost and a merit.
+
+    Attributes:
+        label: Name beside the point; empty for none.
+        cost: Its cost.
+        merit: Its merit.
+        on_front: Whether it is on the Pareto front.
+    """
+
+    label: str
+    cost: Point
+    merit: float
+    on_front: bool
+
+
+def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
+           title: str) -> Markup:  # fmt: skip
+    """Merits against costs, with a line along the Pareto front.
+
+    Args:
+        name: Tells this plot from the others on the page.
+        candidates: What is drawn; at least one.
+        across: Label of the horizontal axis, of costs.
+        unit: Label of the vertical axis, of merits.
+        title: What can be seen, for those who cannot see it.
+    """
+    front = sorted((each for each in candidates if each.on_front), key=lambda e: e.cost.value)
+    costs = [each.cost.value for each in candidates]
+
+    def draw(canvas: _Canvas) -> Markup:
+        figure, axes = _blank(canvas, 3.8)
+        axes.step([e.cost.value for e in front], [e.merit for e in front], where="post",
+                  color=_SERIES[0], linewidth=1.2, linestyle="--")  # fmt: skip
+        for each in candidates:
+            colour = _SERIES[0] if each.on_front else _SOFT
+            if each.cost.interval:
+                axes.plot(each.cost.interval, (each.merit,) * 2, color=colour, linewidth=1.6,
+                          solid_capstyle="butt")  # fmt: skip
+            axes.plot(each.cost.value, each.merit, "o" if each.on_front else "x", color=colour,
+                      markersize=5)  # fmt: skip
+            if each.label:
+                axes.annotate(_labels([each.label])[0], (each.cost.value, each.merit), (4, 4),
+                              textcoords="offset points", fontsize=_SMALL, color=_INK)  # fmt: skip
+        if max(costs) > _LINEAR_RANGE * min(costs) > 0:
+            _logarithmic(canvas, axes, costs)
+        axes.margins(x=0.12, y=0.12)
+        axes.set_ylabel(unit)
+        axes.grid(linewidth=0.6)
+        axes.set_axisbelow(True)
+        return _finished(canvas, figure, axes, name, across, title, legend=False)
+
+    return _on_all(draw)
+
+
+def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
+    """Makes the horizontal axis logarithmic, with as many ticks as there is room for."""
+    axes.set_xscale("log")
+    close = max(values) < canvas.decades * min(values)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:

@@ -27,11 +27,15 @@ class Cell:
         text: What it says.
         marks: Classes of the style sheet: ``best``, ``code``, ``again``.
         style: Style of its own, such as a background.
+        link: Page that the text leads to.
+        key: What the row is sorted by in this column; the text where it is empty.
     """
 
     text: str
     marks: str = ""
     style: str = ""
+    link: str = ""
+    key: str | float = ""
 
 
 Row = Sequence[Cell]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,16 +28,25 @@ def render(template: str, **values: Any) -> str:
         template: Path of the template in ``dlbricks_core/report``.
         **values: What it asks for.
     """
-    environment = Environment(
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Compiled templates: a site has many pages of one kind."""
+    return Environment(
         loader=PackageLoader("dlbricks_core.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
         finalize=_harmless,
-    )
-    return environment.get_template(template).render(
-        version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
     )
 
 
@@ -93,12 +103,8 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
             timer = f"; timer {each.call_ms * 1e3:.1f} µs a call, taken off each brick"
         about = f"{name} {each.request.setup.version}{heading.options(each.request)}{timer}"
         found.append(("Backend", about))
-    system = request.system
-    found.append(("System", f"{system.describe()} (fingerprint {system.fingerprint})"))
-    if request.elsewhere:
-        other = request.elsewhere
-        about = f"another system: {other.describe()} (fingerprint {other.fingerprint})"
-        found.append(("Measured on", about))
+    system = f"{heading.system(request)} (fingerprint {request.fingerprint})"
+    found.append(("System", system))
     read = f"{given(load)}; " if load else ""
     threads = heading.count(request.settings.threads, "thread")
     measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.figures.figure import interval
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
     backend_data,
     brick_head,
     brick_result,
     calibration_data,
+    facts_data,
     failures_data,
+    invocation_data,
     model_head,
     model_result,
     settings_data,
@@ -21,27 +24,32 @@ from dlbricks_core.report.data import (
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
+    Invocation,
     LoadOptions,
     ModelResult,
     RunResult,
 )
 
 
-def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
+def run_data(
+    result: RunResult, load: LoadOptions | None = None, invocation: Invocation | None = None
+) -> dict[str, Any]:
     """A run, an estimate or a bench as the JSON object that scripts read.
 
     Args:
         result: The run.
         load: How models were read; ``None`` if that is not known.
+        invocation: What the user asked for; ``None`` if that is not known.
     """
     request = result.request
     return {
         "schema_version": SCHEMA_VERSION,
+        "invocation": invocation_data(invocation, request.quantity),
         "system": system_data(request),
         "backend": backend_data(request),
         "settings": settings_data(result, load),
         "totals": totals(result.brickset, len(result.cutting.plan.timed)),
-        "models": [_model(model, request.quantity) for model in result.models],
+        "models": [_model(model, request.quantity, invocation) for model in result.models],
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
@@ -53,9 +61,10 @@ def run_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, An
     }
 
 
-def _model(model: ModelResult, quantity: Quantity) -> dict[str, Any]:
+def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None) -> dict[str, Any]:
     return {
         **model_head(model.cut),
+        "facts": facts_data(invocation, model.cut.model.name),
         **_latencies(model_result(model), quantity),
         "origin": dict(model.origin),
         "composer": model.composer or None,
@@ -63,6 +72,7 @@ def _model(model: ModelResult, quantity: Quantity) -> dict[str, Any]:
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
         "measured": model.measured.value if model.measured else None,
+        "measured_interval": interval(model.measured.replicates) if model.measured else None,
     }
 
 

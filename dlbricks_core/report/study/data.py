@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.report.analysis.data import analysis_data
-from dlbricks_core.report.data import settings_data, totals
+from dlbricks_core.report.data import backend_data, settings_data, system_data, totals
 from dlbricks_core.report.evaluation.data import figures_data, speedup_data
 from dlbricks_core.report.study.published import published_data
 from dlbricks_core.report.study.ways import (
@@ -43,15 +43,10 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
     data = {
         "schema_version": analysis["schema_version"],
         "system": {
-            **request.system.to_dict(),
-            "measured_on": request.fingerprint,
-            "description": request.system.describe(),
+            **system_data(request),
+            "description": request.target.describe(),
         },
-        "backend": {
-            "name": request.backend.name,
-            "version": request.setup.version,
-            "settings": dict(request.settings.options),
-        },
+        "backend": backend_data(request),
         "settings": {**settings, "granularities": list(study.by_granularity)},
         "measured": {
             "begin": span.begin.isoformat(timespec="seconds") if span else None,

@@ -1,12 +1,13 @@
-"""Folders of generated bricks: written completely or not at all, and never trusted when read."""
+"""Folders of suites: written completely or not at all, and never trusted when read."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.bricks import STRATEGIES, BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
-from dlbricks_core.workflows import CutOptions, Observer
-from dlbricks_core.workflows.generate import generate, read_folder
-from dlbricks_core.workflows.manifest import MOST_BYTES, read_manifest
+from dlbricks_core.suites import Cut, read_suite
+from dlbricks_core.suites.manifest import MOST_BYTES, checksum, read_manifest
+from dlbricks_core.workflows import CutOptions, Observer, generate
+
+VERSION_1 = Path(__file__).parent / "data" / "version-1"
 
 CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
 chain (float[2, 8] x) => (float[2, 8] y) { a = Relu(x)  b = Tanh(a)  y = Sigmoid(b) }"""
@@ -47,6 +50,13 @@ def original(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def structures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("structures") / "bricks"
+    generate([model(CHAIN)], None, folder, 0, Observer())
+    return folder
+
+
 @pytest.fixture
 def folder(original, tmp_path):
     """Three bricks in a folder that tests may damage."""
@@ -58,12 +68,15 @@ def manifest_of(folder):
 
 
 def rewrite(folder, **fields):
-    (folder / "manifest.json").write_text(json.dumps({**manifest_of(folder), **fields}))
+    """Other fields, as somebody writes them who knows the hash."""
+    changed = {**manifest_of(folder), **fields}
+    text = json.dumps({**changed, "checksum": checksum(changed)})
+    (folder / "manifest.json").write_text(text)
 
 
 def refused(folder, *words):
     with pytest.raises(DLBricksError) as caught:
-        read_folder(folder)
+        read_suite(folder)
     assert caught.value.hint
     assert "\n" not in caught.value.message
     for word in words:
@@ -75,14 +88,14 @@ def refused(folder, *words):
 
 def test_a_brick_without_values_is_omitted_and_named(tmp_path):
     written = write(tmp_path / "bricks", TEXT)
-    assert [brick.operators for brick in written.bricks] == [("Tanh",)]
+    assert [each.brick.operators for each in written.bricks] == [("Tanh",)]
     (omitted,) = written.omitted
     assert omitted.subject == "ai.onnx.ml.LabelEncoder"
     assert "text" in omitted.reason
     assert manifest_of(tmp_path / "bricks")["omitted"] == [
         {"layers": omitted.subject, "reason": omitted.reason}
     ]
-    assert len(read_folder(tmp_path / "bricks")[0]) == 1
+    assert len(read_suite(tmp_path / "bricks").bricks) == 1
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
@@ -103,15 +116,14 @@ def test_an_interrupted_run_leaves_nothing_and_can_be_repeated(
             raise error
 
     with monkeypatch.context() as patched:
-        # The package has a function of the module's name.
-        patched.setattr(sys.modules[generate.__module__], "save_onnx", failing)
+        patched.setattr("dlbricks_core.suites.write.save_onnx", failing)
         expected = DLBricksError if isinstance(error, OSError) else KeyboardInterrupt
         with pytest.raises(expected):
             write(folder)
     assert folder.exists() == existed
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["notes.txt"] * existed
     write(folder)
-    assert len(read_manifest(folder).entries) == 3
+    assert len(read_manifest(folder).bricks) == 3
 
 
 def test_remains_of_a_killed_run_are_removed(tmp_path):
@@ -120,8 +132,8 @@ def test_remains_of_a_killed_run_are_removed(tmp_path):
     (left / "other.onnx").write_bytes(b"")
     (tmp_path / "bricks" / "other.txt").write_text("mine")
     write(tmp_path / "bricks")
-    names = {path.suffix for path in (tmp_path / "bricks").iterdir()}
-    assert names == {".onnx", ".json", ".txt"}
+    names = {path.name for path in (tmp_path / "bricks").iterdir()}
+    assert names == {"bricks", "manifest.json", "README.txt", "other.txt"}
     assert not left.exists()
 
 
@@ -141,8 +153,11 @@ TREE = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=6,
 )
-FIELDS = st.sampled_from(["schema_version", "granularity", "split", "bricks"])
-BRICK_FIELDS = st.sampled_from(["signature", "file"])
+FIELDS = st.sampled_from(
+    ["schema_version", "granularity", "split", "composer", "seed", "models", "bricks"]
+)
+BRICK_FIELDS = st.sampled_from(["signature", "file", "sha256"])
+MODEL_FIELDS = st.sampled_from(["signature", "file", "sha256", "name", "source"])
 
 
 @given(field=FIELDS, value=TREE)
@@ -159,18 +174,27 @@ def test_wrong_fields_of_bricks_in_a_manifest_are_one_line(
     check_manifest(tmp_path_factory, fields)
 
 
+@given(field=MODEL_FIELDS, value=TREE)
+def test_wrong_fields_of_models_in_a_manifest_are_one_line(
+    structures, tmp_path_factory, field, value
+):
+    fields = manifest_of(structures)
+    fields["models"][0][field] = value
+    check_manifest(tmp_path_factory, fields)
+
+
 def check_manifest(tmp_path_factory, fields):
     folder = tmp_path_factory.getbasetemp() / "spoiled"
     folder.mkdir(exist_ok=True)
-    (folder / "manifest.json").write_text(json.dumps(fields))
+    (folder / "manifest.json").write_text(json.dumps({**fields, "checksum": checksum(fields)}))
     try:
         found = read_manifest(folder)
     except DLBricksError as error:
         lines = error.message.splitlines()
         assert (len(lines), "spoiled" in lines[0]) == (1, True)
     else:
-        assert found.cut_options.strategy in STRATEGIES
-        assert all(isinstance(entry.file, str) for entry in found.entries)
+        assert found.cut.strategy in STRATEGIES
+        assert all(isinstance(entry.file, str) for entry in (*found.bricks, *found.models))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +216,7 @@ def check_manifest(tmp_path_factory, fields):
 )
 def test_contents_that_are_no_manifest_are_refused(folder, content, word):
     (folder / "manifest.json").write_bytes(content)
-    refused(folder, word, "bricks")
+    refused(folder, word, "bricks")  # the folder's name
 
 
 @pytest.mark.parametrize(
@@ -208,6 +232,9 @@ def test_contents_that_are_no_manifest_are_refused(folder, content, word):
         ({"bricks": ["x.onnx"]}, ("brick 1 is 'x.onnx'",)),
         ({"bricks": [{"signature": "0" * 24}]}, ("file is missing (brick 1)",)),
         ({"bricks": [{"signature": "../" * 8, "file": "x"}]}, ("not a signature",)),
+        ({"models": [{"signature": "0" * 24, "file": "x"}]}, ("(model 1)", "folder models")),
+        ({"seed": -1}, ("seed is -1",)),
+        ({"composer": ""}, ("composer is ''",)),
     ],
 )
 def test_impossible_values_in_a_manifest_are_refused(folder, fields, words):
@@ -216,13 +243,15 @@ def test_impossible_values_in_a_manifest_are_refused(folder, fields, words):
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../x.onnx", "/etc/passwd", "a/b.onnx", "a\\b.onnx", "C:x", "x\0y",
-             "x\x1b[2J", "manifest.json", "n" * 256, "\ud800", ["x"], 7, None],
+    "name", [".", "..", "../x.onnx", "/etc/passwd", "x.onnx", "a/b.onnx", "bricks/a/b.onnx",
+             "bricks/", "bricks/..", "bricks/../x", "bricks/a\\b.onnx", "bricks/C:x", "bricks/x\0y",
+             "bricks/x\x1b[2J", "models/x.onnx", "bricks/" + "n" * 256, "bricks/\ud800", ["x"], 7,
+             None],
 )  # fmt: skip
 def test_names_that_lead_out_of_the_folder_are_refused(folder, name):
     bricks = manifest_of(folder)["bricks"]
     rewrite(folder, bricks=[bricks[0], {**bricks[1], "file": name}])
-    refused(folder, "manifest.json", "(brick 2)", "not the name of a file in the folder")
+    refused(folder, "manifest.json", "(brick 2)", "not the name of a file in the folder bricks")
 
 
 def test_a_folder_without_bricks_says_so(folder):
@@ -244,7 +273,7 @@ def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp
         file.truncate(MOST_BYTES + 1)
     refused(folder, "at most")
     path.unlink()
-    refused(folder, "not a folder of generated bricks")
+    refused(folder, "is no suite")
     path.symlink_to(original / "manifest.json")
     refused(folder, "is a link")
     path.unlink()
@@ -256,9 +285,9 @@ def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp
     path.unlink()
     path.mkdir()
     refused(folder, "no regular file")
-    refused(tmp_path / "absent", "not a folder of generated bricks")
+    refused(tmp_path / "absent", "is no suite")
     (tmp_path / "file").write_text("")
-    refused(tmp_path / "file", "not a folder of generated bricks")
+    refused(tmp_path / "file", "is no suite")
 
 
 # -- files of others
@@ -304,6 +333,18 @@ SPOILS = {
     "bytes, and at most": spoil_with_huge,
     "": spoil_with_outer_data,
 }
+
+
+def with_new_hashes(folder):
+    """Hashes of files as they are now, as somebody writes them who wants to do harm."""
+    bricks = manifest_of(folder)["bricks"]
+    for each in bricks:
+        path = folder / each["file"]
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < 2**20:
+            each["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    rewrite(folder, bricks=bricks)
+
+
 MANY = ["Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Exp", "Erf", "Cos", "Sin"]
 
 
@@ -315,7 +356,8 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
     good, *bad, also_good = (folder / entry["file"] for entry in manifest_of(folder)["bricks"])
     for spoil, path in zip(SPOILS.values(), bad, strict=True):
         spoil(path, good)
-    bricks, _ = read_folder(folder)
+    with_new_hashes(folder)
+    bricks = [each.brick for each in read_suite(folder).bricks]
     assert (bricks[0].opaque, bricks[-1].opaque) == ("", "")
     assert (bricks[0].signature, bricks[-1].signature) == (good.stem, also_good.stem)
     for word, path, brick in zip(SPOILS, bad, bricks[1:-1], strict=True):
@@ -324,7 +366,7 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
 
 
 def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(folder):
-    first, *_ = sorted(folder.glob("*.onnx"))
+    first, *_ = sorted(folder.glob("bricks/*.onnx"))
     proto = onnx.load(first)
     # ONNX's shape inference takes such an axis for one of a vector's places.
     proto.graph.node[0].CopyFrom(
@@ -332,14 +374,15 @@ def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(folder):
     )
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float32), "w"))
     first.write_bytes(proto.SerializeToString())
-    bricks, _ = read_folder(folder)
+    with_new_hashes(folder)
+    bricks = [each.brick for each in read_suite(folder).bricks]
     assert [bool(brick.opaque) for brick in bricks] == [True, False, False]
     assert str(first) in bricks[0].opaque
 
 
 def test_bench_times_the_bricks_that_can_be_read(folder, tmp_path):
     pytest.importorskip("onnxruntime")
-    files = sorted(folder.glob("*.onnx"))
+    files = sorted(folder.glob("bricks/*.onnx"))
     files[0].unlink()
     done = bench_of(folder, tmp_path)
     assert [bool(brick.failure) for brick in done.bricks] == [True, False, False]
@@ -358,3 +401,94 @@ def bench_of(folder, tmp_path):
 
     with ResultStore.open(str(tmp_path / "s.sqlite")) as store:
         return bench(folder, Request.of("onnxruntime", threads=1, runs=3), store, Observer())
+
+
+# -- edited and earlier suites
+
+
+def test_a_file_that_was_changed_is_named(folder):
+    first, *_ = sorted(folder.glob("bricks/*.onnx"))
+    first.write_bytes(first.read_bytes() + b"\0")
+    bricks = {each.brick.signature: each.brick for each in read_suite(folder).bricks}
+    assert bricks[first.stem].opaque == f"{first} was changed after it was written"
+    assert sum(bool(brick.opaque) for brick in bricks.values()) == 1
+
+
+def test_a_manifest_that_was_changed_is_refused(folder):
+    fields = manifest_of(folder)
+    fields["granularity"] = 3
+    (folder / "manifest.json").write_text(json.dumps(fields))
+    refused(folder, "manifest.json", "it was changed")
+
+
+def test_a_folder_of_files_that_is_a_link_is_refused(folder, tmp_path):
+    shutil.move(folder / "bricks", tmp_path / "elsewhere")
+    (folder / "bricks").symlink_to(tmp_path / "elsewhere")
+    refused(folder, str(folder / "bricks"), "is a link")
+
+
+def test_a_suite_of_version_1_is_read():
+    suite = read_suite(VERSION_1)
+    assert (suite.cut, suite.models) == (Cut("sequential", "chain", 2), [])
+    operators = [each.brick.operators for each in suite.bricks]
+    assert sorted(operators) == [("Relu", "Tanh"), ("Sigmoid",)]
+
+
+def test_damaged_structures_are_named_and_the_others_are_read(tmp_path):
+    models = [model(CHAIN), replace(model(CHAIN), name="other")]
+    generate(models, None, tmp_path / "suite", 0, Observer())
+    first, second = sorted(tmp_path.glob("suite/models/*.onnx"))
+    first.write_bytes(b"abc")
+    suite = read_suite(tmp_path / "suite")
+    assert [each.model.name for each in suite.models] == ["other"]
+    (failure,) = suite.unread
+    assert (failure.subject, failure.reason) == ("net", f"{first} was changed after it was written")
+    second.unlink()
+    with pytest.raises(DLBricksError, match="was changed"):
+        read_suite(tmp_path / "suite")
+
+
+# -- structures
+
+
+def test_a_structure_is_cut_as_its_model_is(structures):
+    (read,) = read_suite(structures).models
+    original = model(CHAIN)
+    options = CutOptions.chosen(None, None, None)
+    here, there = (
+        BrickSet.of([each], options.granularity, options.strategy, rereading=True)
+        for each in (original, read.model)
+    )
+    assert list(here.bricks) == list(there.bricks)
+    assert here.models[0].counts == there.models[0].counts
+    assert read.signature == here.models[0].whole.signature
+
+
+def test_structures_hold_no_values_of_weights(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[2, 4] x) => (float[2, 4] y)
+    <float[4, 4] secret = {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0,
+                           1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875, 2.0},
+     int8[4] hidden = {11, 22, 33, 44}, float[4] scale = {1.5, 2.5, 3.5, 4.5}>
+    { a = MatMul(x, secret)  b = DequantizeLinear <axis = 0> (hidden, scale)  y = Add(a, b) }"""
+    generate([model(text)], None, tmp_path / "suite", 0, Observer())
+    (path,) = tmp_path.glob("suite/models/*.onnx")
+    content = path.read_bytes()
+    assert b"secret" not in content
+    assert bytes([11, 22, 33, 44]) not in content
+    for value in (0.625, 3.5):
+        assert np.float32(value).tobytes() not in content
+    (read,) = read_suite(tmp_path / "suite").models
+    assert not read.model.constants
+
+
+def test_structures_say_which_layers_nobody_knows(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17, "nowhere" : 1]>
+    net (float[1, 8] x) => (float[1, 8] y, float[a] z) { y = Relu(x)  z = nowhere.Strange(x) }"""
+    original = model(text)
+    generate([original], None, tmp_path / "suite", 0, Observer())
+    (read,) = read_suite(tmp_path / "suite").models
+    assert [layer.opaque for layer in read.model.layers] == [
+        layer.opaque for layer in original.layers
+    ]
+    assert any(layer.opaque for layer in read.model.layers)

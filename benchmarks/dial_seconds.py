@@ -1,0 +1,127 @@
+r"""Seconds and errors of the dial, against timing each whole model as precisely.
+
+For each precision, a new store: the dial's wall clock until all estimates are that precise
+(asking the backend, planning and predicting included), the errors of its estimates, and the wall
+clock of timing the whole models to the same precision. The latencies that estimates are compared
+with are those of the whole models, timed in the same run to the finest of the precisions.
+
+    python benchmarks/dial_seconds.py NAME THREADS [--apart] MODEL…
+
+With --apart, whole models of the atlas itself are not known: nothing of a model's family is.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from unittest import mock
+
+import numpy as np
+
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+from dlbricks_core.workflows.cutting import cut_models
+from dlbricks_core.workflows.dial import dial, loop
+from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.workflows.measuring import Target, measure, open_worker
+from dlbricks_core.workflows.results import RunResult
+
+PRECISIONS = (0.2, 0.1, 0.05)
+
+
+def without(atlas: Sequence[Contribution], families: set[str]) -> list[Contribution]:
+    """The atlas without what was cut from models of some families."""
+    return [
+        each.only([i for i, g in enumerate(each.groups) if families.isdisjoint(g.split(","))])
+        for each in atlas
+    ]
+
+
+def turned(
+    models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
+) -> tuple[RunResult, float]:
+    """The dial's result in a new store, and the seconds that it took."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "dial.sqlite") as store,
+        mock.patch.object(loop, "knowledge", return_value=list(atlas)),
+    ):
+        begin = perf_counter()
+        result = dial(models, request, store, Observer(), end_to_end=False)
+        return result, perf_counter() - begin
+
+
+def wholes(models: Sequence[CanonicalModel], request: Request) -> tuple[Mapping[str, float], float]:
+    """Latency in milliseconds of each whole model, and the seconds that timing them took."""
+    cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
+    found = {}
+    targets = [Target(each.whole, "model") for each in cut.brickset.models]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "wholes.sqlite") as store,
+        open_worker(request) as worker,
+    ):
+        begin = perf_counter()
+        outcome = measure(targets, request, store, Observer(), worker=worker)
+        seconds = perf_counter() - begin
+    names = {each.whole.signature: each.model.name for each in cut.brickset.models}
+    for key, measurement in outcome.measurements.items():
+        if not measurement.failure:
+            figure = Measured.of(measurement, request.protocol)
+            found[names[key.subject.signature]] = figure.value
+    return found, seconds
+
+
+def main(backend: str, threads: str, *names: str) -> None:
+    """Prints a line for each precision."""
+    begin = perf_counter()
+    sources = [name for name in names if name != "--apart"]
+    models = load_models(sources, LoadOptions(), Observer()).models
+    seconds_taken = perf_counter() - begin
+    print(
+        f"{backend}, {threads} threads: importing {len(models)} models took {seconds_taken:.1f} s"
+    )
+    request = Request.of(backend, threads=int(threads))
+    atlas = shipped(backend)
+    if "--apart" in names:
+        atlas = without(atlas, {family_of(model) for model in models})
+    truth, seconds = {}, {}
+    for precision in sorted(PRECISIONS, reverse=True):
+        truth, seconds[precision] = wholes(models, replace(request, precision=precision))
+    for precision in PRECISIONS:
+        result, spent = turned(models, replace(request, precision=precision), atlas)
+        report(precision, result, spent, seconds[precision], truth)
+
+
+def report(
+    precision: float, result: RunResult, spent: float, wholes_s: float, truth: Mapping[str, float]
+) -> None:
+    """Prints how the dial did at one precision."""
+    errors, inside = {}, []
+    for each in result.models:
+        name, found = each.cut.model.name, each.estimate
+        if name in truth and found.value is not None and found.interval is not None:
+            errors[name] = found.value / truth[name] - 1
+            inside.append(found.interval[0] <= truth[name] <= found.interval[1])
+    off = np.abs([*errors.values()])
+    assert result.dial is not None
+    print(
+        f"±{precision:.0%}: {spent:.1f} s; whole models {wholes_s:.1f} s, {wholes_s / spent:.1f} "
+        f"times as long; {result.dial.timed} bricks, {result.dial.wholes} models timed\n"
+        f"   {len(off)} models: mean error {off.mean():.1%}, {np.mean(off <= precision):.0%} "
+        f"within ±{precision:.0%}, {np.mean(inside):.0%} within their intervals"
+    )
+    worst = sorted(errors.items(), key=lambda pair: -abs(pair[1]))[:8]
+    print("   " + ", ".join(f"{name} {error:+.0%}" for name, error in worst), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

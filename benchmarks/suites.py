@@ -1,0 +1,148 @@
+r"""Compares estimates after a suite's journey with local ones.
+
+    python benchmarks/suites.py onnxruntime 1 onnx: mxnet:
+    python benchmarks/suites.py --same onnxruntime 1 onnx: mxnet:
+
+Each model is timed as a whole and by its bricks, side by side: that is the local estimate. Then a
+suite of the model goes to a place with a store of its own, where its bricks are timed anew, and the
+results come back. A line for each model, and one for all: how far off both estimates are.
+
+With --same, the other place has the local samples, so that nothing but the journey can make a
+difference: the line tells whether the estimates are equal to the last bit, and how many bricks
+had to be timed there because they are others. Disturbances of the machine do not matter then.
+
+Factories of the development corpus: run it in tests/corpus, and name torch:torch_networks:vit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import (
+    PREDICTOR,
+    CutOptions,
+    LoadOptions,
+    ModelResult,
+    Observer,
+    Request,
+    bench,
+    estimate,
+    generate,
+    load_models,
+    run,
+)
+from dlbricks_core.workflows.carried import place_of, read_results, written_results
+
+BUDGET_S = 20.0
+"""Most seconds of timing for each model and place, unless --same is given."""
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A model's estimates.
+
+    Attributes:
+        name: Name of the model.
+        local: Estimate with what was timed beside the whole model.
+        travelled: Estimate with what was timed elsewhere.
+        anew: Number of bricks that were timed there.
+    """
+
+    name: str
+    local: ModelResult
+    travelled: ModelResult
+    anew: int
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """Errors of both estimates, relative to the measured latency of the whole."""
+        measured = self.local.measured
+        values = self.local.estimate.value, self.travelled.estimate.value
+        assert measured is not None
+        one, other = (value / measured.value - 1 for value in values if value is not None)
+        return one, other
+
+    @property
+    def same(self) -> bool:
+        """Whether both estimates are equal to the last bit."""
+        return self.local.estimate == self.travelled.estimate
+
+
+def journeys(
+    models: list[CanonicalModel], request: Request, folder: Path, *, same: bool
+) -> Iterator[Journey]:
+    """Estimates of each model, here and after a journey."""
+    cut = CutOptions.chosen(None, None, None)
+    for number, model in enumerate(models):
+        place = folder / str(number)
+        with ResultStore.open(place / "here.sqlite") as store:
+            run([model], cut, request, store, Observer(), end_to_end=not same)
+            here = estimate([model], None, request, store, predictor=PREDICTOR)
+        generate([model], None, place / "suite", 0, Observer())
+        results = place / "results"
+        if same:
+            shutil.copy(place / "here.sqlite", place / "results.partial")
+        with written_results(results) as store:
+            there = bench(place / "suite", request, store, Observer())
+        yield Journey(
+            model.name, here.models[0], _estimated(model, request, results), there.outcome.measured
+        )
+
+
+def _estimated(model: CanonicalModel, request: Request, results: Path) -> ModelResult:
+    """Estimate from results alone: the backend is not asked."""
+    with read_results([results]) as store:
+        backend, protocol = request.backend.name, next(iter(PROTOCOLS))
+        place = place_of(store, backend, protocol=protocol)
+        asked = Request.of(backend, measured=place.setup).on(place.system)
+        asked = replace(asked, runs=request.runs, precision=request.precision)
+        return estimate([model], None, asked, store, predictor=PREDICTOR).models[0]
+
+
+def main(backend: str, threads: str, *names: str, same: bool) -> None:
+    """Prints a line for each model, and one for all."""
+    how = {"runs": 3} if same else {"budget_s": BUDGET_S}
+    request = Request.of(backend, threads=int(threads), **how)  # type: ignore[arg-type]
+    loaded = load_models(names, LoadOptions(), Observer())
+    for failure in loaded.failures:
+        print(f"{failure.subject}: {failure.reason}")
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for each in journeys(loaded.models, request, Path(folder), same=same):
+            found.append(each)
+            print(_same(each) if same else _compared(each), flush=True)
+    if same:
+        equal = sum(each.same for each in found)
+        print(f"{backend}, {threads}: {equal} of {len(found)} estimates are equal to the last bit")
+        return
+    local, travelled = np.abs([each.errors for each in found]).mean(axis=0)
+    print(
+        f"{backend}, {threads}: {len(found)} models: local {local:.2%} off, "
+        f"after the journey {travelled:.2%}"
+    )
+
+
+def _same(each: Journey) -> str:
+    value = each.travelled.estimate.value
+    equal = "equal" if each.same else f"not equal: {value} ms, {each.local.estimate.value} ms here"
+    return f"{each.name}: {equal}; {each.anew} bricks timed there"
+
+
+def _compared(each: Journey) -> str:
+    local, travelled = each.errors
+    return f"{each.name}: local {local:+.1%} off, after the journey {travelled:+.1%}"
+
+
+if __name__ == "__main__":
+    arguments = [each for each in sys.argv[1:] if each != "--same"]
+    main(*arguments, same="--same" in sys.argv)

@@ -1,0 +1,106 @@
+"""``dlbricks advise``: which system, and which model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import advice_data, advice_page, print_advice
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, load_models
+from dlbricks_core.workflows.advise import Wanted, advise
+from dlbricks_core.workflows.places import places
+from dlbricks_core.workflows.tariff import Accuracies, Prices
+
+_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("advise")
+@options.models_argument
+@click.option(
+    "--max-latency",
+    "max_latency_ms",
+    type=options.LATENCY_MS,
+    metavar="TIME",
+    help="Longest latency of a run that is allowed (50ms, 0.5s; milliseconds without a unit).",
+)
+@click.option(
+    "--on",
+    metavar="SYSTEM",
+    multiple=True,
+    help="Only this system: the beginning of its fingerprint, or its processor's name. One that "
+    "only the atlas knows has to be named. May be given more than once.  [default: all of the "
+    "store]",
+)
+@click.option(
+    "--backend",
+    "backends",
+    metavar="NAME",
+    multiple=True,
+    help="Only this framework. May be given more than once.  [default: all of the store]",
+)
+@click.option(
+    "--prices",
+    type=_file,
+    metavar="FILE",
+    help="Prices of systems, as TOML: the cheapest is first then, and not the fastest.",
+)
+@click.option(
+    "--accuracies",
+    type=_file,
+    metavar="FILE",
+    help="Accuracies of the MODELs, as TOML: they are alternatives for one task then.",
+)
+@click.option(
+    "--min-accuracy",
+    type=float,
+    metavar="NUMBER",
+    help="Least accuracy that is allowed, in the unit of the file.",
+)
+@options.predictor_option
+@options.load_options
+@options.result_options
+def command(
+    models: tuple[str, ...],
+    max_latency_ms: float | None,
+    on: tuple[str, ...],
+    backends: tuple[str, ...],
+    prices: Path | None,
+    accuracies: Path | None,
+    min_accuracy: float | None,
+    predictor: str | None,
+    store: str | None,
+    **values: Any,
+) -> int:
+    """Tell which system, and which model, is fastest or cheapest; runs nothing.
+
+    Systems, frameworks and threads are those of the store. A model that was not measured there
+    is predicted. Exit status 3: a model has no latency somewhere; it is named.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    load = options.load_options_of(values)
+    wanted = Wanted(
+        max_latency_ms=max_latency_ms,
+        min_accuracy=min_accuracy,
+        prices=Prices.read(prices) if prices else None,
+        accuracies=Accuracies.read(accuracies) if accuracies else None,
+        batch=load.batch or 1,
+    )
+    named = PREDICTOR if predictor is None else predictor
+    with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+        where = places(opened, on, backends)
+        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        by = None if named == NO_PREDICTOR else named
+        advice = advise(loaded.models, where, wanted, opened, progress, by)
+    advice = replace(advice, unread=loaded.failures)
+    print_advice(output.console, advice)
+    output.write_json(advice_data(advice))
+    output.write_html(lambda: advice_page(advice))
+    return EXIT_PARTIAL if advice.failures or advice.unread else 0

@@ -1,0 +1,58 @@
+"""``dlbricks atlas``: the store as pages to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import Output
+from dlbricks_core.report.atlas.folder import check_site, write_site
+from dlbricks_core.report.atlas.pages import site
+from dlbricks_core.report.atlas.terminal import atlas_data, print_atlas
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.atlas import read_atlas
+from dlbricks_core.workflows.composed import with_composed
+from dlbricks_core.workflows.unmeasured import with_unmeasured
+
+
+@click.command("atlas")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Folder for the pages. It is created, or replaced if it holds nothing but an atlas.",
+)
+@click.option(
+    "--measured-only",
+    is_flag=True,
+    help="Compose and predict nothing: show what was measured alone. It is quicker.",
+)
+@options.store_option
+@options.json_option
+@options.quiet_options
+def command(folder: Path, store: str | None, *, measured_only: bool, **values: Any) -> int:
+    """Write the store as static pages, and open them from their folder.
+
+    There is a page for each system and each model, one of the backends, and a table of every
+    value that can be sorted and filtered. Models that nobody timed are composed of their bricks,
+    or else predicted, and marked as such. The pages need neither a server nor a network.
+    Nothing is timed.
+    """
+    output = Output({**values, "folder": folder})
+    check_site(folder)
+    with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
+        atlas = read_atlas(opened, progress)
+        if not measured_only:
+            atlas = with_composed(atlas, opened, progress)
+            atlas = with_unmeasured(atlas, opened, progress)
+        progress.stage("Writing the pages")
+        files = write_site(site(atlas), folder)
+    print_atlas(output.console, atlas, folder, files)
+    output.write_json(atlas_data(atlas, folder, files))
+    return 0

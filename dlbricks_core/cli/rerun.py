@@ -1,0 +1,66 @@
+"""``dlbricks rerun``: does again what a record says, and compares."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.cli import options
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.report.rerun import print_differences, print_rerun, rerun_data
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import ImportSettings
+from dlbricks_core.workflows.record import Record, read_record
+from dlbricks_core.workflows.rerun import ESTIMATE, Repetition
+
+
+@click.command("rerun")
+@click.argument("record", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--store",
+    metavar="PATH",
+    help="Result store that an estimate rests on, or where new samples are kept.  "
+    "[default: the user's own for an estimate, otherwise none]",
+)
+@options.json_option
+@options.quiet_options
+def command(record: Path, store: str | None, **values: Any) -> int:
+    """Do again what a record says was done, and compare the figures with those of then.
+
+    FILE is what 'dlbricks spec' wrote, or a JSON file that it reads. What is not the same now is
+    told first: versions, options, the system, models whose files have changed. Everything is
+    measured anew. A model that is not where the record says is looked for beside the record. Exit
+    status 3: something could not be done again; it is named.
+    """
+    output = Output(values)
+    what = read_record(record)
+    settings = ImportSettings(options.IMPORT_TIMEOUT_S)
+    with output.progress() as progress, _store(what, store) as opened:
+        again = Repetition.of(what, record.parent, opened, progress, settings)
+        print_differences(output.console, again)
+        found = again.run(opened, progress)
+    print_rerun(output.console, found)
+    output.write_json(rerun_data(found))
+    return EXIT_PARTIAL if found.failures else 0
+
+
+@contextmanager
+def _store(record: Record, location: str | None) -> Iterator[ResultStore]:
+    """The store of an estimate; for a measurement the named one, or one that is thrown away."""
+    if record.command == ESTIMATE:
+        with ResultStore.open(location, writes=False) as opened:
+            yield opened
+    elif location is not None:
+        with ResultStore.open(location) as opened:
+            yield opened
+    else:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ResultStore.open(Path(folder) / "rerun.sqlite") as opened,
+        ):
+            yield opened

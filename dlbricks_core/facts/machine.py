@@ -1,0 +1,61 @@
+"""Machines: those of one fingerprint, told apart by the names that their owners gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from dlbricks_core.facts.checks import checked, moment
+
+
+@dataclass(frozen=True, slots=True)
+class MachineName:
+    """Name that an owner gave to one host of a system.
+
+    Attributes:
+        system: Fingerprint of the system.
+        host: Host as :class:`~dlbricks_core.facts.Session` has it; empty for observations whose
+            host is not known.
+        name: Name of the machine. A machine that was restarted has several hosts, of one name.
+        named_at: When the name was given, with time zone. The last one counts.
+    """
+
+    system: str
+    host: str
+    name: str
+    named_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data for JSON."""
+        return {**asdict(self), "named_at": self.named_at.isoformat()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is not what it should be.
+        """
+        texts = {name: checked(data[name], str, name) for name in ("system", "host", "name")}
+        return cls(**texts, named_at=moment(data["named_at"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine whose measurements a store holds: some or all hosts of a system.
+
+    Attributes:
+        system: Fingerprint of the system.
+        name: Name that its owner gave it; empty if none did.
+        hosts: Its hosts.
+        alone: Whether the store knows no other hosts of the system.
+    """
+
+    system: str
+    name: str
+    hosts: frozenset[str]
+    alone: bool = True

@@ -1,0 +1,83 @@
+"""Advice as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_core.report.advice.words import notes
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
+from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.places import Place
+
+
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """Rankings with all of their figures, and the systems.
+
+    Probabilities and shares are fractions; latencies are in milliseconds.
+    """
+    places = {place.system.fingerprint: place for place in advice.places}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "settings": _settings(advice.wanted),
+        "systems": [_system(each) for each in places.values()],
+        "rankings": [_ranking(each) for each in advice.rankings],
+        "notes": notes(advice),
+        **failures_data((*advice.unread, *advice.failures)),
+    }
+
+
+def _system(place: Place) -> dict[str, Any]:
+    return {
+        "fingerprint": place.system.fingerprint,
+        "cpu": place.system.cpu,
+        "description": place.system.describe(),
+        "only_in_atlas": place.only_shipped,
+    }
+
+
+def _settings(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "by": "price" if wanted.prices else "latency",
+        "max_latency_ms": wanted.max_latency_ms,
+        "min_accuracy": wanted.min_accuracy,
+        "currency": wanted.prices.currency if wanted.prices else None,
+        "batch": wanted.batch,
+    }
+
+
+def _ranking(ranking: Ranking) -> dict[str, Any]:
+    return {"name": ranking.name, "alternatives": [_ranked(each) for each in ranking.ranked]}
+
+
+def _ranked(ranked: Ranked) -> dict[str, Any]:
+    return {
+        **_alternative(ranked.alternative),
+        "allowed": ranked.is_allowed,
+        "keeps_probability": ranked.keeps,
+        "first_probability": ranked.first,
+        "on_front": ranked.is_on_front if ranked.front is not None else None,
+        "front_probability": ranked.front,
+    }
+
+
+def _alternative(found: Alternative) -> dict[str, Any]:
+    setup = found.place.setup
+    return {
+        "model": found.model.name,
+        "source": found.model.source,
+        "system": found.place.system.fingerprint,
+        "backend": setup.backend,
+        "backend_version": setup.version,
+        "backend_options": setup.options,
+        "threads": setup.threads,
+        "basis": found.basis,
+        "origin": dict(found.origin),
+        "latency_ms": found.ms,
+        "interval_ms": found.interval_ms,
+        "per_second": found.per_second,
+        "per_second_interval": found.per_second_interval,
+        "per_hour": found.per_hour,
+        "price_per_million": found.price,
+        "price_interval": found.price_interval,
+        "accuracy": found.accuracy,
+    }

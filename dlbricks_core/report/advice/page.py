@@ -1,0 +1,124 @@
+"""Advice as a self-contained HTML page."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from dlbricks_core.report.advice.words import (
+    BASES,
+    answer,
+    best_of_each,
+    currency,
+    explained,
+    front,
+    how,
+    money,
+    notes,
+    place,
+    share,
+    system,
+    systems,
+    title,
+)
+from dlbricks_core.report.html.plots import Candidate, Point, dots, pareto
+from dlbricks_core.report.html.tables import Cell, Column, Table, table
+from dlbricks_core.report.html.templating import between, or_dash, page
+from dlbricks_core.report.remarks import Effect, Remark, alike
+from dlbricks_core.workflows.advise import Advice, Ranked, Ranking, Wanted
+
+_TEXT = frozenset({"Place", "System", "Rests on"})
+"""Columns of words."""
+
+
+def advice_page(advice: Advice) -> str:
+    """Advice as an HTML page: the answer, a plot and a table for each ranking."""
+    wanted = advice.wanted
+    more = [front(each) for each in advice.rankings] if wanted.accuracies else []
+    return page(
+        "advice/page.html",
+        title=title(advice),
+        answer=[*(answer(each, wanted) for each in advice.rankings), *more],
+        facts=[("System", f"{each}: {text}") for each, text in systems(advice).items()],
+        remarks=[Remark(Effect.NOTE, text) for text in notes(advice)],
+        failures=alike((*advice.unread, *advice.failures)),
+        explained=explained(wanted),
+        rankings=[
+            (each.name, _plot(number, each, wanted), _table(each, wanted))
+            for number, each in enumerate(advice.rankings)
+        ],
+    )
+
+
+def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
+    name, unit = f"advice{number}", _unit(wanted)
+    if wanted.accuracies is None:
+        points = [Point(each.alternative.cost, _ends(each)) for each in ranking.ranked]
+        rows = [place(each.alternative.place) for each in ranking.ranked]
+        return dots(name, rows, {"": points}, unit, f"{unit}, by place")
+    first = {id(each) for each in best_of_each(ranking)}
+    candidates = [
+        Candidate(
+            each.alternative.model.name if id(each) in first else "",
+            Point(each.alternative.cost, _ends(each)),
+            each.alternative.accuracy or 0.0,
+            each.is_on_front,
+        )
+        for each in ranking.ranked
+    ]
+    return pareto(name, candidates, unit, "accuracy", f"Accuracy against {unit}")
+
+
+def _unit(wanted: Wanted) -> str:
+    return f"{currency(wanted)} for a million inferences" if wanted.prices else "latency in ms"
+
+
+def _ends(ranked: Ranked) -> tuple[float, float]:
+    it = ranked.alternative
+    return it.price_interval or it.interval_ms
+
+
+def _table(ranking: Ranking, wanted: Wanted) -> Table:
+    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    priced = wanted.prices is not None
+    columns = {
+        "Model": compared,
+        "Place": True,
+        "System": True,
+        "Rests on": True,
+        "Latency": True,
+        "90% interval of it": True,
+        "Per second": True,
+        "90% interval": True,
+        f"{currency(wanted)} a million": priced,
+        "90% interval of the price": priced,
+        "Accuracy": compared,
+        "Keeps": bounded,
+        "First": True,
+        "On the front": compared,
+    }
+    shown = [Column(name, name in _TEXT) for name, is_shown in columns.items() if is_shown]
+    rows = [
+        [cell for cell, is_shown in zip(_cells(each), columns.values(), strict=True) if is_shown]
+        for each in ranking.ranked
+    ]
+    return table(shown, rows, "Latencies in ms.", names_wrap=True)
+
+
+def _cells(ranked: Ranked) -> list[str | Cell]:
+    it = ranked.alternative
+    return [
+        it.model.name,
+        how(it.place),
+        system(it.place.system),
+        BASES[it.basis],
+        or_dash(it.ms),
+        between(it.interval_ms),
+        or_dash(it.per_second),
+        between(it.per_second_interval),
+        "–" if it.price is None else money(it.price),
+        "–".join(map(money, it.price_interval or ())),
+        "–" if it.accuracy is None else f"{it.accuracy:g}",
+        share(ranked.keeps),
+        share(ranked.first),
+        Cell(share(ranked.front or 0.0), "best" if ranked.is_on_front else ""),
+    ]

@@ -1,0 +1,129 @@
+"""Advice as tables for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from dlbricks_core.report.advice.words import (
+    BASES,
+    answer,
+    best_of_each,
+    currency,
+    explained,
+    front,
+    money,
+    notes,
+    share,
+    systems,
+)
+from dlbricks_core.report.console import Console, lines, styled
+from dlbricks_core.report.heading import count
+from dlbricks_core.report.remarks import (
+    Effect,
+    Remark,
+    print_failures,
+    print_notes,
+    print_warnings,
+)
+from dlbricks_core.report.tables import ms, table
+from dlbricks_core.workflows.advise import Advice, Ranked, Ranking, Wanted
+
+SHOWN = 12
+"""Rows of a table; the other reports have them all."""
+
+_PLACE = 20
+"""Characters of a place."""
+
+
+def print_advice(console: Console, advice: Advice) -> None:
+    """Prints the first place of each model, then the others."""
+    failures = (*advice.unread, *advice.failures)
+    wanted = advice.wanted
+    for ranking in advice.rankings:
+        console.print(styled((answer(ranking, wanted), "bold")))
+        if wanted.accuracies:
+            console.print(front(ranking))
+    print_warnings(console, [], len(failures))
+    for ranking in advice.rankings:
+        if len(advice.rankings) > 1:
+            console.print()
+            console.print(styled((ranking.name, "bold")))
+        _print_ranking(console, ranking, wanted)
+    console.print("Below each figure stands its 90% interval.")
+    for line in explained(wanted):
+        console.print(line)
+    for fingerprint, text in systems(advice).items():
+        console.print(styled((f"{fingerprint}: {text}.", "dim")))
+    print_notes(console, [Remark(Effect.NOTE, text) for text in notes(advice)])
+    print_failures(console, failures)
+
+
+def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
+    rows = ranking.ranked if wanted.accuracies is None else best_of_each(ranking)
+    console.print(_table(rows[:SHOWN], wanted))
+    if wanted.accuracies is not None:
+        console.print("The first place of each model. *: on the Pareto front.")
+    if len(rows) > SHOWN:
+        console.print(f"{count(len(rows) - SHOWN, 'row')} more are not shown here.")
+
+
+def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
+    """Alternatives; where models are compared, there is no room for inferences a second."""
+    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    columns = {
+        "Rests on": True,
+        "Latency ms": True,
+        "Per s": not compared,
+        f"{currency(wanted)} / M": wanted.prices is not None,
+        "Acc.": compared,
+        "Keeps": bounded,
+        "First": True,
+        "Front": compared,
+    }
+    shown = table("Place", *(name for name, is_shown in columns.items() if is_shown))
+    shown.columns[0].min_width = _PLACE
+    shown.columns[1].justify = "left"
+    for each in rows:
+        cells = zip(columns.values(), _cells(each), strict=True)
+        place = _place(each, with_model=compared)
+        shown.add_row(place, *(cell for is_shown, cell in cells if is_shown))
+    return shown
+
+
+def _cells(ranked: Ranked) -> list[str | Text]:
+    it = ranked.alternative
+    return [
+        BASES[it.basis],
+        _figure(it.ms, it.interval_ms, ms),
+        _figure(it.per_second, it.per_second_interval, ms),
+        _figure(it.price, it.price_interval, money),
+        "-" if it.accuracy is None else f"{it.accuracy:g}",
+        share(ranked.keeps),
+        share(ranked.first),
+        "-" if ranked.front is None else share(ranked.front),
+    ]
+
+
+def _place(ranked: Ranked, *, with_model: bool) -> Text:
+    """Backend, threads and system, below the model where rows are of several models."""
+    it = ranked.alternative
+    setup = it.place.setup
+    mark = "*" if ranked.is_on_front else ""
+    where = f" {setup.threads} thr. {it.place.system.fingerprint[:8]}"
+    return lines(
+        *([f"{it.model.name}{mark}"] if with_model else []),
+        f"{setup.backend} {setup.version}",
+        where,
+    )
+
+
+def _figure(
+    value: float | None, ends: tuple[float, float] | None, written: Callable[[float], str]
+) -> Text:
+    """A figure above its interval."""
+    if value is None or ends is None:
+        return lines("-")
+    return lines(written(value), "-".join(map(written, ends)))

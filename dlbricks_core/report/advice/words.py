@@ -1,0 +1,136 @@
+"""Advice in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlbricks_core.facts import System
+from dlbricks_core.report.heading import count
+from dlbricks_core.report.tables import ms
+from dlbricks_core.workflows.advise import Advice, Alternative, Basis, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.places import Place
+
+BASES: Mapping[Basis, str] = {
+    "measured": "measured",
+    "composed": "bricks",
+    "predicted": "predicted",
+}
+"""What a latency rests on, in one word."""
+
+
+def title(advice: Advice) -> str:
+    """What the advice is about."""
+    names = [ranking.name for ranking in advice.rankings]
+    about = names[0] if len(names) == 1 else count(len(names), "model")
+    return f"Where to run {about}" if advice.wanted.accuracies is None else f"Which of {about}"
+
+
+def answer(ranking: Ranking, wanted: Wanted) -> str:
+    """The first place, and how probable it is that it is the first."""
+    first, bound = ranking.first, bounds(wanted)
+    if first is None:
+        fastest = min(ranking.ranked, key=lambda each: each.alternative.ms).alternative
+        return (
+            f"{ranking.name}: nothing keeps {ms(wanted.max_latency_ms or 0.0)} ms; the fastest is "
+            f"{named(fastest, ranking)} with {ms(fastest.ms)} ms."
+        )
+    best = first.alternative
+    what = "fastest" if best.price is None else "cheapest"
+    price = "" if best.price is None else f"{money(best.price)} {currency(wanted)} a million, "
+    return (
+        f"{ranking.name}: the {what}{bound} is {named(best, ranking)}: {price}{ms(best.ms)} ms; "
+        f"probability that it is first: {share(first.first)}."
+    )
+
+
+def front(ranking: Ranking) -> str:
+    """The models on the Pareto front, the most accurate first."""
+    models = list(dict.fromkeys(each.alternative.model.name for each in ranking.front))
+    return f"On the Pareto front, the most accurate first: {', '.join(models) or 'none'}."
+
+
+def bounds(wanted: Wanted) -> str:
+    """The bound of latency, after a noun: `` within 50 ms``; empty if there is none."""
+    return "" if wanted.max_latency_ms is None else f" within {ms(wanted.max_latency_ms)} ms"
+
+
+def named(alternative: Alternative, ranking: Ranking) -> str:
+    """A place in words, with the model where several are ranked together."""
+    model, where = alternative.model.name, place(alternative.place)
+    return where if model == ranking.name else f"{model} on {where}"
+
+
+def place(where: Place) -> str:
+    """A place in words: ``onnxruntime 1.23.0, 2 threads on AMD EPYC (8638a1e4)``."""
+    return f"{how(where)} on {system(where.system)}"
+
+
+def how(where: Place) -> str:
+    """Backend and threads of a place."""
+    setup = where.setup
+    return f"{setup.backend} {setup.version}, {count(setup.threads, 'thread')}"
+
+
+def system(where: System) -> str:
+    """A system in a few words."""
+    return f"{where.cpu or 'an unknown processor'} ({where.fingerprint[:8]})"
+
+
+def currency(wanted: Wanted) -> str:
+    """Currency of the prices; empty if there are none."""
+    return wanted.prices.currency if wanted.prices else ""
+
+
+def money(price: float) -> str:
+    """A price with three digits."""
+    return f"{price:#.3g}".rstrip(".") if price < 999.5 else f"{price:,.0f}"
+
+
+def share(probability: float) -> str:
+    """A probability in percent; draws cannot tell 0 and 1 from what is close to them."""
+    return ">99%" if probability > 0.995 else "<1%" if probability < 0.005 else f"{probability:.0%}"
+
+
+def systems(advice: Advice) -> dict[str, str]:
+    """The systems in words, by the beginnings of their fingerprints."""
+    return {p.system.fingerprint[:8]: p.system.describe() for p in advice.places}
+
+
+def explained(wanted: Wanted) -> list[str]:
+    """What the columns of the tables mean."""
+    run = "" if wanted.batch == 1 else f"; a run makes {wanted.batch} inferences"
+    found = [f"Per s: inferences a second of one process{run}."]
+    if wanted.prices:
+        found.append(
+            f"{currency(wanted)}: price of a million inferences of one process that has the "
+            "system for itself."
+        )
+    if wanted.max_latency_ms is not None:
+        found.append("Keeps: probability of keeping the bound.")
+    return [*found, f"First: probability of being the first{of_those(wanted)}."]
+
+
+def of_those(wanted: Wanted) -> str:
+    """Among which alternatives one is the first."""
+    return "" if wanted.max_latency_ms is None else " of those that keep it"
+
+
+def notes(advice: Advice) -> list[str]:
+    """Remarks on the figures, what is predicted first."""
+    predicted = [each for each in advice.alternatives if each.basis == "predicted"]
+    found = list(advice.notes)
+    if predicted:
+        of = f"{len(predicted)} of {len(advice.alternatives)} latencies"
+        found.insert(0, f"{of} are predicted: nobody measured the model there")
+    only = dict.fromkeys(system(p.system) for p in advice.places if p.only_shipped)
+    if only:
+        found.insert(0, f"nothing in the store is from {', '.join(only)}: the atlas alone knows it")
+    return found
+
+
+def best_of_each(ranking: Ranking) -> list[Ranked]:
+    """The first place of each model, in the order of the ranking."""
+    found: dict[str, Ranked] = {}
+    for each in ranking.ranked:
+        found.setdefault(each.alternative.model.name, each)
+    return list(found.values())

@@ -1,0 +1,77 @@
+"""Axes of the site's plots, which are HTML: thousands of them are written in no time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+_STEPS = ((1,), (1, 2, 5))
+"""Ticks within a decade: few where there are many decades."""
+
+_FINE = [step / 10 for step in range(10, 100)]
+"""Ticks where all values are close together; every so many of them are shown."""
+
+_MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A dot with its interval, in a row of its own.
+
+    Attributes:
+        label: What it stands for.
+        value: The value; larger than 0.
+        interval: The 90% interval.
+        text: The value in words.
+        origin: Where the value comes from; each has a shape of its own.
+    """
+
+    label: str
+    value: float
+    interval: tuple[float, float]
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Logarithmic axis over values that are larger than 0.
+
+    Attributes:
+        low: Value at the left end.
+        high: Value at the right end.
+        ticks: Values with a label.
+    """
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+
+    @classmethod
+    def over(cls, marks: Sequence[Mark]) -> Self:
+        """The axis that holds all values and intervals of at least one mark."""
+        ends = [end for m in marks for end in (m.value, *m.interval) if end > 0]
+        low, high = min(ends) * 0.92, max(ends) * 1.08
+        return cls(low, high, _ticks(low, high))
+
+    def at(self, value: float) -> float:
+        """Place of a value, in percent of the width from the left."""
+        share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+        return round(100 * min(share, 1.0), 2)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers within the limits."""
+    for steps in (*_STEPS, _FINE):
+        within = _within(low, high, steps)
+        if 2 <= len(within) <= _MOST_TICKS:
+            return within
+    return within[:: math.ceil(len(within) / _MOST_TICKS)] or [low, high]
+
+
+def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = (step * 10.0**decade for decade in decades for step in steps)
+    return [float(f"{tick:.3g}") for tick in found if low <= tick <= high]

@@ -1,0 +1,244 @@
+"""Tables of the site."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from dlbricks_core.bricks.naming import fold, operator_name
+from dlbricks_core.report.atlas import view, words
+from dlbricks_core.report.atlas.view import View
+from dlbricks_core.report.html.tables import Cell, Column, Table, table
+from dlbricks_core.report.tables import ms
+from dlbricks_core.workflows.atlas import BASES, BrickShare, Entry, Place
+
+_Value = Callable[[View, Entry, str], str | Cell]
+"""What a column says of a value, on a page from which a path leads to the site's folder."""
+
+_NUMBERS: dict[str, _Value] = {
+    "Value": lambda _, each, __: view.value(each),
+    "90% interval": lambda _, each, __: view.ends(each),
+    "Threads": lambda _, each, __: str(each.place.threads),
+    "Samples": lambda _, each, __: str(each.evidence.samples) if each.evidence else "–",
+}
+_TEXTS: dict[str, _Value] = {
+    "Network": lambda shown, each, root: shown.network(each, root),
+    "Kind": lambda _, each, __: words.KINDS[each.subject.kind],
+    "Family": lambda shown, each, _: ", ".join(
+        shown.atlas.networks[each.subject.signature].families
+    ),
+    "Quantity": lambda _, each, __: Cell(words.quantity(each), "whole"),
+    "From": lambda _, each, __: Cell(each.origin, f"origin {each.origin}"),
+    "System": lambda shown, each, root: shown.system(each.place.system, root),
+    "Backend": lambda shown, each, _: Cell(shown.backends[each.place], "whole"),
+    "Setup": lambda _, each, __: Cell(words.setup(each), "whole"),
+    "Last": lambda _, each, __: view.day(each.evidence.end if each.evidence else ""),
+}
+
+EVERYTHING = ("Network", "Kind", "Family", "Quantity", "Value", "90% interval", "From", "System",
+              "Backend", "Threads", "Samples", "Setup", "Last")  # fmt: skip
+"""Columns of the table of all values."""
+
+OF_A_MODEL = ("System", "Backend", "Threads", "Kind", "Quantity", "Value", "90% interval", "From",
+              "Samples", "Setup", "Last")  # fmt: skip
+"""Columns of the values of one model."""
+
+OF_A_SYSTEM = ("Network", "Kind", "Backend", "Threads", "Quantity", "Value", "90% interval", "From",
+               "Last")  # fmt: skip
+"""Columns of the values of models on one system."""
+
+_COUNTED = (*map(str.capitalize, BASES), "Bricks")
+"""Headings of the numbers that :func:`_numbers` gives."""
+
+_NOT_MEASURED = "≈: not measured. Intervals are sorted by their width relative to the value."
+
+
+def values(shown: View, entries: Sequence[Entry], columns: Sequence[str], root: str) -> Table:
+    """Values, one a row.
+
+    Args:
+        shown: The atlas.
+        entries: The values.
+        columns: Titles of the columns.
+        root: Path from the page to the site's folder.
+    """
+    headings = [Column(each, is_text=each in _TEXTS) for each in columns]
+    rows = rows_of(shown, entries, columns, root)
+    return table(headings, rows, _NOT_MEASURED, names_wrap=True)
+
+
+def rows_of(
+    shown: View, entries: Sequence[Entry], columns: Sequence[str], root: str
+) -> list[list[str | Cell]]:
+    """Rows of :func:`values`; its arguments are the same."""
+    told = [(_NUMBERS | _TEXTS)[title] for title in columns]
+    return [[each(shown, entry, root) for each in told] for entry in entries]
+
+
+def systems(shown: View) -> Table:
+    """All systems."""
+    entries = shown.atlas.entries
+    numbers = Counter(each.place.system for each in entries)
+    models = {(e.place.system, e.subject.signature) for e in entries if e.subject.kind != "brick"}
+    modelled = Counter(system for system, _ in models)
+    return table(
+        ["System", "Cores", Column("Hardware", is_text=True), "Models", "Values"],
+        [
+            [
+                shown.system(fingerprint, ""),
+                str(system.physical_cores or "–"),
+                words.hardware(system),
+                str(modelled[fingerprint]),
+                str(numbers[fingerprint]),
+            ]
+            for fingerprint, system in shown.atlas.systems.items()
+        ],
+        "Models: those with a value. Values: of models and bricks.",
+        names_wrap=True,
+    )
+
+
+def places(shown: View, found: Sequence[Place], root: str) -> Table:
+    """Places, with how much is measured at each, and when."""
+    return table(
+        ["System", Column("Backend", is_text=True), "Threads", *_COUNTED, "Failed",
+         Column("First", is_text=True), Column("Last", is_text=True)],
+        [
+            [
+                shown.system(place.system, root),
+                Cell(shown.backends[place], "whole"),
+                str(place.threads),
+                *_numbers(shown.by_place[place]),
+                str(len(shown.failures[place])),
+                *view.span(shown.by_place[place]),
+            ]
+            for place in found
+        ],
+        "Measured, composed, predicted: models with a value. Bricks: those measured. First, last: "
+        "day of the measurement.",
+        names_wrap=True,
+    )  # fmt: skip
+
+
+def models(shown: View) -> Table:
+    """All models, each with its lowest latency."""
+    return table(
+        ["Model", "Layers", "Lowest latency", "90% interval", Column("From", is_text=True),
+         Column("Where", is_text=True), *map(str.capitalize, BASES)],
+        [_model(shown, signature) for signature in shown.atlas.models],
+        "Latency in ms: the lowest of all systems, backends and threads. ≈: not measured. "
+        "Measured, composed, predicted: number of values.",
+        names_wrap=True,
+    )  # fmt: skip
+
+
+def _model(shown: View, signature: str) -> list[str | Cell]:
+    own = shown.by_model.get(signature, [])
+    origins = Counter(each.origin for each in own)
+    best = shown.fastest(own)
+    lowest: list[str | Cell] = ["–"] * 4
+    if best is not None:
+        where = shown.where(best.place)
+        lowest = [view.value(best), view.ends(best), Cell(best.origin, f"origin {best.origin}"),
+                  where]  # fmt: skip
+    return [
+        shown.model(signature, ""),
+        str(len(shown.atlas.networks[signature].layers) or "–"),
+        *lowest,
+        *(str(origins[basis]) for basis in BASES),
+    ]
+
+
+def backends(shown: View) -> Table:
+    """All backends, by version and options."""
+    wins, versions = _wins(shown), sorted({words.version(p) for p in shown.atlas.places})
+    return table(
+        ["Backend", Column("Version", is_text=True), Column("Options", is_text=True),
+         Column("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
+        [_backend(shown, each, wins) for each in versions],
+        "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
+        "system of which the lowest latency is its own, whatever the threads and the origin.",
+        names_wrap=True,
+    )  # fmt: skip
+
+
+def _backend(
+    shown: View, version: tuple[str, str, str], wins: Mapping[Place, int]
+) -> list[str | Cell]:
+    own = [place for place in shown.atlas.places if words.version(place) == version]
+    return [
+        *version[:2],
+        words.options(own[0]),
+        ", ".join(map(str, sorted({place.threads for place in own}))),
+        str(len({place.system for place in own})),
+        *_numbers([each for place in own for each in shown.by_place[place]]),
+        str(sum(len(shown.failures[place]) for place in own)),
+        str(sum(wins[place] for place in own)),
+    ]
+
+
+def _wins(shown: View) -> Counter[Place]:
+    """Number of models whose lowest latency on a system is at each place."""
+    found: Counter[Place] = Counter()
+    for own in shown.by_model.values():
+        for system in {each.place.system for each in own}:
+            best = shown.fastest([each for each in own if each.place.system == system])
+            if best is not None:
+                found[best.place] += 1
+    return found
+
+
+def _numbers(entries: Sequence[Entry]) -> list[str]:
+    """Models measured, composed and predicted, and bricks measured."""
+    kinds = {
+        (each.subject.kind == "brick", each.origin, each.subject.signature) for each in entries
+    }
+    found = Counter((is_brick, origin) for is_brick, origin, _ in kinds)
+    return [str(found[False, basis]) for basis in BASES] + [str(found[True, "measured"])]
+
+
+def bricks(shares: Sequence[BrickShare]) -> Table:
+    """Bricks of a model, the one that takes most first."""
+    return _shares(
+        "Brick",
+        [
+            (
+                f"{fold(list(map(operator_name, each.operators)))} · {words.short(each.signature)}",
+                each.times,
+                each.ms,
+            )
+            for each in shares
+        ],
+        "Milliseconds of all occurrences together, without the cost of a call of the timer.",
+    )
+
+
+def parts(by_kind: Mapping[str, tuple[int, float]]) -> Table:
+    """Kinds of layers of a model, the one that takes most first."""
+    found = sorted(by_kind.items(), key=lambda item: -item[1][1])
+    return _shares(
+        "Kind of layer",
+        [(words.plain(kind), times, each_ms) for kind, (times, each_ms) in found],
+        "Predicted milliseconds of all layers of a kind together.",
+    )
+
+
+def _shares(what: str, found: Sequence[tuple[str, int, float]], caption: str) -> Table:
+    """Parts of a model: what they are, how often they occur, and milliseconds."""
+    whole = sum(each for *_, each in found)
+    return table(
+        [what, "Occurs", "ms", "Share in %"],
+        [
+            [name, str(times), Cell(ms(each), key=each),
+             f"{100 * each / whole:.1f}" if whole else "–"]
+            for name, times, each in found
+        ],
+        caption,
+        names_wrap=True,
+    )  # fmt: skip
+
+
+def operators(layers: Sequence[str]) -> Table:
+    """Operators of a model, the most frequent first."""
+    found = Counter(operator_name(each) for each in layers)
+    return table(["Operator", "Layers"], [[name, str(n)] for name, n in found.most_common()])

@@ -1,0 +1,75 @@
+"""What a store holds, or a part of it, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import ColumnElement, Connection, select, true
+
+from dlbricks_core.facts import Calibration, MachineName, Measurement
+from dlbricks_core.store.columns import BATCH
+from dlbricks_core.store.records import KnownSystem, Record
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import measurements, networks, observations, rewrites
+from dlbricks_core.store.selection import EVERYTHING, Selection
+
+
+def selected(connection: Connection, place: object, selection: Selection) -> Iterator[Record]:
+    """Records of a store, each after those that it refers to.
+
+    Args:
+        connection: To the database.
+        place: Where the store is kept, for warnings.
+        selection: Machines and backends whose records are asked for. What belongs to a whole
+            system, such as calibrations, is left out where only one of its machines is named.
+    """
+    chosen = selection.setups(connection, measurements)
+    with Reader(connection, place, selection.taken()) as reader:
+        fingerprints = set(connection.scalars(select(measurements.c.system).where(chosen)))
+        whole = selection == EVERYTHING
+        for fingerprint, facts in reader.systems().items():
+            if whole or fingerprint in fingerprints:
+                yield KnownSystem(fingerprint, facts)
+        hosts = {each.system: each.hosts for each in selection.machines if not each.alone}
+        for name in reader.machines():
+            if whole or (name.system in fingerprints and _is_on(name, hosts)):
+                yield name
+        yield from _sessions(connection, reader, selection, chosen)
+        yield from reader.quantities().values()
+        yield from _measurements(connection, reader, chosen)
+        signatures = select(measurements.c.signature).where(chosen)
+        described = true() if whole else networks.c.signature.in_(signatures)
+        yield from reader.networks(described).values()
+        if selection.whole_setups:
+            yield from (each for each in reader.calibrations() if fits(each, selection))
+            yield from reader.rewrites(selection.setups(connection, rewrites))
+
+
+def fits(calibration: Calibration, selection: Selection) -> bool:
+    """Whether a calibration is one of the machines and backends of a selection."""
+    systems = {each.system for each in selection.machines} or {calibration.key.system}
+    backends = selection.backends or (calibration.key.setup.backend,)
+    return calibration.key.system in systems and calibration.key.setup.backend in backends
+
+
+def _is_on(name: MachineName, hosts: dict[str, frozenset[str]]) -> bool:
+    return name.system not in hosts or name.host in hosts[name.system]
+
+
+def _sessions(
+    connection: Connection, reader: Reader, selection: Selection, chosen: ColumnElement[bool]
+) -> Iterator[Record]:
+    query = select(observations.c.session).join(measurements).where(chosen, selection.taken())
+    wanted = None if selection == EVERYTHING else set(connection.scalars(query.distinct()))
+    return (each for each in reader.sessions() if wanted is None or each.id in wanted)
+
+
+def _measurements(
+    connection: Connection, reader: Reader, chosen: ColumnElement[bool]
+) -> Iterator[Measurement]:
+    """Measurements, oldest first; they are read in batches."""
+    last = 0
+    query = select(measurements.c.id).where(chosen).order_by(measurements.c.id).limit(BATCH)
+    while ids := connection.scalars(query.where(measurements.c.id > last)).all():
+        last = ids[-1]
+        yield from reader.measurements(chosen & measurements.c.id.between(ids[0], last))

@@ -1,0 +1,173 @@
+"""What a store holds in numbers: machines, setups, samples and dates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, func, select
+
+from dlbricks_core.facts import Machine, System
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import (
+    HEAD,
+    calibrations,
+    measurements,
+    networks,
+    observations,
+    rewrites,
+    sessions,
+)
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where and with what networks were measured.
+
+    Attributes:
+        system: Fingerprint of the system.
+        machine: Name of the machine; empty if it has none.
+        backend: Name of the backend.
+        version: Version of its framework.
+        threads: Number of threads that compute one operator.
+    """
+
+    system: str
+    machine: str
+    backend: str
+    version: str
+    threads: int
+
+
+@dataclass
+class Holding:
+    """What a store holds of one place.
+
+    Attributes:
+        place: Where and with what it was measured.
+        networks: Signatures of bricks and models that were measured.
+        failures: Number of measurements that failed.
+        observations: Number of observations.
+        samples: Number of values in all observations.
+        first: Time of the first observation, as ISO 8601; empty if there is none.
+        last: Time of the last observation.
+    """
+
+    place: Place
+    networks: set[str] = field(default_factory=set)
+    failures: int = 0
+    observations: int = 0
+    samples: int = 0
+    first: str = ""
+    last: str = ""
+
+    def take(self, taken_at: str, samples: int) -> None:
+        """Counts an observation."""
+        self.observations += 1
+        self.samples += samples
+        self.first = min(self.first or taken_at, taken_at)
+        self.last = max(self.last, taken_at)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a store holds.
+
+    Attributes:
+        schema: Version of the tables.
+        versions: Versions of DLBricks that measured, as far as they are known.
+        systems: Systems by fingerprint.
+        machines: Machines that measured.
+        holdings: What is held of each place, by machine.
+        sessions: Number of sessions.
+        networks: Number of networks whose features are kept.
+        calibrations: Number of calibrations.
+        rewrites: Number of graphs that backends made of models.
+    """
+
+    schema: str
+    versions: tuple[str, ...]
+    systems: Mapping[str, System]
+    machines: tuple[Machine, ...]
+    holdings: tuple[Holding, ...]
+    sessions: int
+    networks: int
+    calibrations: int
+    rewrites: int
+
+
+def inventory_of(connection: Connection, reader: Reader) -> Inventory:
+    """Counts what a store holds."""
+    machines = machines_of(connection, reader)
+    recorded = reader.sessions()
+    return Inventory(
+        schema=HEAD,
+        versions=tuple(sorted({session.version for session in recorded})),
+        systems={name: System.from_dict(name, each) for name, each in reader.systems().items()},
+        machines=tuple(machines),
+        holdings=tuple(_holdings(connection, reader, machines)),
+        sessions=len(recorded),
+        networks=_count(connection, networks),
+        calibrations=_count(connection, calibrations),
+        rewrites=_count(connection, rewrites),
+    )
+
+
+def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
+    """Machines of every system: one for each name, and one for the hosts without a name."""
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for session in reader.sessions():
+        hosts[session.system].add(session.host)
+    unrecorded = select(measurements.c.system).join(observations)
+    unrecorded = unrecorded.where(observations.c.session.not_in(select(sessions.c.id)))
+    for system in connection.scalars(unrecorded.distinct()):
+        hosts[system].add("")
+    for system in (*reader.systems(), *connection.scalars(select(measurements.c.system))):
+        hosts[system] = hosts[system] or {""}
+    names = {(each.system, each.host): each.name for each in reader.machines()}
+    for system, host in names:
+        hosts[system].add(host)
+    found = []
+    for system, every in sorted(hosts.items()):
+        named: defaultdict[str, set[str]] = defaultdict(set)
+        for host in every:
+            named[names.get((system, host), "")].add(host)
+        found += [
+            Machine(system, name, frozenset(own), alone=len(named) == 1)
+            for name, own in sorted(named.items())
+        ]
+    return found
+
+
+def _holdings(connection: Connection, reader: Reader, machines: Iterable[Machine]) -> list[Holding]:
+    """What is held of each place, by machine.
+
+    A failure without observations tells no machine. It counts for the only one of its system.
+    """
+    names = {(each.system, host): each.name for each in machines for host in each.hosts}
+    only = {each.system: each.name for each in machines if each.alone}
+    holdings: dict[Place, Holding] = {}
+
+    def holding(row: Row[Any], machine: str) -> Holding:
+        place = Place(row.system, machine, row.backend, row.version, row.threads)
+        found = holdings.setdefault(place, Holding(place))
+        found.networks.add(row.signature)
+        return found
+
+    columns = [column for column in measurements.c if column.name != "layers"]
+    asked = {row.id: row for row in connection.execute(select(*columns))}
+    hosts = {session.id: session.host for session in reader.sessions()}
+    for identifier, session, taken_at, samples in reader.sizes():
+        row = asked[identifier]
+        machine = names.get((row.system, hosts.get(session, "")), "")
+        holding(row, machine).take(taken_at, samples)
+    for row in asked.values():
+        if row.failure is not None:
+            holding(row, only.get(row.system, "")).failures += 1
+    return sorted(holdings.values(), key=lambda each: each.place)
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.scalar(select(func.count()).select_from(table)) or 0

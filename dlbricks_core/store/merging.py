@@ -1,0 +1,330 @@
+"""Adding what other stores hold: records enter a store that may hold some of them already."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, insert, select, tuple_, update
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.facts import (
+    Calibration,
+    MachineName,
+    Measurement,
+    NetworkFeatures,
+    Quantity,
+    Question,
+    Rewrite,
+    Session,
+)
+from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.database import Database
+from dlbricks_core.store.records import KnownSystem, Record
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import (
+    calibrations,
+    machines,
+    measurements,
+    networks,
+    observations,
+    quantities,
+    rewrites,
+    sessions,
+    systems,
+)
+from dlbricks_core.wording import argument
+
+
+@dataclass
+class Merged:
+    """Numbers of what was new to a store.
+
+    Attributes:
+        systems: Number of systems.
+        sessions: Number of sessions.
+        measurements: Number of questions that nobody had measured.
+        observations: Number of observations.
+        networks: Number of networks with features.
+        calibrations: Number of calibrations, those that replaced an older one included.
+        rewrites: Number of graphs that backends made of models.
+        machines: Number of names of machines.
+    """
+
+    systems: int = 0
+    sessions: int = 0
+    measurements: int = 0
+    observations: int = 0
+    networks: int = 0
+    calibrations: int = 0
+    rewrites: int = 0
+    machines: int = 0
+
+
+@dataclass
+class Merger:
+    """Adds records through one connection, in batches of one kind.
+
+    Where a store and a record disagree, the outcome is the same in whichever order stores are
+    merged: observations win over a failure, the later calibration and name over the earlier, a
+    load that is known over none. Facts about a system, which change with each update of its
+    kernel, stay as they are.
+
+    Args:
+        connection: To the database, in a transaction.
+        place: Where the store is kept, for messages.
+
+    Attributes:
+        merged: What was new so far.
+    """
+
+    connection: Connection
+    place: Database
+    merged: Merged = field(default_factory=Merged)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Adds records.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
+        """
+        for kind, batch in _of_one_kind(records):
+            _ADDERS[kind](self, batch)
+
+    def introduce(self, wanted: Iterable[Quantity]) -> None:
+        """Adds the quantities that the store does not have yet."""
+        if unknown := unknown_quantities(self.connection, self.place, wanted):
+            self.connection.execute(insert(quantities), [each.to_dict() for each in unknown])
+
+    def systems(self, batch: Sequence[KnownSystem]) -> None:
+        """Adds systems that are new."""
+        rows = {each.fingerprint: {**asdict(each), "facts": dict(each.facts)} for each in batch}
+        known = self.connection.scalars(select(systems.c.fingerprint))
+        self.merged.systems += self._insert(systems, _without(rows, known))
+
+    def machines(self, batch: Sequence[MachineName]) -> None:
+        """Adds names; of two names of a host, the later one counts."""
+        for each in batch:
+            same = all_equal(machines, {"system": each.system, "host": each.host})
+            found = self.connection.execute(select(machines).where(same)).first()
+            before = MachineName.from_dict(found._asdict()) if found else None
+            if before is None or _rank(before) < _rank(each):
+                self.connection.execute(delete(machines).where(same))
+                self.merged.machines += self._insert(machines, [each.to_dict()])
+
+    def sessions(self, batch: Sequence[Session]) -> None:
+        """Adds sessions that are new; where only the load is new, it is filled in."""
+        rows = {each.id: each.to_dict() for each in batch}
+        for ids in batches(rows):
+            query = select(sessions.c.id, sessions.c.load).where(sessions.c.id.in_(ids))
+            known = {row.id: row.load for row in self.connection.execute(query)}
+            self.merged.sessions += self._insert(sessions, [rows[i] for i in ids if i not in known])
+            for each in ids:
+                if known.get(each, 0.0) is None and rows[each]["load"] is not None:
+                    change = update(sessions).where(sessions.c.id == each)
+                    self.connection.execute(change.values(load=rows[each]["load"]))
+
+    def measurements(self, batch: Sequence[Measurement]) -> None:
+        """Adds measurements, and to known ones the observations that are new."""
+        self.introduce(each.question.quantity for each in batch)
+        ids = self._identified(batch)
+        known = self._observed(ids.values())
+        rows = []
+        for each in batch:
+            identifier = ids[each.question]
+            for observation in each.observations:
+                round_of_session = (observation.session, observation.round)
+                if round_of_session not in known[identifier]:
+                    known[identifier].add(round_of_session)
+                    rows.append({"measurement_id": identifier, **observation.to_dict()})
+        self.merged.observations += self._insert(observations, rows)
+
+    def networks(self, batch: Sequence[NetworkFeatures]) -> None:
+        """Adds features that are new, or of a later version; groups add up."""
+        new = {each.signature: each for each in batch}
+        condition = networks.c.signature.in_(new)
+        with Reader(self.connection, self.place) as reader:
+            known = reader.networks(condition)
+        joined = {
+            signature: _joined(known.get(signature, network), network)
+            for signature, network in new.items()
+        }
+        changed = [each for name, each in joined.items() if each != known.get(name)]
+        same = networks.c.signature.in_([each.signature for each in changed])
+        self.connection.execute(delete(networks).where(same))
+        self._insert(networks, map(network_row, changed))
+        self.merged.networks += len(joined.keys() - known.keys())
+
+    def calibrations(self, batch: Sequence[Calibration]) -> None:
+        """Adds calibrations that are new, or later than those of the same key."""
+        self.introduce(each.key.quantity for each in batch)
+        for each in batch:
+            with Reader(self.connection, self.place) as reader:
+                before = reader.calibration(each.key)
+            if before is None or before.taken_at < each.taken_at:
+                self.merged.calibrations += 1
+                keep_calibration(self.connection, each)
+
+    def rewrites(self, batch: Sequence[Rewrite]) -> None:
+        """Adds graphs that are new."""
+        rows = {tuple(row[name] for name in _REWRITE_KEY): row for row in map(rewrite_row, batch)}
+        columns = [rewrites.c[name] for name in _REWRITE_KEY]
+        query = select(*columns).where(tuple_(*columns).in_(list(rows)))
+        known = (tuple(row) for row in self.connection.execute(query))
+        self.merged.rewrites += self._insert(rewrites, _without(rows, known))
+
+    def _identified(self, batch: Sequence[Measurement]) -> dict[Question, int]:
+        """Ids of measurements, which are created when they are new."""
+        rows: dict[Question, dict[str, Any]] = {}
+        known = self._rows(each.question for each in batch)
+        for each in batch:
+            question = each.question
+            if question in known:
+                identifier, failure = known[question]
+                told = _failure(failure, each)
+                if told != failure:
+                    same = measurements.c.id == identifier
+                    change = update(measurements).where(same)
+                    self.connection.execute(change.values(failure=told))
+                    known[question] = identifier, told
+            elif question in rows:
+                rows[question]["failure"] = _failure(rows[question]["failure"], each)
+            else:
+                layers = {"layers": list(each.layers), "failure": _failure(each.failure, each)}
+                rows[question] = {**columns_of(question), **layers}
+        self.merged.measurements += self._insert(measurements, rows.values())
+        created = self._rows(rows)
+        return {question: identifier for question, (identifier, _) in (known | created).items()}
+
+    def _rows(self, questions: Iterable[Question]) -> dict[Question, tuple[int, str | None]]:
+        """Id and failure of the measurements that the store holds."""
+        by_key = {tuple(columns_of(each).values()): each for each in questions}
+        if not by_key:
+            return {}
+        names = columns_of(next(iter(by_key.values())))
+        columns = [measurements.c[name] for name in names]
+        query = select(measurements.c.id, measurements.c.failure, *columns)
+        return {
+            by_key[tuple(row[2:])]: (row.id, row.failure)
+            for condition in conditions(by_key.values())
+            for row in self.connection.execute(query.where(condition))
+        }
+
+    def _observed(self, identifiers: Iterable[int]) -> defaultdict[int, set[tuple[str, int]]]:
+        """Session and round of all observations, by the id of their measurement."""
+        found: defaultdict[int, set[tuple[str, int]]] = defaultdict(set)
+        columns = (observations.c.measurement_id, observations.c.session, observations.c.round)
+        for batch in batches(identifiers):
+            query = select(*columns).where(observations.c.measurement_id.in_(batch))
+            for identifier, session, number in self.connection.execute(query):
+                found[identifier].add((session, number))
+        return found
+
+    def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Inserts rows and counts them."""
+        rows = list(rows)
+        if rows:
+            self.connection.execute(insert(table), rows)
+        return len(rows)
+
+
+_ADDERS: dict[type, Callable[[Merger, Any], None]] = {
+    KnownSystem: Merger.systems,
+    MachineName: Merger.machines,
+    Session: Merger.sessions,
+    Quantity: Merger.introduce,
+    Measurement: Merger.measurements,
+    NetworkFeatures: Merger.networks,
+    Calibration: Merger.calibrations,
+    Rewrite: Merger.rewrites,
+}
+
+_REWRITE_KEY = [column.name for column in rewrites.primary_key]
+
+
+def unknown_quantities(
+    connection: Connection, place: Database, wanted: Iterable[Quantity]
+) -> list[Quantity]:
+    """Quantities that the store does not have yet.
+
+    Raises:
+        StoreError: If it has one in another unit.
+    """
+    units = {row.name: row.unit for row in connection.execute(select(quantities))}
+    every = set(wanted)
+    for each in every:
+        if units.get(each.name, each.unit) != each.unit:
+            raise StoreError(
+                f"{place}: the result store holds {each.name} in {units[each.name]}, "
+                f"and not in {each.unit}",
+                f"choose another {place.noun} with {argument('store')}",
+            )
+    return sorted(each for each in every if each.name not in units)
+
+
+def keep_calibration(connection: Connection, calibration: Calibration) -> None:
+    """Keeps a calibration, in place of one with the same key."""
+    key = calibration.key.text
+    connection.execute(delete(calibrations).where(calibrations.c.key == key))
+    connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
+
+
+def network_row(network: NetworkFeatures) -> dict[str, Any]:
+    """Row of a network's features."""
+    return {
+        "signature": network.signature,
+        "version": network.version,
+        "kinds": list(network.kinds),
+        "numbers": zlib.compress(network.numbers),
+        "groups": sorted(network.groups),
+    }
+
+
+def rewrite_row(rewrite: Rewrite) -> dict[str, Any]:
+    """Row of a rewritten graph."""
+    return {**asdict(rewrite), "graph": zlib.compress(rewrite.graph)}
+
+
+def storable(text: str) -> str:
+    """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _of_one_kind(records: Iterable[Record]) -> Iterator[tuple[type, list[Any]]]:
+    """Batches of successive records of one kind."""
+    batch: list[Record] = []
+    every = iter(records)
+    while taken := list(islice(every, BATCH)):
+        for each in taken:
+            if batch and type(batch[0]) is not type(each):
+                yield type(batch[0]), batch
+                batch = []
+            batch.append(each)
+        yield type(batch[0]), batch
+        batch = []
+
+
+def _failure(failure: str | None, other: Measurement) -> str | None:
+    """Failure of a measurement that two stores hold: none if one of them has measured it."""
+    if failure is None or other.failure is None:
+        return None
+    return min(storable(failure), storable(other.failure))
+
+
+def _joined(known: NetworkFeatures, new: NetworkFeatures) -> NetworkFeatures:
+    """Features of the later version, with the groups of both."""
+    later = max(known, new, key=lambda each: each.version)
+    return replace(later, groups=known.groups | new.groups)
+
+
+def _rank(named: MachineName) -> tuple[Any, ...]:
+    return named.named_at, named.name
+
+
+def _without(rows: Mapping[Any, dict[str, Any]], known: Iterable[Any]) -> list[dict[str, Any]]:
+    found = set(known)
+    return [row for key, row in rows.items() if key not in found]

@@ -1,0 +1,180 @@
+"""What a store holds as records, and each of them as plain data for JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dlbricks_core.facts import (
+    LATENCY,
+    Calibration,
+    CalibrationKey,
+    MachineName,
+    Measurement,
+    NetworkFeatures,
+    Observation,
+    Quantity,
+    Rewrite,
+    Session,
+    System,
+)
+from dlbricks_core.facts.checks import checked
+from dlbricks_core.store.columns import columns_of, question_of
+
+Quantities = Mapping[str, Quantity]
+
+
+@dataclass(frozen=True)
+class KnownSystem:
+    """A system as the store keeps it, with facts that this version may not know.
+
+    Attributes:
+        fingerprint: Fingerprint of the system.
+        facts: Facts as :meth:`dlbricks_core.facts.System.to_dict` gives them.
+    """
+
+    fingerprint: str
+    facts: Mapping[str, Any]
+
+
+Record = (
+    KnownSystem
+    | MachineName
+    | Session
+    | Quantity
+    | Measurement
+    | NetworkFeatures
+    | Calibration
+    | Rewrite
+)
+"""One thing that a store holds."""
+
+
+def plain(record: Record) -> tuple[str, dict[str, Any]]:
+    """Name of a record's kind, and the record as plain data."""
+    name, to_plain = _WRITERS[type(record)]
+    return name, to_plain(record)
+
+
+def record_of(kind: str, data: Mapping[str, Any], quantities: Quantities) -> Record:
+    """Reverses :func:`plain`.
+
+    Args:
+        kind: Name of the record's kind.
+        data: The record as plain data.
+        quantities: Quantities by name.
+
+    Raises:
+        KeyError: If something is missing, or there is no such kind or quantity.
+        TypeError: If something has another structure.
+        ValueError: If a value is not what it should be.
+    """
+    return _READERS[kind](data, quantities)
+
+
+def measurement_of(data: Mapping[str, Any], quantities: Quantities) -> Measurement:
+    """Measurement that plain data stand for; errors as of :func:`record_of`."""
+    key = {
+        name: checked(value, int if name == "threads" else str, name)
+        for name, value in data["key"].items()
+    }
+    question = question_of(key, quantities)
+    taken = tuple(map(Observation.from_dict, data["observations"]))
+    if question.quantity == LATENCY and not all(value for each in taken for value in each.values):
+        raise ValueError(f"a {LATENCY.name} is 0")
+    return Measurement(
+        question=question,
+        layers=_texts(data["layers"]),
+        observations=taken,
+        failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
+    )
+
+
+def system_of(fingerprint: str, facts: Any) -> KnownSystem:
+    """System that plain data stand for; errors as of :func:`record_of`."""
+    System.from_dict(checked(fingerprint, str), checked(facts, dict, "facts"))
+    return KnownSystem(fingerprint, facts)
+
+
+def _measurement(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "key": columns_of(measurement.question),
+        "layers": list(measurement.layers),
+        "failure": measurement.failure,
+        "observations": [each.to_dict() for each in measurement.observations],
+    }
+
+
+def _network(network: NetworkFeatures) -> dict[str, Any]:
+    return {
+        **asdict(network),
+        "kinds": list(network.kinds),
+        "numbers": _encoded(network.numbers),
+        "groups": sorted(network.groups),
+    }
+
+
+def _network_of(data: Mapping[str, Any], _quantities: Quantities) -> NetworkFeatures:
+    return NetworkFeatures(
+        checked(data["signature"], str, "signature"),
+        checked(data["version"], str, "version"),
+        _texts(data["kinds"]),
+        _decoded(data["numbers"]),
+        frozenset(_texts(data["groups"])),
+    )
+
+
+def _calibration_of(data: Mapping[str, Any], quantities: Quantities) -> Calibration:
+    key = CalibrationKey.from_text(checked(data["key"], str, "key"), quantities)
+    return Calibration.from_dict(key, data["found"])
+
+
+def _rewrite_of(data: Mapping[str, Any], _quantities: Quantities) -> Rewrite:
+    kinds: dict[str, type] = {
+        each.name: int if each.name == "threads" else str for each in fields(Rewrite)
+    }
+    found: dict[str, Any] = {n: checked(data[n], kind, n) for n, kind in kinds.items()}
+    return Rewrite(**{**found, "graph": _decoded(data["graph"])})
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(checked(each, str) for each in checked(values, list))
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(checked(text, str), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{text:.40} is not base64") from error
+
+
+_WRITERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    KnownSystem: ("system", lambda it: {"fingerprint": it.fingerprint, "facts": dict(it.facts)}),
+    MachineName: ("machine", MachineName.to_dict),
+    Session: ("session", Session.to_dict),
+    Quantity: ("quantity", Quantity.to_dict),
+    Measurement: ("measurement", _measurement),
+    NetworkFeatures: ("network", _network),
+    Calibration: ("calibration", lambda it: {"key": it.key.text, "found": it.to_dict()}),
+    Rewrite: ("rewrite", lambda it: {**asdict(it), "graph": _encoded(it.graph)}),
+}
+"""Name of a kind and function that makes plain data of it, by type."""
+
+_READERS: dict[str, Callable[[Mapping[str, Any], Quantities], Record]] = {
+    "system": lambda data, _: system_of(data["fingerprint"], data["facts"]),
+    "machine": lambda data, _: MachineName.from_dict(data),
+    "session": lambda data, _: Session.from_dict(data),
+    "quantity": lambda data, _: Quantity.from_dict(data),
+    "measurement": measurement_of,
+    "network": _network_of,
+    "calibration": _calibration_of,
+    "rewrite": _rewrite_of,
+}
+"""Function that reverses this, by name of the kind."""

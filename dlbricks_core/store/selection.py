@@ -1,0 +1,130 @@
+"""Selections: the part of a store that a user names, as conditions of queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from packaging.version import InvalidVersion, Version
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
+
+from dlbricks_core.facts import Machine
+from dlbricks_core.store.schema import measurements, observations, sessions
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What all of its fields hold for; a field that is left out holds for everything.
+
+    Attributes:
+        machines: Machines that measured.
+        backends: Names of backends.
+        outdated: Whether only versions of a framework count that are not the newest of its backend
+            on their system.
+        before: Time before which a session began, with time zone.
+        failures: Whether only failures count.
+    """
+
+    machines: tuple[Machine, ...] = ()
+    backends: tuple[str, ...] = ()
+    outdated: bool = False
+    before: datetime | None = None
+    failures: bool = False
+
+    @property
+    def whole_machines(self) -> bool:
+        """Whether all that the named machines have measured is selected."""
+        return bool(self.machines) and self == Selection(self.machines)
+
+    @property
+    def whole_setups(self) -> bool:
+        """Whether all that was measured under some setups is selected."""
+        return (
+            self.before is None
+            and not self.failures
+            and all(machine.alone for machine in self.machines)
+        )
+
+    def setups(self, connection: Connection, table: Table) -> ColumnElement[bool]:
+        """Condition for rows of a table that has columns for backend, version and system."""
+        found: list[ColumnElement[bool]] = [true()]
+        if self.machines:
+            found.append(table.c.system.in_([each.system for each in self.machines]))
+        if self.backends:
+            found.append(table.c.backend.in_(self.backends))
+        if self.outdated:
+            found.append(_outdated(connection, table))
+        return and_(*found)
+
+    def taken(self) -> ColumnElement[bool]:
+        """Condition for observations, beside that for their measurements."""
+        found: list[ColumnElement[bool]] = [true()]
+        if self.machines:
+            found.append(or_(*map(measured_by, self.machines)))
+        if self.before is not None:
+            # All times in a store are of one zone, so that their texts sort as they do.
+            begin = func.min(observations.c.taken_at)
+            query = select(observations.c.session).group_by(observations.c.session)
+            text = self.before.astimezone(UTC).isoformat()
+            found.append(observations.c.session.in_(query.having(begin < text)))
+        return and_(*found)
+
+
+EVERYTHING = Selection()
+
+
+def measured_by(machine: Machine) -> ColumnElement[bool]:
+    """Condition for observations of a machine, joined with their measurements."""
+    system = measurements.c.system == machine.system
+    return system if machine.alone else and_(system, _on_hosts(machine.hosts))
+
+
+def measured_by_no_other(machine: Machine) -> ColumnElement[bool]:
+    """Condition for observations but for those of other machines with the same fingerprint."""
+    if machine.alone:
+        return true()
+    return or_(measurements.c.system != machine.system, _on_hosts(machine.hosts))
+
+
+def _on_hosts(hosts: frozenset[str]) -> ColumnElement[bool]:
+    """Condition for observations of these hosts; that of a session without a record is empty."""
+    recorded = select(sessions.c.id)
+    there = observations.c.session.in_(recorded.where(sessions.c.host.in_(hosts)))
+    return or_(there, observations.c.session.not_in(recorded)) if "" in hosts else there
+
+
+def _outdated(connection: Connection, table: Table) -> ColumnElement[bool]:
+    """Condition for rows of versions that are not the newest of their backend and system."""
+    columns = (measurements.c.system, measurements.c.backend, measurements.c.version)
+    versions = defaultdict(set)
+    for system, backend, version in connection.execute(select(*columns).distinct()):
+        versions[system, backend].add(version)
+    found = [
+        and_(
+            table.c.system == system,
+            table.c.backend == backend,
+            table.c.version.in_(every - {max(every, key=_order)}),
+        )
+        for (system, backend), every in versions.items()
+        if len(every) > 1
+    ]
+    return or_(*found) if found else false()
+
+
+def _order(version: str) -> tuple[Version, str]:
+    """Key by which versions sort; texts that are no version come first."""
+    try:
+        return Version(version), version
+    except InvalidVersion:
+        return Version("0.dev0"), version

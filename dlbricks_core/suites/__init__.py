@@ -1,0 +1,15 @@
+"""Suites: networks packed to be timed on another machine; a folder that is never trusted."""
+
+from dlbricks_core.suites.read import read_suite
+from dlbricks_core.suites.suite import Cut, Suite, SuiteBrick, SuiteModel
+from dlbricks_core.suites.write import check_unused, write_suite
+
+__all__ = [
+    "Cut",
+    "Suite",
+    "SuiteBrick",
+    "SuiteModel",
+    "check_unused",
+    "read_suite",
+    "write_suite",
+]

@@ -1,0 +1,117 @@
+"""Reads suites, which may come from anybody."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
+from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.suites.files import check_content, check_file, check_inside
+from dlbricks_core.suites.manifest import MANIFEST, Entry, read_manifest
+from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
+from dlbricks_core.worker import WorkerError, WorkerProcess
+
+_MOST_BYTES = 2**31
+"""Most bytes of a network's file: what protobuf takes."""
+
+_READ_S = 60.0
+"""Longest time that a network may take to read."""
+
+_READER = "dlbricks_core.suites.reader:NetworkReader"
+
+
+def read_suite(folder: Path) -> Suite:
+    """The suite in a folder; nothing in it is believed.
+
+    Returns:
+        The suite. Of a brick that cannot be read it has an opaque one, with the reason; models that
+        cannot be read are among the unread ones.
+
+    Raises:
+        DLBricksError: If the folder holds no valid manifest, or nothing that can be read.
+    """
+    manifest = read_manifest(folder)
+    files = [entry for entry in manifest.bricks if entry.file]
+    if not files and not manifest.models:
+        raise DLBricksError(
+            f"{folder} holds no bricks", hint=f"{MANIFEST} says why they were omitted."
+        )
+    with ExitStack() as opened:
+        reader = _Reader(folder, opened)
+        method = "read_brick" if manifest.seed is None else "read_weighted"
+        found: list[tuple[Entry, Brick | DLBricksError]]
+        found = [(entry, reader.read(entry, method, entry.signature)) for entry in files]
+        models: list[tuple[Entry, CanonicalModel | DLBricksError]]
+        models = [
+            (entry, reader.read(entry, "read_model", entry.name, entry.source))
+            for entry in manifest.models
+        ]
+    errors = [each for _, each in (*found, *models) if isinstance(each, DLBricksError)]
+    if errors and len(errors) == len(found) + len(models):
+        raise errors[0]
+    return Suite(
+        manifest.cut,
+        [SuiteModel(each, entry.signature) for entry, each in models
+         if isinstance(each, CanonicalModel)],
+        [SuiteBrick(_unread(entry, each.message) if isinstance(each, DLBricksError) else each)
+         for entry, each in found],
+        unread=[Failure(entry.name, each.message, "read") for entry, each in models
+                if isinstance(each, DLBricksError)],
+        seed=manifest.seed,
+    )  # fmt: skip
+
+
+class _Reader:
+    """Reads networks of a folder in a worker, which a file may break.
+
+    Args:
+        folder: Folder of the suite.
+        opened: Closes the worker.
+    """
+
+    def __init__(self, folder: Path, opened: ExitStack) -> None:
+        self._folder = folder
+        self._worker: WorkerProcess | None = None
+        opened.callback(self._close)
+
+    def read(self, entry: Entry, method: str, *about: str) -> Any:
+        """What a file holds, or the error that says why it cannot be read.
+
+        Args:
+            entry: The file's entry in the manifest.
+            method: Method of the service.
+            *about: Further arguments of that method.
+        """
+        path = self._folder / entry.file
+        try:
+            check_inside(self._folder, path)
+            check_file(path, _MOST_BYTES)
+            if entry.sha256:
+                check_content(path, entry.sha256)
+            self._worker = self._worker or WorkerProcess(_READER)
+            return self._worker.call(method, path, *about, timeout=_READ_S)
+        except DLBricksError as error:
+            if isinstance(error, WorkerError):
+                self._close()
+            return _naming(path, error)
+
+    def _close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def _naming(path: Path, error: DLBricksError) -> DLBricksError:
+    """The error with the file's name in it."""
+    if str(path) in error.message:
+        return error
+    return DLBricksError(f"{path}: {error.message}", error.hint)
+
+
+def _unread(entry: Entry, reason: str) -> Brick:
+    layer = Layer(entry.file, (), (), opaque=reason)
+    return Brick(entry.signature, CanonicalModel(entry.signature, (layer,), (), (), {}))

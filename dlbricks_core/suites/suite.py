@@ -1,0 +1,119 @@
+"""Records of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from dlbricks_core.bricks import Brick, CutModel, extract
+from dlbricks_core.facts import Failure
+from dlbricks_core.ir import CanonicalModel
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How bricks were cut, and how their figures are composed.
+
+    Attributes:
+        composer: Name of the composer.
+        strategy: Name of the split strategy.
+        granularity: Most layers in a brick.
+    """
+
+    composer: str
+    strategy: str
+    granularity: int
+
+
+@dataclass(frozen=True)
+class SuiteBrick:
+    """A brick of a suite.
+
+    Attributes:
+        brick: The brick.
+        used: Number of its occurrences in each model, by the model's name; empty where the suite
+            does not tell.
+        packed: Whether the suite holds the brick itself. If not, it is a part of a model that the
+            suite holds, and the manifest names it for people to read.
+    """
+
+    brick: Brick
+    used: Mapping[str, int] = field(default_factory=dict)
+    packed: bool = True
+
+
+@dataclass(frozen=True)
+class SuiteModel:
+    """A model of a suite: its structure, without its weights.
+
+    It is cut where it is timed, because what a framework makes of a model is known there only.
+
+    Attributes:
+        model: The structure. Its tensors have new names, and of its constants only those have
+            values on which the work depends.
+        signature: Signature of the whole model that it stands for.
+    """
+
+    model: CanonicalModel
+    signature: str
+
+    @classmethod
+    def of(cls, cut: CutModel) -> Self:
+        """Structure of a model: nothing in it tells the values of weights, quantized ones included.
+
+        A collection's name of the model stays; the path of a file does not.
+        """
+        model = cut.model
+        every = range(len(model.layers))
+        collection, colon, _ = model.source.partition(":")
+        source = model.source if colon and "/" not in collection else ""
+        exact = extract(model, every, model.name, exact=True)
+        kept = extract(model, every, model.name).constants.keys()
+        constants = {
+            name: value
+            for name, value in exact.constants.items()
+            # Small weights of quantized layers are integers as well, but never of 64 bits.
+            if name in kept or value.size == 1 or value.dtype == "int64"
+        }
+        structure = replace(exact, constants=constants, source=source)
+        return cls(structure, cut.whole.signature)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Networks that are packed to be timed on another machine.
+
+    Attributes:
+        cut: How bricks were cut, and are composed.
+        models: Models, to be cut where they are timed; none in a suite of bricks alone.
+        bricks: Bricks.
+        omitted: Bricks that cannot run alone, or could not be written.
+        unread: Models and bricks of the folder that could not be read.
+        seed: Seed of the weights in the files of bricks; ``None`` for files without weights.
+    """
+
+    cut: Cut
+    models: Sequence[SuiteModel] = ()
+    bricks: Sequence[SuiteBrick] = ()
+    omitted: Sequence[Failure] = ()
+    unread: Sequence[Failure] = ()
+    seed: int | None = None
+
+    @classmethod
+    def of_models(cls, cut: Cut, models: Iterable[CutModel], bricks: Iterable[Brick]) -> Self:
+        """Suite of whole structures, which names their bricks."""
+        models = list(models)
+        return cls(
+            cut,
+            tuple(map(SuiteModel.of, models)),
+            tuple(
+                SuiteBrick(
+                    each,
+                    {m.model.name: m.counts[each.signature] for m in models
+                     if each.signature in m.counts},
+                    packed=False,
+                )
+                for each in bricks
+            ),
+        )  # fmt: skip

@@ -1,0 +1,206 @@
+"""Writes suites: completely, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
+from dlbricks_core.harmless import harmless
+from dlbricks_core.ir import CanonicalModel, packed, save_onnx, to_onnx
+from dlbricks_core.suites.manifest import BRICKS, MANIFEST, MODELS, SCHEMA_VERSION, checksum
+from dlbricks_core.suites.readme import README, readme
+from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
+from dlbricks_core.values import materialize
+from dlbricks_core.version import __version__
+
+_INCOMPLETE = ".incomplete"
+"""Folder in the target where files are written; they move to their place in the end."""
+
+_LONGEST_NAME = 60
+
+_ABOUT = {
+    True: "The files are structures of models without weights. They are cut where they are timed: "
+    "frameworks rewrite models, each in its own way. The bricks listed here are those of the "
+    "models as they are; 'used' tells how often a model has each.",
+    False: "The files are bricks: short layer sequences, each to be timed once.",
+}
+"""What a suite holds, for people, by whether it holds models."""
+
+
+def write_suite(suite: Suite, folder: Path) -> Suite:
+    """Writes a suite. Whatever ends the writing, the folder holds all of it, or nothing.
+
+    Args:
+        suite: The suite. With a seed, the files of its bricks hold weights that are made from that
+            seed; without one, they hold none.
+        folder: Created if it is not there; must not hold a suite already.
+
+    Returns:
+        The suite as it was written: bricks that cannot be written are among the omitted ones.
+
+    Raises:
+        DLBricksError: If the folder cannot be written, or holds a suite already.
+    """
+    check_unused(folder)
+    with _complete_or_not(folder) as incomplete:
+        models = [_model(each, i, incomplete) for i, each in enumerate(suite.models, start=1)]
+        bricks: list[tuple[SuiteBrick, dict[str, Any]]] = []
+        omitted = list(suite.omitted)
+        for each in suite.bricks:
+            reason = each.brick.opaque or _written(each, suite.seed, incomplete)
+            if reason:
+                omitted.append(Failure(", ".join(each.brick.operators), reason, "write"))
+            else:
+                bricks.append((each, _brick(each, incomplete)))
+        written = replace(suite, bricks=[each for each, _ in bricks], omitted=omitted)
+        fields = _manifest(written, models, [entry for _, entry in bricks])
+        text = json.dumps({**fields, "checksum": checksum(fields)}, indent=1)
+        (incomplete / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        (incomplete / README).write_text(readme(written), encoding="utf-8")
+    return written
+
+
+def check_unused(folder: Path) -> None:
+    """Refuses a folder that holds a suite, which would be mixed with another.
+
+    Raises:
+        DLBricksError: If it holds a manifest, or cannot be looked into.
+    """
+    try:
+        used = (folder / MANIFEST).exists()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if used:
+        raise DLBricksError(
+            f"{folder} already holds a suite", hint="Name another folder or remove it."
+        )
+
+
+def _unwritable(folder: Path, error: OSError) -> DLBricksError:
+    return DLBricksError(
+        f"{folder} cannot be written: {error.strerror or error}",
+        hint="Choose another folder.",
+    )
+
+
+@contextmanager
+def _complete_or_not(folder: Path) -> Iterator[Path]:
+    """A place for files that belong into a folder, and that move there when all are written.
+
+    Raises:
+        DLBricksError: If they cannot be written.
+    """
+    created = False
+    incomplete = folder / _INCOMPLETE
+    try:
+        created = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(incomplete, ignore_errors=True)  # of a run that was killed
+        incomplete.mkdir()
+        yield incomplete
+        # The manifest comes last: without it, the next run begins anew.
+        for path in sorted(incomplete.iterdir(), key=lambda path: path.name == MANIFEST):
+            path.replace(folder / path.name)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(incomplete, ignore_errors=True)
+        if created:
+            with suppress(OSError):
+                folder.rmdir()  # unless it holds something now
+
+
+def _model(each: SuiteModel, number: int, folder: Path) -> dict[str, Any]:
+    """Writes a model's structure; what the manifest says of it."""
+    model = each.model
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.name)[:_LONGEST_NAME].strip(".-") or "model"
+    path = folder / MODELS / f"{number:03}-{name}.onnx"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed(model))
+    return {
+        "name": harmless(model.name),
+        "source": model.source,
+        "signature": each.signature,
+        **_file(path, folder),
+        "layers": len(model.layers),
+        **_ends(model),
+    }
+
+
+def _written(each: SuiteBrick, seed: int | None, folder: Path) -> str:
+    """Writes a brick if the suite is to hold it; tells why it cannot be written, if so."""
+    if not each.packed:
+        return ""
+    path = _path(each.brick, folder)
+    path.parent.mkdir(exist_ok=True)
+    model = each.brick.model
+    try:
+        if seed is None:
+            path.write_bytes(packed(model))
+        else:
+            save_onnx(to_onnx(model, materialize(model, seed).weights), path)
+    except DLBricksError as error:
+        return error.message
+    except MemoryError:
+        return "ran out of memory"
+    return ""
+
+
+def _path(brick: Brick, folder: Path) -> Path:
+    return folder / BRICKS / f"{brick.signature}.onnx"
+
+
+def _brick(each: SuiteBrick, folder: Path) -> dict[str, Any]:
+    """What the manifest says of a brick."""
+    brick = each.brick
+    file = _file(_path(brick, folder), folder) if each.packed else {"file": "", "sha256": ""}
+    return {
+        "signature": brick.signature,
+        **file,
+        "layers": list(brick.operators),
+        **_ends(brick.model),
+        **({"used": dict(each.used)} if each.used else {}),
+    }
+
+
+def _ends(model: CanonicalModel) -> dict[str, Any]:
+    return {
+        "inputs": [str(model.tensors[name]) for name in model.inputs],
+        "outputs": [str(model.tensors[name]) for name in model.outputs],
+        "weight_bytes": model.weight_bytes,
+    }
+
+
+def _file(path: Path, folder: Path) -> dict[str, str]:
+    return {
+        "file": path.relative_to(folder).as_posix(),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+
+
+def _manifest(
+    suite: Suite, models: list[dict[str, Any]], bricks: list[dict[str, Any]]
+) -> dict[str, Any]:
+    cut = suite.cut
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "producer": f"dlbricks {__version__}",
+        "about": _ABOUT[bool(suite.models)],
+        "composer": cut.composer,
+        "split": cut.strategy,
+        "granularity": cut.granularity,
+        "seed": suite.seed,
+        "models": models,
+        "bricks": bricks,
+        "omitted": [{"layers": f.subject, "reason": f.reason} for f in suite.omitted],
+    }

@@ -1,0 +1,184 @@
+"""Results that travel: what is measured goes into one file, and estimates rest on such files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.figures.protocols import protocol_named
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.portable import export_measurements, import_measurements
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.systems import find_machine
+
+
+@contextmanager
+def written_results(path: Path) -> Iterator[ResultStore]:
+    """A store whose content becomes a results file in the end.
+
+    Until then, what is measured is kept beside the file, so that whatever ends the measuring, the
+    next one goes on. What the file holds already is not measured again.
+
+    Args:
+        path: Path of the results file.
+
+    Raises:
+        StoreError: If the file holds something else, or cannot be written.
+    """
+    working = _working(path)
+    begins = not working.exists()
+    with ResultStore.open(working) as store:
+        if begins and path.exists():
+            try:
+                import_measurements(store, path)
+            except BaseException:
+                _remove(working)
+                raise
+        yield store
+        export_measurements(store, path)
+    _remove(working)
+
+
+@contextmanager
+def read_results(paths: Sequence[Path]) -> Iterator[ResultStore]:
+    """A store that holds what results files hold; it is gone afterwards.
+
+    Raises:
+        StoreError: If a file cannot be read, or holds something else.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="dlbricks-results-"))
+    try:
+        with ResultStore.open(folder / "results.sqlite") as store:
+            for path in paths:
+                import_measurements(store, path)
+            yield store
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where, and how, networks of results were measured.
+
+    Attributes:
+        system: The system.
+        setup: The backend, with what it was set to.
+    """
+
+    system: System
+    setup: Setup
+
+
+def place_of(
+    store: ResultStore,
+    backend: str,
+    *,
+    protocol: str,
+    system: str | None = None,
+    threads: int | None = None,
+    backend_options: Mapping[str, str] = MappingProxyType({}),
+) -> Place:
+    """The one place of the results that is meant.
+
+    Args:
+        store: What was measured.
+        backend: Name of the backend.
+        protocol: Name of the protocol.
+        system: Name of the machine, or start of its fingerprint; ``None`` where there is one system
+            only.
+        threads: Threads that compute one operator; ``None`` where there is one number only.
+        backend_options: Values of the backend's options; those left out may have any value.
+
+    Raises:
+        DLBricksError: If no place is meant, or more than one.
+    """
+    meant = None if system is None else find_machine(store, system).system
+    systems = {name: System.from_dict(name, facts) for name, facts in store.systems().items()}
+    places = [
+        Place(systems[fingerprint], setup)
+        for setup, fingerprint in store.setups(backend)
+        if fingerprint in systems
+    ]
+    identity = protocol_named(protocol).identity
+    filters: Mapping[str, Callable[[Place], bool]] = {
+        "backend": lambda place: True,
+        "system": lambda place: meant in (None, place.system.fingerprint),
+        "threads": lambda place: threads in (None, place.setup.threads),
+        "backend_option": lambda place: (
+            backend_options.items() <= json.loads(place.setup.options).items()
+        ),
+        "protocol": lambda place: place.setup.protocol == identity,
+    }
+    for name, fits in filters.items():
+        left = [place for place in places if fits(place)]
+        if not left:
+            raise DLBricksError(
+                f"the results hold nothing of that {argument(name)}", hint=_choices(store, places)
+            )
+        places = left
+    if ways := _ways(places):
+        raise DLBricksError(
+            f"the results were measured in {len(places)} places",
+            hint=f"Choose with {' or '.join(ways)}. {_choices(store, places)}",
+        )
+    return _latest(store, places)
+
+
+def _ways(places: Sequence[Place]) -> list[str]:
+    """Arguments that tell places apart; none if they differ in versions alone."""
+    differing: Mapping[str, Collection[str | int]] = {
+        "system": {place.system.fingerprint for place in places},
+        "threads": {place.setup.threads for place in places},
+        "backend_option": {place.setup.options for place in places},
+    }
+    return [argument(name) for name, values in differing.items() if len(values) > 1]
+
+
+def _latest(store: ResultStore, places: Sequence[Place]) -> Place:
+    """The place where something was measured last: an upgrade makes what was before obsolete."""
+    if len(places) == 1:
+        return places[0]
+    taken = [
+        (observation.taken_at, place)
+        for each in store.measurements()
+        for place in places
+        if (each.question.setup, each.question.system) == (place.setup, place.system.fingerprint)
+        for observation in each.observations
+    ]
+    if not taken:  # nothing but failures
+        return places[0]
+    return max(taken, key=lambda pair: pair[0])[1]
+
+
+def _choices(store: ResultStore, places: Sequence[Place]) -> str:
+    """The places, in one line."""
+    if not places:
+        backends = sorted({each.question.setup.backend for each in store.measurements()})
+        return f"They are of: {', '.join(backends) or 'no backend'}."
+    return f"There are: {'; '.join(map(_told, places))}."
+
+
+def _told(place: Place) -> str:
+    setup = place.setup
+    return (
+        f"{setup.backend} {setup.version}, {setup.threads} threads, on "
+        f"{place.system.fingerprint} ({place.system.cpu})"
+    )
+
+
+def _working(path: Path) -> Path:
+    """Store that holds what is measured for a results file until it is complete."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def _remove(path: Path) -> None:
+    for each in (path, *path.parent.glob(f"{path.name}-*")):
+        each.unlink(missing_ok=True)

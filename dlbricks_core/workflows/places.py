@@ -1,0 +1,121 @@
+"""Places where models may run: systems with setups that somebody measured under."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.predict import shipped
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+
+_PROTOCOL = next(iter(PROTOCOLS.values()))
+"""Protocol whose latencies are compared: others leave the caches in another state."""
+
+_SHORTEST = 4
+"""Least number of characters by which a fingerprint is named."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A system, and how models run there.
+
+    Attributes:
+        system: The system.
+        setup: How models run.
+        only_shipped: Whether the store holds nothing of the system, and only the atlas that comes
+            with the package knows it.
+    """
+
+    system: System
+    setup: Setup
+    only_shipped: bool = False
+
+    def __str__(self) -> str:
+        threads = f"{self.setup.threads} thread{'' if self.setup.threads == 1 else 's'}"
+        return f"{self.setup.backend}, {threads} on {self.system.fingerprint[:8]}"
+
+
+def places(
+    store: ResultStore, on: Sequence[str] = (), backends: Collection[str] = ()
+) -> list[Place]:
+    """Places that the store holds latencies of, and others that the user asks for by name.
+
+    Where one framework was measured with several versions of its plugin, that of which most is
+    held counts.
+
+    Args:
+        store: Store of the measurements.
+        on: Names of systems, or beginnings of their fingerprints; none for all of the store.
+            Systems that only the atlas knows have to be named.
+        backends: Names of backends; none for all.
+
+    Raises:
+        DLBricksError: If nobody measured on a system that is named, with one of the backends; or
+            if there is no place.
+    """
+    own = _of_store(store)
+    held = {place.system.fingerprint for place in own}
+    elsewhere = [
+        Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity), only_shipped=True)
+        for each in shipped()
+        if each.system.fingerprint not in held
+    ]
+    every = [*own, *elsewhere]
+    for name in on:
+        if not any(is_called(place.system, name) for place in every):
+            raise DLBricksError(
+                f"no system {name!r} in store or atlas", hint=f"Systems: {_listed(every)}."
+            )
+    wanted = [p for p in every if any(is_called(p.system, name) for name in on)] if on else own
+    found = [place for place in wanted if not backends or place.setup.backend in backends]
+    if not found:
+        raise DLBricksError(_nothing(wanted, backends), hint=_how(every, wanted, store))
+    return found
+
+
+def is_called(system: System, name: str) -> bool:
+    """Whether a name means a system: that of its processor, or the beginning of its fingerprint."""
+    begins = len(name) >= _SHORTEST and system.fingerprint.startswith(name.lower())
+    return begins or name.casefold() == system.cpu.casefold()
+
+
+def _of_store(store: ResultStore) -> list[Place]:
+    """Places that the store holds latencies of, in a lasting order."""
+    facts = store.systems()
+    best: dict[tuple[str, str, str, str, int], Place] = {}
+    for setup, fingerprint in _setups(store):
+        if setup.protocol != _PROTOCOL.identity or fingerprint not in facts:
+            continue
+        key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
+        if key not in best:  # those of which the store holds most come first
+            best[key] = Place(System.from_dict(fingerprint, facts[fingerprint]), setup)
+    return [best[key] for key in sorted(best)]
+
+
+def _setups(store: ResultStore) -> Iterator[tuple[Setup, str]]:
+    for backend in store.backends():
+        yield from store.setups(backend)
+
+
+def _nothing(wanted: Sequence[Place], backends: Collection[str]) -> str:
+    if not wanted:
+        return "the store holds no latencies: there is no system to advise on"
+    return f"nothing was measured with {' or '.join(backends)} on the systems that are asked for"
+
+
+def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) -> str:
+    if wanted:
+        return f"Measured with: {', '.join(sorted({place.setup.backend for place in wanted}))}."
+    return (
+        f"Measure first, choose another store than {store.place} with {argument('store')}, or name "
+        f"a system of the atlas with {argument('on')}: {_listed(every)}."
+    )
+
+
+def _listed(every: Iterable[Place]) -> str:
+    known: Mapping[str, System] = {place.system.fingerprint: place.system for place in every}
+    return ", ".join(f"{each[:8]} ({system.cpu})" for each, system in known.items()) or "none"

@@ -1,0 +1,393 @@
+"""Does again what a record says was done, and compares what came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.facts import LATENCY, Calibration, Failure, System
+from dlbricks_core.figures.figure import interval
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.workflows.compare import compare
+from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.elsewhere import known_setups, nearest_setup
+from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.evaluate import evaluate
+from dlbricks_core.workflows.invocation import ModelFacts, environment_of
+from dlbricks_core.workflows.loading import ImportSettings, ModelLoader
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.record import (
+    Figures,
+    Interval,
+    Record,
+    RecordedBackend,
+    RecordedModel,
+)
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.run import run
+
+ESTIMATE = "estimate"
+"""Command that measures nothing: it is done again from what the user's store holds."""
+
+_UNSAID = frozenset({"memory"})
+"""Facts of a system that differ a little from boot to boot."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not as it was.
+
+    Attributes:
+        what: What differs, for people.
+        then: What the record says.
+        now: What is the case now; empty where there is nothing.
+    """
+
+    what: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A new figure over an old one.
+
+    Attributes:
+        value: The ratio.
+        low: Lower end of its 90% interval.
+        high: Upper end of its 90% interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(
+        cls, then: float | None, before: Interval | None, now: float | None, after: Interval | None
+    ) -> Self | None:
+        """The ratio of two independent figures; ``None`` if one of them or its interval is unknown.
+
+        Its interval recovers the variances of both logarithms from the ends of their intervals (Zou
+        and Donner, 2008, "Construction of confidence limits about effect measures: a general
+        approach", Statistics in Medicine).
+
+        Args:
+            then: The old figure.
+            before: Its 90% interval.
+            now: The new figure.
+            after: Its 90% interval.
+        """
+        if then is None or before is None or now is None or after is None:
+            return None
+        if min(then, now, *before, *after) <= 0:
+            return None
+        ratio = now / then
+        below = math.hypot(math.log(now / after[0]), math.log(before[1] / then))
+        above = math.hypot(math.log(after[1] / now), math.log(then / before[0]))
+        return cls(ratio, ratio * math.exp(-below), ratio * math.exp(above))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both figures may be the same: the interval holds 1."""
+        return self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came out for a model on a backend, then and now.
+
+    Attributes:
+        then: Figures of the record.
+        now: Figures of now.
+    """
+
+    then: Figures
+    now: Figures
+
+    @property
+    def estimate(self) -> Change | None:
+        """Change of the estimate; ``None`` also if one of them lacks bricks."""
+        if self.then.missing or self.now.missing:
+            return None
+        return Change.of(
+            self.then.estimate, self.then.interval, self.now.estimate, self.now.interval
+        )
+
+    @property
+    def measured(self) -> Change | None:
+        """Change of the figure of the whole model."""
+        then, now = self.then, self.now
+        return Change.of(then.measured, then.measured_interval, now.measured, now.measured_interval)
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came out when it was done again.
+
+    Attributes:
+        record: What was done.
+        differences: What was not the same.
+        compared: Figures then and now, in the order of the record.
+        failures: What could not be done again, and why.
+    """
+
+    record: Record
+    differences: Sequence[Difference]
+    compared: Sequence[Compared]
+    failures: Sequence[Failure]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What is to be done again, with all that was needed found.
+
+    Attributes:
+        record: What was done.
+        models: Models that could be loaded again.
+        requests: Request for each backend of the record.
+        differences: What is not the same now.
+        unread: Models that could not be loaded.
+    """
+
+    record: Record
+    models: Sequence[CanonicalModel]
+    requests: Sequence[Request]
+    differences: Sequence[Difference]
+    unread: Sequence[Failure]
+
+    @classmethod
+    def of(
+        cls,
+        record: Record,
+        folder: Path,
+        store: ResultStore,
+        observer: Observer,
+        settings: ImportSettings | None = None,
+    ) -> Self:
+        """Finds models and backends again, and what is not as it was.
+
+        Args:
+            record: What was done.
+            folder: Folder in which models are looked for by the names of their files if they are
+                not where the record says.
+            store: Store that an estimate rests on.
+            observer: Hears of progress.
+            settings: How models are imported.
+
+        Raises:
+            DLBricksError: If no model can be loaded, or an option of a backend is gone.
+            PluginError: If a backend is not installed.
+        """
+        requests = [_request(record, each, store) for each in record.backends]
+        models, unread = _loaded(record, folder, observer, settings)
+        found = [
+            *_of_software(record, requests),
+            *_of_system(record.system, requests[0].target),
+            *(each for old in record.models if old.name in models
+              for each in _of_model(old, models[old.name])),
+        ]  # fmt: skip
+        return cls(record, list(models.values()), requests, found, unread)
+
+    def run(self, store: ResultStore, observer: Observer) -> Rerun:
+        """Does it again, and compares.
+
+        Args:
+            store: Where measurements are kept, and for an estimate, what it rests on.
+            observer: Hears of progress.
+        """
+        results = _WAYS[self.record.command](self, store, observer)
+        now = {
+            (model.cut.model.name, name): _figures(name, result, position)
+            for name, result in results.items()
+            for position, model in enumerate(result.models)
+        }
+        compared = [
+            Compared(then, now[then.model, then.backend])
+            for then in self.record.figures
+            if (then.model, then.backend) in now
+        ]
+        failures = [each for result in results.values() for each in result.failures]
+        return Rerun(self.record, self.differences, compared, [*self.unread, *failures])
+
+    @property
+    def cut_options(self) -> CutOptions:
+        """How models are cut and composed."""
+        cut = self.record.cut
+        return CutOptions(cut.granularity, cut.split, cut.composer)
+
+
+_Results = Mapping[str, RunResult]
+"""Results by backend."""
+
+
+def _run(again: Repetition, store: ResultStore, observer: Observer) -> _Results:
+    (request,), whole = again.requests, again.record.end_to_end
+    _calibrated(again, request, store)
+    found = run(again.models, again.cut_options, request, store, observer, end_to_end=whole)
+    return {request.backend.name: found}
+
+
+def _estimate(again: Repetition, store: ResultStore, _observer: Observer) -> _Results:
+    (request,), cut = again.requests, again.record.cut
+    options = None if cut.chosen == "store" else again.cut_options
+    found = estimate(again.models, options, request, store, cut.predictor)
+    return {request.backend.name: found}
+
+
+def _evaluate(again: Repetition, store: ResultStore, observer: Observer) -> _Results:
+    (request,) = again.requests
+    _calibrated(again, request, store)
+    found = evaluate(again.models, again.cut_options, request, store, observer)
+    return {request.backend.name: found.result}
+
+
+def _compare(again: Repetition, store: ResultStore, observer: Observer) -> _Results:
+    return compare(again.models, again.cut_options, again.requests, store, observer).runs
+
+
+_WAYS: Mapping[str, Callable[[Repetition, ResultStore, Observer], _Results]] = {
+    "run": _run,
+    ESTIMATE: _estimate,
+    "evaluate": _evaluate,
+    "compare": _compare,
+}
+"""What does each command again."""
+
+
+def _calibrated(again: Repetition, request: Request, store: ResultStore) -> None:
+    """Gives a store that has none the fitted numbers of the record, as long as the system is it."""
+    fitted, key = again.record.calibration, again.cut_options.calibration_key(request)
+    same = again.record.system.fingerprint == request.fingerprint
+    if fitted is not None and same and store.calibration(key) is None:
+        store.keep_calibration(Calibration.from_dict(key, fitted))
+
+
+def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Request:
+    """The same request; for an estimate, for the same system and versions if they are known."""
+    how, is_open = record.protocol, record.protocol.precision is not None
+    default = next(iter(PROTOCOLS))
+    is_estimate = record.command == ESTIMATE
+    known = known_setups(store, backend.name) if is_estimate else []
+    request = Request.of(
+        backend.name,
+        quantity=record.quantity,
+        threads=how.threads,
+        protocol=how.name if record.quantity == LATENCY.name else default,
+        runs=None if is_open else how.runs,
+        precision=how.precision,
+        budget_s=how.budget_s,
+        backend_options=backend.settings,
+        seed=how.seed,
+        timeout_s=how.timeout_s,
+        force=not is_estimate,
+        system=record.system if is_estimate else None,
+        known=lambda: known,
+    )
+    there = [setup for setup, where in known if where == record.system.fingerprint]
+    if not there:
+        return request
+    asked = replace(request.setup, version=backend.version, plugin=backend.plugin)
+    return replace(request, setup=nearest_setup(asked, there), installed=None)
+
+
+def _loaded(
+    record: Record, folder: Path, observer: Observer, settings: ImportSettings | None
+) -> tuple[dict[str, CanonicalModel], list[Failure]]:
+    """Models of a record by their names there, and reasons for those that cannot be loaded."""
+    models: dict[str, CanonicalModel] = {}
+    unread = []
+    observer.stage("Importing models", len(record.models))
+    with ModelLoader(record.reading, settings) as loader:
+        for each in record.models:
+            observer.advance(each.name)
+            try:
+                found = loader.load_one(_source(each, folder))
+            except DLBricksError as error:
+                unread.append(Failure(each.name, error.message, "read"))
+            else:
+                models[each.name] = replace(found, name=each.name)
+    if not models:
+        reasons = dict.fromkeys(each.reason for each in unread)
+        raise ModelError(
+            f"no model of the record can be loaded: {'; '.join(reasons)}",
+            hint="Put the files where the record says, or beside the record.",
+        )
+    return models, unread
+
+
+def _source(model: RecordedModel, folder: Path) -> str:
+    """Where a model is: at its place, or else beside the record."""
+    beside = folder / Path(model.source).name
+    moved = model.sha256 is not None and not Path(model.source).exists() and beside.exists()
+    return str(beside) if moved else model.source
+
+
+def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Difference]:
+    """Versions, options and environments that differ."""
+    yield from _if_other("DLBricks", record.version, __version__)
+    yield from _if_other("protocol", record.protocol.identity, requests[0].setup.protocol)
+    for old, request in zip(record.backends, requests, strict=True):
+        name, setup = old.name, request.setup
+        yield from _if_other(name, old.version, setup.version)
+        yield from _if_other(f"plugin {name}", old.plugin, setup.plugin)
+        yield from _by_name(f"{name}, option", old.settings, request.settings.options)
+        if record.command != ESTIMATE:
+            yield from _by_name(f"{name}, variable", old.environment, environment_of(request))
+
+
+def _of_system(then: System, now: System) -> Iterator[Difference]:
+    """Facts of the system that differ."""
+    for each in fields(System):
+        if each.name not in _UNSAID:
+            old, new = (_told(getattr(system, each.name)) for system in (then, now))
+            yield from _if_other(f"system, {each.name.replace('_', ' ')}", old, new)
+
+
+def _of_model(then: RecordedModel, now: CanonicalModel) -> Iterator[Difference]:
+    """What is different of a model: its structure, or else only its file."""
+    structure = CutModel(now, (), now).whole.signature
+    yield from _if_other(f"{then.name}, structure", then.structure, structure)
+    if then.sha256 is not None:
+        found = ModelFacts.of(now).sha256
+        yield from _if_other(f"{then.name}, hash of the file", then.sha256, found)
+
+
+def _by_name(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Difference]:
+    for name in sorted({*then, *now}):
+        yield from _if_other(f"{what} {name}", then.get(name, ""), now.get(name, ""))
+
+
+def _if_other(what: str, then: str, now: str) -> Iterator[Difference]:
+    if then != now:
+        yield Difference(what, then, now)
+
+
+def _told(fact: Any) -> str:
+    """A fact about a system as text."""
+    if isinstance(fact, tuple):
+        return ", ".join(map(str, fact))
+    return "" if fact is None else str(fact)
+
+
+def _figures(backend: str, result: RunResult, position: int) -> Figures:
+    """Figures of a model, in the unit of the quantity."""
+    model = result.models[position]
+    return Figures(
+        model=model.cut.model.name,
+        backend=backend,
+        estimate=model.estimate.value,
+        interval=model.estimate.interval,
+        measured=model.measured.value if model.measured else None,
+        measured_interval=interval(model.measured.replicates) if model.measured else None,
+        missing=len(model.missing),
+    )

@@ -1,0 +1,150 @@
+"""Systems that are known, and the one that a user means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Machine, System
+from dlbricks_core.predict import shipped
+from dlbricks_core.store import ResultStore
+
+_HOST = "@"
+"""What stands between a fingerprint and a host."""
+
+_SHORT = 8
+"""Letters of a fingerprint, or of a host, that tell it from others."""
+
+_NAME = re.compile(r"\w[\w.+-]{0,39}")
+
+
+def reference(machine: Machine) -> str:
+    """Shortest text by which a user can mean a machine: ``lab``, ``71bff16a``."""
+    if machine.name or machine.alone:
+        return machine.name or machine.system[:_SHORT]
+    return _HOST.join((machine.system[:_SHORT], min(machine.hosts)[:_SHORT]))
+
+
+def find_machine(store: ResultStore, text: str) -> Machine:
+    """The one machine of a store that a text means.
+
+    Args:
+        store: The store.
+        text: Name of a machine; start of a fingerprint, which means all machines that share it; or
+            that and the start of a host: ``71bf@09ad``.
+
+    Raises:
+        DLBricksError: If the store knows no such machine, or several.
+    """
+    machines = store.machines()
+    return _only(_meant(machines, text), text, machines, "in the store")
+
+
+def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
+    """The one system that a text means, and its machine; ``None`` for one of the atlas.
+
+    Args:
+        store: Its machines come before the systems of the atlas.
+        text: As for :func:`find_machine`.
+
+    Raises:
+        DLBricksError: If not exactly one such system is known.
+    """
+    machines = store.machines()
+    if found := _meant(machines, text):
+        machine = _only(found, text, machines, "in store or atlas")
+        facts = store.systems().get(machine.system, {})
+        return System.from_dict(machine.system, facts), machine
+    elsewhere = {each.system.fingerprint: each.system for each in shipped()}
+    others = [Machine(fingerprint, "", frozenset()) for fingerprint in elsewhere]
+    machine = _only(_meant(others, text), text, [*machines, *others], "in store or atlas")
+    return elsewhere[machine.system], None
+
+
+def at_system(store: ResultStore, text: str | None) -> tuple[System | None, ResultStore]:
+    """The one system that a text means, and the store without other machines of its fingerprint.
+
+    Args:
+        store: As for :func:`find_system`.
+        text: As for :func:`find_machine`; ``None`` for no system, and all of the store.
+
+    Raises:
+        DLBricksError: If not exactly one such system is known.
+    """
+    if text is None:
+        return None, store
+    system, machine = find_system(store, text)
+    return system, store if machine is None else store.within(machine)
+
+
+def name_machine(store: ResultStore, text: str, name: str) -> Machine:
+    """Gives a machine of a store a name.
+
+    A fingerprint means those of its hosts that have no name yet, if there are any.
+
+    Args:
+        store: The store.
+        text: As for :func:`find_machine`.
+        name: The name. Hosts of one system may share it: they are one machine, started again.
+
+    Returns:
+        The machine with its name.
+
+    Raises:
+        DLBricksError: If not exactly one machine is meant, or the name cannot be given to it.
+    """
+    machines = store.machines()
+    unnamed = [each for each in machines if not each.name and each.system.startswith(text)]
+    machine = unnamed[0] if len(unnamed) == 1 and text else find_machine(store, text)
+    if not _NAME.fullmatch(name):
+        raise DLBricksError(
+            f"{name!r:.60} is no name for a machine",
+            hint="A name has up to 40 letters, digits, dots, hyphens and underscores.",
+        )
+    for each in machines:
+        if each.system.startswith(name.lower()):
+            raise DLBricksError(
+                f"{name} is the beginning of a system's fingerprint", hint="Choose another name."
+            )
+        if each.name == name and each.system != machine.system:
+            raise DLBricksError(
+                f"{name} is the name of another system, {each.system}",
+                hint="Choose another name, or give that system another one first.",
+            )
+    store.name_machine(machine, name)
+    return Machine(machine.system, name, machine.hosts, machine.alone)
+
+
+def _meant(machines: Sequence[Machine], text: str) -> list[Machine]:
+    """Machines that a text may mean; those that share a fingerprint are one."""
+    if named := [each for each in machines if text and each.name == text]:
+        return named
+    fingerprint, at, host = text.partition(_HOST)
+    systems = dict.fromkeys(each.system for each in machines if text)
+    found = []
+    for system in systems:
+        if system.startswith(fingerprint):
+            every = frozenset().union(*(m.hosts for m in machines if m.system == system))
+            hosts = frozenset(each for each in every if each.startswith(host))
+            if not at:
+                found.append(_whole(system, machines, every))
+            elif hosts:
+                found.append(Machine(system, "", hosts, alone=hosts == every))
+    return found
+
+
+def _whole(system: str, machines: Iterable[Machine], hosts: frozenset[str]) -> Machine:
+    """All machines of a system as one."""
+    names = {each.name for each in machines if each.system == system}
+    return Machine(system, names.pop() if len(names) == 1 else "", hosts)
+
+
+def _only(found: Sequence[Machine], text: str, known: Iterable[Machine], where: str) -> Machine:
+    if len(found) == 1:
+        return found[0]
+    references = ", ".join(dict.fromkeys(each.name or each.system for each in known)) or "none"
+    raise DLBricksError(
+        f"{'more than one' if found else 'no'} system {text!r:.60} {where}",
+        hint=f"Systems with measurements: {references}.",
+    )

@@ -1,0 +1,114 @@
+"""Prices and accuracies that users write down: small TOML files."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from dlbricks_core.errors import DLBricksError, reason
+from dlbricks_core.facts import System
+from dlbricks_core.workflows.places import is_called
+
+_PRICES = 'Write  [per_hour]  and below it lines such as  "8638a1e4" = 0.17  (a system, a price).'
+
+_ACCURACIES = 'Write  [accuracy]  and below it lines such as  "resnet50" = 76.1  (a model).'
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of systems.
+
+    Attributes:
+        path: File that they come from.
+        currency: What they are in, for people.
+        per_hour: Price of an hour, by the name of a system or the beginning of its fingerprint.
+    """
+
+    path: Path
+    currency: str
+    per_hour: Mapping[str, float]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Prices of a file.
+
+        Raises:
+            DLBricksError: If it cannot be read, or says something else.
+        """
+        data = _toml(path, {"currency", "per_hour"}, _PRICES)
+        currency = data.get("currency", "USD")
+        if not isinstance(currency, str) or not currency.strip():
+            raise DLBricksError(f"{path}: currency is {currency!r}", hint='Write a word: "EUR".')
+        return cls(path, currency, _numbers(path, data, "per_hour", _PRICES))
+
+    def of(self, system: System) -> float | None:
+        """Price of an hour of a system; ``None`` if the file has none.
+
+        Raises:
+            DLBricksError: If two of its lines mean the system.
+        """
+        found = [name for name in self.per_hour if is_called(system, name)]
+        if len(found) > 1:
+            raise DLBricksError(
+                f"{self.path}: {' and '.join(map(repr, found))} mean one system, "
+                f"{system.fingerprint}",
+                hint="Leave one of them out, or name systems by their fingerprints.",
+            )
+        return self.per_hour[found[0]] if found else None
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """Accuracies of models for one task.
+
+    Attributes:
+        path: File that they come from.
+        of_model: Accuracy by the name of a model, or by what the user calls it; in any unit, as
+            long as more is better.
+    """
+
+    path: Path
+    of_model: Mapping[str, float]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Accuracies of a file.
+
+        Raises:
+            DLBricksError: If it cannot be read, or says something else.
+        """
+        data = _toml(path, {"accuracy"}, _ACCURACIES)
+        return cls(path, _numbers(path, data, "accuracy", _ACCURACIES))
+
+    def of(self, names: Iterable[str]) -> float | None:
+        """Accuracy of a model that goes by several names; ``None`` if the file has none."""
+        return next((self.of_model[name] for name in names if name in self.of_model), None)
+
+
+def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DLBricksError(f"{path} cannot be read: {reason(error)}", hint=hint) from error
+    for name in data:
+        if name not in known:
+            raise DLBricksError(f"{path}: {name!r} means nothing here", hint=hint)
+    return data
+
+
+def _numbers(path: Path, data: Mapping[str, Any], name: str, hint: str) -> dict[str, float]:
+    """Numbers by name, of which there is one at least."""
+    table = data.get(name)
+    if not isinstance(table, dict) or not table:
+        raise DLBricksError(f"{path} has no table {name!r}", hint=hint)
+    for key, value in table.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value < 0:
+            raise DLBricksError(
+                f"{path}: {name} of {key!r} is {value!r}, and no number from 0 upwards", hint=hint
+            )
+    return {key: float(value) for key, value in table.items()}

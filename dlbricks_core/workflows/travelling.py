@@ -1,0 +1,131 @@
+"""What a store holds travels: parts of it are exported, imported, merged and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.store import (
+    Exported,
+    Merged,
+    Pruned,
+    Record,
+    ResultStore,
+    Selection,
+    exported,
+    is_exported,
+    read_records,
+    read_stream,
+)
+from dlbricks_core.workflows.systems import find_machine
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part of a store, as users name it; what is left out holds for everything.
+
+    Attributes:
+        systems: Names of machines, or starts of fingerprints.
+        backends: Names of backends.
+        outdated: Whether only versions of frameworks are meant that are not the newest.
+        before: Time before which sessions began, with time zone.
+        failures: Whether only failures are meant.
+    """
+
+    systems: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    outdated: bool = False
+    before: datetime | None = None
+    failures: bool = False
+
+    def of(self, store: ResultStore) -> Selection:
+        """What is meant in a store.
+
+        Raises:
+            DLBricksError: If the store holds nothing of a system or a backend.
+        """
+        machines = tuple(find_machine(store, each) for each in self.systems)
+        for backend in self.backends:
+            if not store.setups(backend):
+                known = {each.place.backend for each in store.inventory().holdings}
+                raise DLBricksError(
+                    f"{store.place}: the store holds nothing of the backend {backend!r:.60}",
+                    hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
+                )
+        return Selection(machines, self.backends, self.outdated, self.before, self.failures)
+
+
+def export(store: ResultStore, part: Part | None = None) -> Exported:
+    """A store, or a part of it, as a file.
+
+    Raises:
+        DLBricksError: If the store holds nothing of a system or a backend.
+    """
+    return exported(store, (part or Part()).of(store))
+
+
+def import_files(store: ResultStore, files: Sequence[Path | IO[bytes]]) -> Merged:
+    """Adds what files hold to a store: all of them, or none.
+
+    Args:
+        store: The store.
+        files: Paths, or files that are open.
+
+    Raises:
+        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
+    """
+    return store.merge(chain.from_iterable(map(_records, files)))
+
+
+def merge(store: ResultStore, others: Iterable[str | Path]) -> Merged:
+    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
+
+    Args:
+        store: The store.
+        others: Where the others are.
+
+    Raises:
+        DLBricksError: If one of them is not there, or cannot be read.
+    """
+    with ExitStack() as opened:
+        every = [opened.enter_context(_store(each)) for each in others]
+        return store.merge(chain.from_iterable(each.records() for each in every))
+
+
+def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
+    """Deletes a part of a store.
+
+    Args:
+        store: The store.
+        part: What is deleted. Something must be named.
+        rehearse: Whether to delete nothing, and only tell what would be.
+
+    Raises:
+        DLBricksError: If nothing is named, or the store holds nothing of a system or a backend.
+    """
+    if part == Part():
+        raise DLBricksError(
+            "nothing is named that should be deleted",
+            hint="Name a system, a backend, outdated versions, a date or failures.",
+        )
+    return store.prune(part.of(store), rehearse=rehearse)
+
+
+def _store(location: str | Path) -> ResultStore:
+    if is_exported(location):
+        raise DLBricksError(
+            f"{location} is an exported file, no result store", hint="Import it instead."
+        )
+    return ResultStore.open(location, writes=False, create=False)
+
+
+def _records(file: Path | IO[bytes]) -> Iterable[Record]:
+    if isinstance(file, Path):
+        return read_records(file)
+    return read_stream(file, "standard input")

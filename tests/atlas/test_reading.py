@@ -1,0 +1,79 @@
+"""What a site shows of a store: each value as reports have it, with its origin."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures import Measured
+from dlbricks_core.figures.figure import interval
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.report.atlas import words
+from dlbricks_core.report.atlas.axis import Axis, Mark
+from dlbricks_core.report.atlas.pages import site
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.atlas import read_atlas
+from dlbricks_core.workflows.observer import Observer
+
+
+def read(path):
+    with ResultStore.open(path, writes=False) as store:
+        return read_atlas(store, Observer())
+
+
+def test_a_value_and_its_interval_are_those_of_reports(stored):
+    (entry,) = read(stored((2.0, "a" * 24))).entries
+    figure = Measured((2.0, 2.02, 2.04), next(iter(PROTOCOLS.values())))
+    assert (entry.value, entry.interval) == (figure.value, interval(figure.replicates))
+    assert (entry.origin, entry.evidence.samples) == ("measured", 3)
+
+
+def test_a_store_without_measurements_is_an_error_with_a_hint(tmp_path):
+    with pytest.raises(DLBricksError, match="holds no measurements"):
+        read(tmp_path / "none.sqlite")
+
+
+def test_a_system_without_facts_is_named_by_its_fingerprint(stored):
+    atlas = read(stored((1.0, "a" * 24, "model", "x", 1, "f" * 16)))
+    page = dict(site(atlas))[f"systems/{'f' * 16}.html"]
+    assert "unknown processor · ffffffff" in page
+    assert "the store holds none" in page
+
+
+def test_names_of_the_store_are_text_everywhere(stored):
+    name = "<b>\u202e&{{7*7}}</script>"
+    atlas = read(stored((1.0, "../../x<b>", "model", name), layers=(name,)))
+    for path, text in site(atlas):
+        assert ".." not in path
+        assert "\u202e" not in text
+        assert "49}}" not in text
+        if path.endswith("html"):
+            assert "<b>" not in text
+            assert text.count("<script") == text.count("</script>")
+
+
+def test_a_model_that_failed_is_named_with_its_reason(stored, question):
+    path = stored((1.0, "a" * 24))
+    with ResultStore.open(path) as store:
+        store.record_failure(question("b" * 24, "model"), "it <exploded>", ["Conv"])
+    pages = dict(site(read(path)))
+    for page in (f"models/{'b' * 24}.html", f"systems/{read(path).places[0].system}.html"):
+        assert "it &lt;exploded&gt;" in pages[page]
+
+
+@given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9))
+def test_all_values_lie_on_the_axis_and_it_has_ticks(values):
+    axis = Axis.over([Mark("", value, (value, value), "", "measured") for value in values])
+    places = [axis.at(value) for value in values]
+    assert all(0 < place < 100 for place in places)
+    assert [values[i] for i in sorted(range(len(values)), key=places.__getitem__)] == sorted(values)
+    assert 1 <= len(axis.ticks) <= 7
+    assert all(axis.low <= tick <= axis.high for tick in axis.ticks)
+
+
+@given(st.text())
+def test_pages_have_names_that_are_safe(identity):
+    name = words.page_name(identity)
+    assert re.fullmatch(r"[0-9A-Za-z_-]+\.html", name)

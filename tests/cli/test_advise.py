@@ -1,0 +1,119 @@
+"""``dlbricks advise``: from a store that a run filled, and from files that users write."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.machine.system import current_system
+
+for needed in ("jsonschema", "onnxruntime"):
+    pytest.importorskip(needed)
+
+TIMED = ("--backend", "onnxruntime", "--runs", "3", "--store", "results.sqlite", "-q")
+STORE = ("--store", "results.sqlite")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Store of the first test that timed the models, for the others."""
+    return tmp_path_factory.mktemp("kept") / "results.sqlite"
+
+
+@pytest.fixture
+def timed(dlbricks, save, kept):
+    """Two models, timed with one thread and with two."""
+    models = save("small", "Relu"), save("large", "Tanh", "Relu", size=256)
+    if not kept.exists():
+        for threads in (1, 2):
+            assert dlbricks("evaluate", *models, *TIMED, "--threads", threads).status == 0
+        shutil.copy("results.sqlite", kept)
+    else:
+        shutil.copy(kept, "results.sqlite")
+    return models
+
+
+@pytest.fixture
+def files():
+    """Prices and accuracies."""
+    Path("prices.toml").write_text(
+        f'currency = "EUR"\n[per_hour]\n{current_system().fingerprint} = 0.2', "utf-8"
+    )
+    Path("accuracies.toml").write_text("[accuracy]\nsmall = 60\nlarge = 80", "utf-8")
+    return "--prices", "prices.toml", "--accuracies", "accuracies.toml"
+
+
+def test_each_model_has_a_ranking_of_places(dlbricks, timed, read):
+    found = dlbricks("advise", *timed, *STORE, "--json", "a.json")
+    assert found.status == 0
+    assert max(map(len, found.out.splitlines())) <= 80
+    assert found.out.count("the fastest is onnxruntime") == 2
+    data = read("a.json")
+    assert [ranking["name"] for ranking in data["rankings"]] == ["small", "large"]
+    for ranking in data["rankings"]:
+        assert {each["threads"] for each in ranking["alternatives"]} == {1, 2}
+        latencies = [each["latency_ms"] for each in ranking["alternatives"]]
+        assert latencies == sorted(latencies)
+        assert {each["basis"] for each in ranking["alternatives"]} == {"measured"}
+        assert {each["system"] for each in ranking["alternatives"]} == {
+            current_system().fingerprint
+        }
+        total = sum(each["first_probability"] for each in ranking["alternatives"])
+        assert total == pytest.approx(1.0)
+
+
+def test_bricks_tell_of_models_that_did_not_run(dlbricks, save, read):
+    model = save("wide", "Relu", size=1024)
+    assert dlbricks("run", model, *TIMED, "--threads", 1).status == 0
+    assert dlbricks("advise", model, *STORE, "--json", "a.json").status == 0
+    (ranking,) = read("a.json")["rankings"]
+    (found,) = ranking["alternatives"]
+    assert (found["basis"], found["origin"]) == ("composed", {"stored": 1.0})
+
+
+def test_models_with_accuracies_have_a_front(dlbricks, timed, files, read):
+    found = dlbricks("advise", *timed, *STORE, *files, "--json", "a.json", "--html", "a.html",
+                     "--max-latency", "10s")  # fmt: skip
+    assert found.status == 0
+    assert max(map(len, found.out.splitlines())) <= 80
+    assert "the most accurate first: large, small." in found.out
+    assert "EUR / M" in found.out
+    (ranking,) = read("a.json")["rankings"]
+    fronts = [each["model"] for each in ranking["alternatives"] if each["on_front"]]
+    assert sorted(fronts) == ["large", "small"]
+    page = Path("a.html").read_text("utf-8")
+    assert "EUR for a million inferences" in page
+    assert page.count("<svg") == 2
+    assert dlbricks("advise", *timed, *STORE, *files, "--max-latency", "1us").status == 0
+
+
+def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, save):
+    other = save("other", "Sigmoid", size=64)
+    found = dlbricks("advise", other, *STORE)
+    assert found.status == 0
+    assert "2 of 2 latencies are predicted" in " ".join(found.out.split())
+    assert dlbricks("advise", other, timed[0], *STORE, "--predictor", "none").status == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Name at least one MODEL"),
+        (["small.onnx", "--store", "none.sqlite"], "the store holds no latencies"),
+        (["small.onnx", "--max-latency", "soon"], "is no latency"),
+        (["small.onnx", "--max-latency", "0"], "--max-latency 0 is too short"),
+        (["small.onnx", "--prices", "bad.toml", "--json", "bad.toml"], "names the same file"),
+        (["small.onnx", "--on", "nowhere"], "no system 'nowhere'"),
+        (["small.onnx", "--min-accuracy", "3"], "--min-accuracy needs"),
+        (["small.onnx", "--prices", "absent.toml"], "absent.toml"),
+        (["small.onnx", "--prices", "bad.toml"], "bad.toml has no table 'per_hour'"),
+    ],
+)
+def test_wrong_use_is_one_line_with_a_hint(dlbricks, save, arguments, words):
+    save("small", "Relu")
+    Path("bad.toml").write_text("", "utf-8")
+    found = dlbricks("advise", *arguments)
+    assert found.status == 2
+    assert words in found.err
+    assert not found.out
+    assert not Path("none.sqlite").exists()

@@ -1,0 +1,164 @@
+"""Records of runs, done again with a real framework."""
+
+import json
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+
+from dlbricks_core.cli import main
+
+pytest.importorskip("onnxruntime")
+
+ONE = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "s.sqlite")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, chain):
+    """A folder with a model whose file tells its licence, a run on it and its record.
+
+    The run had another model that a collection names.
+    """
+    folder = tmp_path_factory.mktemp("recorded")
+    proto = chain("Relu", "Tanh", size=64, batch=16, name="net")
+    onnx.helper.set_model_props(proto, {"License": "MIT", "model_author": "somebody"})
+    onnx.save(proto, folder / "net.onnx")
+    lines = [
+        ("run", "net.onnx", "onnx:squeezenet", *ONE, "--end-to-end", "--json", "run.json"),
+        ("spec", "run.json", "--json", "spec.json"),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in lines:
+            with pytest.raises(SystemExit) as ended:
+                main([*line, "-q"])
+            assert ended.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def recorded(folder, dlbricks, tmp_path):
+    """The record, in a copy of that folder."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return "spec.json"
+
+
+def test_a_record_tells_what_was_done(dlbricks, recorded, read):
+    assert json.loads(dlbricks("spec", "run.json").out) == read(recorded)
+    spec, run = read(recorded), read("run.json")
+    net, squeezenet = spec["models"]
+    assert (net["licence"], net["author"], net["source"]) == ("MIT", "somebody", "net.onnx")
+    assert len(net["sha256"]) == 64
+    assert (squeezenet["sha256"], squeezenet["licence"]) == (None, None)
+    (backend,) = spec["software"]["backends"]
+    assert backend["environment"]["OMP_NUM_THREADS"] == "1"
+    assert spec["protocol"]["runs"] == 3
+    assert spec["hardware"]["facts"]["fingerprint"] == run["system"]["fingerprint"]
+    assert [each["estimate"] for each in spec["results"]] == [
+        model["estimate_ms"] for model in run["models"]
+    ]
+
+
+def test_what_is_done_again_is_measured_anew_and_compared(dlbricks, recorded, read):
+    done = dlbricks("rerun", recorded, "--json", "again.json")
+    assert done.status == 0, done.err
+    assert "All that is recorded is the same now." in " ".join(done.out.split())
+    assert max(map(len, done.out.splitlines())) <= 80
+    again = read("again.json")
+    assert again["differences"] == []
+    assert again["record"] == read(recorded)
+    assert [each["name"] for each in again["models"]] == ["net", "light_squeezenet"]
+    for each in again["models"]:
+        assert each["then"]["measured"] != each["now"]["measured"]
+        low, high = each["measured_ratio"]["interval"]
+        assert low < each["measured_ratio"]["value"] < high
+
+
+def test_what_is_not_the_same_is_said_before(dlbricks, recorded, read, save):
+    spec = read(recorded)
+    (backend,) = spec["software"]["backends"]
+    backend["version"] = "0.9"
+    backend["environment"]["KMP_AFFINITY"] = "compact"
+    spec["hardware"]["facts"] |= {"cpu": "another", "fingerprint": "0" * 16}
+    Path(recorded).write_text(json.dumps(spec))
+    save("net", "Relu", "Sigmoid", size=64, batch=16)
+    done = dlbricks("rerun", recorded, "--json", "again.json")
+    assert done.status == 0, done.err
+    found = {each["what"]: each["then"] for each in read("again.json")["differences"]}
+    assert found["onnxruntime"] == "0.9"
+    assert found["onnxruntime, variable KMP_AFFINITY"] == "compact"
+    assert found["system, cpu"] == "another"
+    assert {"net, structure", "net, hash of the file"} <= found.keys()
+    assert done.out.index("Differs: net, structure") < done.out.index("Now/then")
+
+
+def test_a_file_of_the_same_structure_is_told_from_a_changed_one(dlbricks, recorded, read, save):
+    save("net", "Relu", "Tanh", size=64, batch=16, seed=7)
+    dlbricks("rerun", recorded, "--json", "again.json")
+    names = [each["what"] for each in read("again.json")["differences"]]
+    assert names == ["net, hash of the file"]
+
+
+def test_models_are_looked_for_beside_the_record(dlbricks, recorded, read, tmp_path):
+    folder = tmp_path / "mailed"
+    folder.mkdir()
+    for name in ("spec.json", "net.onnx"):
+        shutil.move(tmp_path / name, folder / name)
+    done = dlbricks("rerun", "mailed/spec.json", "--json", "again.json")
+    assert done.status == 0, done.err
+    assert read("again.json")["differences"] == []
+    (folder / "net.onnx").unlink()
+    done = dlbricks("rerun", "mailed/spec.json", "--json", "again.json")
+    assert done.status == 3
+    (failure,) = read("again.json")["failures"]
+    assert (failure["where"], failure["stage"]) == ("net", "read")
+
+
+def test_an_estimate_is_composed_again_from_the_store(dlbricks, recorded, read):
+    done = dlbricks("estimate", "net.onnx", *ONE, "--json", "estimate.json")
+    assert done.status == 0, done.err
+    done = dlbricks("rerun", "estimate.json", "--store", "s.sqlite", "--json", "again.json")
+    assert done.status == 0, done.err
+    (model,) = read("again.json")["models"]
+    assert model["then"] == model["now"]
+    assert read("again.json")["agree"]
+
+
+def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read):
+    pytest.importorskip("torch")
+    quick = ("--threads", "1", "--runs", "2", "--store", "s.sqlite")
+    dlbricks("compare", "net.onnx", "--backends", "onnxruntime,pytorch", *quick, "--json", "c.json")
+    done = dlbricks("rerun", "c.json", "--json", "again.json")
+    assert done.status == 0, done.err
+    again = read("again.json")
+    assert [each["backend"] for each in again["models"]] == ["onnxruntime", "pytorch"]
+    assert all(each["measured_ratio"]["value"] > 0 for each in again["models"])
+
+
+def test_wrong_input_is_an_error_in_one_line(dlbricks, recorded):
+    dlbricks("inspect", "net.onnx", "--json", "inspect.json")
+    for wrong in ("absent.json", "net.onnx", "inspect.json"):
+        for command in ("spec", "rerun"):
+            done = dlbricks(command, wrong)
+            assert done.status == 2
+            assert done.err.startswith("Error: ")
+            assert len(done.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", ["spec", "rerun"])
+def test_the_file_that_is_read_is_not_written_over(dlbricks, recorded, command):
+    before = Path(recorded).read_bytes()
+    done = dlbricks(command, recorded, "--json", recorded)
+    assert done.status == 2
+    assert "names the same file" in done.err
+    assert Path(recorded).read_bytes() == before
+
+
+def test_a_store_keeps_new_samples_in_place_of_its_own(dlbricks, recorded, read):
+    done = dlbricks("rerun", recorded, "--store", "s.sqlite", "--json", "again.json")
+    assert done.status == 0, done.err
+    net = read("again.json")["models"][0]
+    assert net["now"]["measured"] != net["then"]["measured"]
+    dlbricks("estimate", "net.onnx", *ONE, "--json", "estimate.json")
+    assert read("estimate.json")["models"][0]["measured_ms"] == net["now"]["measured"]

@@ -1,0 +1,179 @@
+"""Measurements travel between stores, and systems have names."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
+from dlbricks_core.store import ResultStore
+
+pytest.importorskip("onnxruntime")
+
+SETUP = Setup("torch", "2.13.0", "{}", 2, "interleaved/8", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "71bff16a9179441c")
+QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3")
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Fills a store with what one of several equal machines has measured."""
+
+    def fill(name, host="h1"):
+        with ResultStore.open(tmp_path / name) as store:
+            store.remember_system(KEY.system, {"cpu": "a processor", "memory": 2**34})
+            store.keep_session(Session(f"of {host}", host, KEY.system, "0.1.0"))
+            store.add_samples(KEY, Observation(f"of {host}", 0, (1.5, 2.5)))
+            store.record_failure(
+                Question(Subject("bad", "model"), LATENCY, SETUP, KEY.system), "it is too slow"
+            )
+
+    return fill
+
+
+def answers(monkeypatch, content):
+    """Makes standard input hold something."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_an_estimate_is_the_same_after_the_journey(dlbricks, save, read):
+    save("a", "Relu", "Tanh")
+    assert dlbricks("run", "a.onnx", *QUICK, "--store", "here.db").status == 0
+    done = dlbricks("store", "export", "all.jsonl.zst", "--store", "here.db")
+    assert done.status == 0
+    assert "observations" in done.out
+    assert dlbricks("store", "import", "all.jsonl.zst", "--store", "there.db").status == 0
+    system = json.loads(dlbricks("systems", "list", "--store", "there.db", "--json", "-").out)
+    reference = system["systems"][0]["reference"]
+    assert dlbricks("systems", "name", reference, "lab", "--store", "there.db").status == 0
+    found = []
+    for store, more in ("here.db", ()), ("there.db", ()), ("there.db", ("--system", "lab")):
+        done = dlbricks("estimate", "a.onnx", *QUICK, "--store", store, *more, "--json", "e.json")
+        assert done.status == 0, done.err
+        (model,) = read("e.json")["models"]
+        found.append((model["estimate_ms"], model["interval_ms"]))
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+
+
+def test_importing_twice_changes_nothing(dlbricks, measured):
+    measured("a.db")
+    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
+    arguments = ("store", "import", "a.jsonl.zst", "--store", "b.db")
+    assert dlbricks(*arguments).out.startswith("New: 1 observation, 2 measurements, 1 system")
+    again = dlbricks(*arguments)
+    assert (again.status, again.out) == (0, "Nothing is new: the store holds all of it.\n")
+    dlbricks("store", "export", "b.jsonl.zst", "--store", "b.db")
+
+
+def test_a_store_travels_through_a_pipe(measured, tmp_path):
+    measured("a.db")
+    command = [sys.executable, "-m", "dlbricks_core.cli", "store"]
+    sent = subprocess.run([*command, "export", "-", "--store", "a.db"], cwd=tmp_path,
+                          capture_output=True, check=True)  # fmt: skip
+    assert sent.stdout.startswith(b"(\xb5/\xfd")
+    taken = [*command, "import", "-", "--store", "b.db", "--json", "-"]
+    done = subprocess.run(taken, cwd=tmp_path, input=sent.stdout, capture_output=True, check=True)
+    assert json.loads(done.stdout)["added"]["measurements"] == 2
+    cut = subprocess.run(
+        taken, cwd=tmp_path, input=sent.stdout[:-1], capture_output=True, check=False
+    )
+    assert cut.returncode == 2
+    assert cut.stderr.decode().startswith("Error: standard input: the file is cut off\nHint: ")
+
+
+def test_one_bad_file_of_several_changes_nothing(dlbricks, measured, tmp_path):
+    measured("a.db")
+    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
+    (tmp_path / "bad.jsonl.zst").write_bytes((tmp_path / "a.jsonl.zst").read_bytes()[:-9])
+    ResultStore.open(tmp_path / "b.db").close()
+    done = dlbricks("store", "import", "a.jsonl.zst", "bad.jsonl.zst", "--store", "b.db")
+    assert done.status == 2
+    assert done.err.startswith("Error: bad.jsonl.zst: the file is cut off\nHint: ")
+    info = json.loads(dlbricks("store", "info", "--store", "b.db", "--json", "-").out)
+    assert not any(info["held"].values())
+
+
+def test_merged_stores_keep_equal_machines_apart(dlbricks, measured):
+    for name, host in ("a.db", "h1"), ("b.db", "h2"):
+        measured(name, host)
+    assert dlbricks("systems", "name", "71bf", "alice", "--store", "a.db").status == 0
+    assert dlbricks("store", "merge", "a.db", "b.db", "--store", "all.db").status == 0
+    shown = dlbricks("systems", "list", "--store", "all.db")
+    assert "alice" in shown.out
+    assert "71bff16a@h2" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert dlbricks("systems", "name", "71bff16a@h2", "bob", "--store", "all.db").status == 0
+    data = json.loads(dlbricks("systems", "show", "bob", "--store", "all.db", "--json", "-").out)
+    assert (data["name"], data["hosts"], data["samples"]) == ("bob", ["h2"], 2)
+    assert [each["host"] for each in data["sessions"]] == ["h2"]
+
+
+def test_information_fits_the_terminal(dlbricks, measured):
+    measured("a.db")
+    for command in ("store", "info"), ("systems", "list"), ("systems", "show", "71bf"):
+        done = dlbricks(*command, "--store", "a.db")
+        assert done.status == 0, done.err
+        assert max(map(len, done.out.splitlines())) <= 80
+        assert "torch 2.13.0" in done.out or command[1] == "list"
+
+
+def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypatch, tmp_path):
+    measured("a.db")
+    prune = ("store", "prune", "--backend", "torch", "--store", "a.db")
+    for answer, status, words in (
+        (b"n\n", 0, "Nothing is deleted."),
+        (b"\n", 0, "Nothing is deleted."),
+        (b"", 2, "To delete"),
+        (b"y\n", 0, "Deleted."),
+    ):
+        with ResultStore.open(tmp_path / "a.db") as store:
+            assert store.info().measurements == 2
+        answers(monkeypatch, answer)
+        done = dlbricks(*prune)
+        assert done.status == status, done.err
+        assert "To delete: 1 observation, 2 measurements, 1 failure, 1 session." in done.out
+        assert words in done.out
+    with ResultStore.open(tmp_path / "a.db") as store:
+        assert store.info().measurements == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("store", "export", "x.zst", "--store", "none.db"), "there is no result store"),
+        (("store", "info", "--store", "none.db"), "there is no result store"),
+        (("store", "merge", "none.db", "--store", "a.db"), "there is no result store"),
+        (("store", "merge", "a.zst", "--store", "a.db"), "is an exported file"),
+        (("store", "import", "a.db", "--store", "b.db"), "is a result store"),
+        (("store", "import", "none.zst", "--store", "b.db"), "No such file"),
+        (("store", "import", ".", "--store", "b.db"), "is no regular file"),
+        (("store", "export", "a.db", "--store", "a.db"), "same file as --store"),
+        (("store", "export", "no/x.zst", "--store", "a.db"), "there is no folder"),
+        (("store", "export", "x.zst", "--store", "a.db", "--backend", "tf"), "nothing of the"),
+        (("store", "export", "x.zst", "--store", "a.db", "--system", "lab"), "no system 'lab'"),
+        (("store", "prune", "--store", "a.db"), "nothing is named"),
+        (("store", "prune", "--store", "a.db", "--before", "May"), "May"),
+        (("systems", "show", "lab", "--store", "a.db"), "no system 'lab'"),
+        (("systems", "name", "71bf", "a b", "--store", "a.db"), "no name for a machine"),
+        (("store",), "Missing command"),
+        (("systems", "unknown"), "No such command"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(dlbricks, measured, arguments, words, tmp_path):
+    measured("a.db")
+    dlbricks("store", "export", "a.zst", "--store", "a.db")
+    done = dlbricks(*arguments)
+    assert done.status == 2
+    (line,) = (line for line in done.err.splitlines() if line.startswith("Error: "))
+    assert words in line
+    assert not (tmp_path / "x.zst").exists()
+
+
+def test_flags_may_stand_anywhere(dlbricks, measured):
+    measured("a.db")
+    for line in ("-q store info", "store -q info", "store info -q"):
+        done = dlbricks(*line.split(), "--store", "a.db")
+        assert (done.status, done.out) == (0, "")

@@ -1,0 +1,132 @@
+"""What a user names is deleted, with what nothing else needs then, and nothing else."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from dlbricks_core.facts import (
+    LATENCY,
+    Calibration,
+    CalibrationKey,
+    Machine,
+    NetworkFeatures,
+    Observation,
+    Question,
+    Session,
+    Setup,
+    Subject,
+)
+from dlbricks_core.store import Pruned, ResultStore, Selection
+
+OLD, NEW = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 6))
+SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
+KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "here")
+OLDER = replace(KEY, setup=replace(SETUP, version="1.10.0a1"))
+OTHER = replace(KEY, setup=replace(SETUP, backend="torch", version="2.13.0+cpu"))
+THERE = replace(KEY, subject=Subject("there", "brick"), system="there")
+BAD = replace(KEY, subject=Subject("bad", "model"))
+
+
+@pytest.fixture
+def store(place):
+    with ResultStore.open(place) as opened:
+        for fingerprint in ("here", "there"):
+            opened.remember_system(fingerprint, {"cpu": fingerprint})
+        for name, host, system in ("old", "h1", "here"), ("new", "h2", "here"), ("t", "", "there"):
+            opened.keep_session(Session(name, host, system, "0.1.0", OLD if name == "old" else NEW))
+        # 1.10 is newer than 1.9, and a version of its own: texts would sort the other way.
+        newest = replace(KEY, setup=replace(SETUP, version="1.10.0"))
+        for key, session, moment in (
+            (KEY, "old", OLD), (OLDER, "old", OLD), (newest, "old", OLD), (newest, "new", NEW),
+            (OTHER, "new", NEW), (THERE, "t", NEW), (BAD, "new", NEW),
+        ):  # fmt: skip
+            opened.add_samples(key, Observation(session, 0, (1.5, 2.5), taken_at=moment))
+        opened.record_failure(BAD, "ill")
+        opened.record_failure(replace(BAD, subject=Subject("worse", "brick")), "too slow")
+        opened.keep_networks(
+            NetworkFeatures(name, "1", (), b"") for name in ("abc", "there", "worse")
+        )
+        for key in (KEY, OTHER, THERE):
+            opened.keep_rewrite("model", key.setup, key.system, b"graph")
+            fitted = CalibrationKey("similar", "chain", 1, LATENCY, key.setup, key.system)
+            opened.keep_calibration(Calibration(fitted, {}, (), 1, "0.1.0", NEW))
+        yield opened
+
+
+def left(store):
+    return {
+        (found.question.system, found.question.setup.backend, found.question.setup.version,
+         found.question.subject.signature, len(found.values), found.failure)
+        for found in store.measurements()
+    }  # fmt: skip
+
+
+CASES = {
+    "a whole system": (
+        Selection((Machine("there", "", frozenset({""})),)),
+        Pruned(systems=1, sessions=1, measurements=1, observations=1, networks=1, calibrations=1,
+               rewrites=1),
+        lambda row: row[0] == "there",
+    ),
+    "a backend": (
+        Selection(backends=("torch",)),
+        Pruned(measurements=1, observations=1, calibrations=1, rewrites=1),
+        lambda row: row[1] == "torch",
+    ),
+    "versions that are not the newest": (
+        Selection(outdated=True),
+        Pruned(measurements=4, observations=3, failures=2, networks=1, calibrations=1, rewrites=1),
+        lambda row: row[:2] == ("here", "mxnet") and row[2] != "1.10.0",
+    ),
+    "two criteria together": (
+        Selection(backends=("torch",), outdated=True), Pruned(), lambda row: False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("selection", "expected", "gone"), CASES.values(), ids=CASES)
+def test_what_is_named_is_deleted_and_nothing_else(store, selection, expected, gone):
+    before = left(store)
+    assert store.prune(selection, rehearse=True) == expected
+    assert left(store) == before
+    assert store.prune(selection) == expected
+    assert left(store) == {row for row in before if not gone(row)}
+    assert store.prune(selection) == Pruned()
+
+
+def test_sessions_before_a_date_are_deleted_with_their_samples(store):
+    half = datetime(2026, 3, 1, tzinfo=UTC)
+    pruned = store.prune(Selection(before=half))
+    assert (pruned.observations, pruned.sessions) == (3, 1)
+    assert [session.id for session in store.sessions()] == ["new", "t"]
+    assert ("here", "mxnet", "1.10.0", "abc", 2, None) in left(store)
+    assert not any(row[2:4] == ("1.9.1", "abc") for row in left(store))
+
+
+def test_failures_are_forgotten_and_samples_stay(store):
+    assert store.prune(Selection(failures=True)) == Pruned(measurements=1, failures=2, networks=1)
+    assert ("here", "mxnet", "1.9.1", "bad", 2, None) in left(store)
+    assert all(failure is None for *_, failure in left(store))
+
+
+def test_one_of_two_equal_machines_is_deleted_alone(store):
+    first = Machine("here", "", frozenset({"h1"}), alone=False)
+    pruned = store.prune(Selection((first,)))
+    assert (pruned.observations, pruned.sessions, pruned.systems) == (3, 1, 0)
+    assert {each for row in store.sessions() for each in [row.host]} == {"h2", ""}
+    assert list(store.systems()) == ["here", "there"]
+
+
+def test_deleting_gives_space_back(place):
+    with ResultStore.open(place) as store:
+        many = Observation("s", 0, tuple(1 / number for number in range(1, 20_000)))
+        store.add_samples(KEY, many)
+        full = store.info().size
+        store.prune(Selection(backends=("mxnet",)))
+        freed = store.compact()
+        assert freed > 50_000
+        assert store.info().size == full - freed
+        store.add_samples(KEY, many)
+    with ResultStore.open(place) as store:
+        assert store.info().observations == 1
