@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ WHERE {_SCHEMA} AND attnum > 0 AND NOT attisdropped
 _SOON = ("starting up", "shutting down", "not yet accepting", "recovery mode")
 """Words of a server that will be there in a moment."""
 
-_MISSING = "does not exist"
+_MISSING = re.compile('database ".*" does not exist')
 """Words of a server that has no such database."""
 
 _RUNNING = "check host and port, and whether the server runs"
@@ -126,7 +127,7 @@ class PostgreSQL(Database):
             with self.transaction(engine, writes=False) as connection:
                 revision = self._revision(connection)
         except StoreError as error:
-            if _MISSING in error.message:
+            if _MISSING.search(error.message):
                 raise self.absent() from error
             raise
         finally:
@@ -167,7 +168,7 @@ class PostgreSQL(Database):
         with self.translated(), self._connected(alone) as connection:
             connection.exec_driver_sql(f"VACUUM {', '.join(metadata.tables)}")
         with self.transaction(engine, writes=False) as connection:
-            return before - self.size(connection)
+            return max(before - self.size(connection), 0)  # maps of free space take some
 
     def failure(self, error: Exception) -> StoreError:
         """An error of the server or the driver in one line, with a hint."""

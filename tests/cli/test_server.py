@@ -5,10 +5,12 @@ import time
 
 import pytest
 
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
 
+TEXTS = {".json", ".html", ".js", ".css"}
 SECRETS = ("s3cret", "%2F%26")
 
 
@@ -59,6 +61,58 @@ def test_commands_share_a_database_and_print_no_password(
     assert "onnxruntime" in clean(content)
     with ResultStore.open(database) as store:
         assert store.info().observations > 0
+
+
+def test_what_was_measured_travels_to_a_database_and_back(
+    dlbricks, save, quick, read, database, postgres, tmp_path
+):
+    save("net", *["Relu"] * 3)
+    other = postgres.create()
+    told = ("--json", tmp_path / "out.json")
+    for command in (
+        ("run", "net.onnx", *quick, "--end-to-end", *told),
+        ("spec", "out.json", "--json", tmp_path / "spec.json"),
+        ("rerun", "spec.json", "--store", database, *told),
+        ("store", "export", "a.jsonl.zst", "--store", database, *told),
+        ("store", "import", "a.jsonl.zst", "--store", other, *told),
+        ("store", "merge", database, "--store", "file.db", *told),
+        ("store", "export", "b.jsonl.zst", "--store", "file.db"),
+        ("store", "info", "--store", other, *told),
+        ("systems", "list", "--store", other, *told),
+        ("systems", "name", current_system().fingerprint, "lab", "--store", other, *told),
+        ("systems", "show", "lab", "--store", other, *told),
+        ("advise", "net.onnx", "--store", other, *told),
+        ("atlas", "-o", tmp_path / "site", "--store", other, *told),
+        ("store", "prune", "--system", "lab", "--yes", "--store", other, *told),
+    ):
+        done = dlbricks(*command)
+        assert done.status == 0, done.err
+        written = [path.read_text() for path in tmp_path.rglob("*.*") if path.suffix in TEXTS]
+        clean("".join((done.out, done.err, *written)))
+    assert (tmp_path / "a.jsonl.zst").read_bytes() == (tmp_path / "b.jsonl.zst").read_bytes()
+    pages = [path.read_text() for path in (tmp_path / "site").rglob("*.*")]
+    assert not any("127.0.0.1" in page for page in pages)
+    assert read(tmp_path / "out.json")["deleted"]["systems"] == 1
+    with ResultStore.open(other) as store:
+        assert store.info().measurements == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("store", "info"),
+        ("store", "export", "x.zst"),
+        ("store", "prune", "--outdated"),
+        ("systems", "list"),
+        ("systems", "name", "71bf", "lab"),
+    ],
+)
+def test_a_database_without_a_store_is_told_as_a_missing_file_is(dlbricks, postgres, command):
+    for url in (postgres.create(), postgres.url("nothing")):
+        done = dlbricks(*command, "--store", url)
+        assert (done.status, done.out) == (2, "")
+        assert "there is no result store" in clean(done.err)
+        assert "name one with --store" in done.err
 
 
 @pytest.mark.parametrize("given", [("-v",), ()])

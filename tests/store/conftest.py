@@ -6,12 +6,6 @@ import pytest
 import zstandard
 
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.schema import metadata
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def kind(request):
-    return request.param
 
 
 @pytest.fixture
@@ -20,29 +14,6 @@ def unused(kind, request, tmp_path):
     if kind == "sqlite":
         return tmp_path / "results.db"
     return request.getfixturevalue("cleared")()
-
-
-@pytest.fixture
-def place(kind, request, tmp_path):
-    """Path or URL of a store that holds nothing, or is not there yet."""
-    if kind == "sqlite":
-        return tmp_path / "results.db"
-    return request.getfixturevalue("emptied")()
-
-
-@pytest.fixture(scope="session")
-def emptied(postgres):
-    """Empties one store on the server and gives its URL: that is faster than making one."""
-    url = postgres.create()
-    ResultStore.open(url).close()
-    names = ", ".join(name for name in metadata.tables if name != "quantities")
-
-    def empty():
-        postgres.execute(f"TRUNCATE {names} RESTART IDENTITY", of=url)
-        postgres.execute("DELETE FROM quantities WHERE name <> 'latency'", of=url)
-        return url
-
-    return empty
 
 
 @pytest.fixture(scope="session")

@@ -155,7 +155,7 @@ def test_a_merged_store_holds_every_observation_of_both(stores, first, second):
                 assert taken[record.question, each.session, each.round] == each
 
 
-@fast
+@settings(fast, max_examples=10)
 @given(first=contents, second=contents)
 def test_a_store_on_a_server_holds_what_a_file_would(stores, emptied, first, second):
     file = stores(first, second)

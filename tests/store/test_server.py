@@ -8,13 +8,22 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 
 import psycopg
 import pytest
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
-from dlbricks_core.store import ResultStore
+from dlbricks_core.facts import (
+    LATENCY,
+    Machine,
+    Measurement,
+    Observation,
+    Question,
+    Setup,
+    Subject,
+)
+from dlbricks_core.store import ResultStore, Selection
 from dlbricks_core.store.database import ServerLostError
 from dlbricks_core.store.schema import APPLICATION_ID
 
@@ -205,6 +214,30 @@ def test_a_commit_that_nobody_confirms_counts_once(postgres, emptied, after):
     wire.close()
     with ResultStore.open(url) as store:
         assert store.get([KEY])[KEY].values == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_what_travels_arrives_once_through_a_cut_connection(postgres, emptied, after):
+    url = emptied()
+    wire = Wire(postgres, after=after)
+    taken = tuple(Observation("s", number, (1.5,)) for number in range(3))
+    machine = Machine("sys", "", frozenset({""}))
+    with ResultStore.open(url.replace(f":{postgres.port}/", f":{wire.port}/")) as store:
+        for change in (
+            lambda: store.merge(iter([LATENCY, Measurement(KEY, observations=taken)])),
+            lambda: store.name_machine(machine, "lab"),
+            lambda: store.prune(Selection(failures=True)),
+        ):
+            store.record_failure(replace(KEY, system="other"), "ill")
+            wire.cut_next()
+            with pytest.warns(UserWarning, match="trying again"):
+                change()
+        assert not wire._armed.is_set()
+    wire.close()
+    with ResultStore.open(url) as store:
+        (found,) = store.measurements()
+        assert found.observations == taken
+        assert [each.name for each in store.machines()] == ["lab"]
 
 
 def test_a_server_that_starts_up_is_waited_for_when_a_store_is_opened(
