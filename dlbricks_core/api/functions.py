@@ -305,7 +305,8 @@ def systems(*, store: Store = None) -> Systems:
     """Lists the systems of a store: what they are, and how much they measured.
 
     Args:
-        store: A path, an open store, or ``None`` for the user's own.
+        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
+            own file.
 
     Raises:
         DLBricksError: If there is no such store.
