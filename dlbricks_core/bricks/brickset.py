@@ -151,16 +151,23 @@ class BrickSet:
             bricks.add(model, (rewritten or {}).get(position))
         return bricks
 
-    def add(self, model: CanonicalModel, rewritten: CanonicalModel | None = None) -> CutModel:
+    def add(
+        self,
+        model: CanonicalModel,
+        rewritten: CanonicalModel | None = None,
+        sequences: Sequence[LayerSequence] | None = None,
+    ) -> CutModel:
         """Cuts one more model and keeps those of its bricks that are new.
 
         Args:
             model: In canonical form.
             rewritten: Graph that a backend rewrites the model into. It is cut in its place.
+            sequences: Where it is cut; ``None`` for where the strategy says.
         """
         graph = rewritten or model
         warm = with_weights_reread(graph)
-        sequences = list(split(graph, self.granularity, self.strategy))
+        if sequences is None:
+            sequences = split(graph, self.granularity, self.strategy)
         occurrences = []
         for sequence, reread in zip(sequences, self._reread(model, graph, sequences), strict=True):
             source = warm if reread else graph

@@ -34,8 +34,12 @@ def original(model: CanonicalModel, name: str) -> str | None:
     """
     if name in model.producers:
         return name
-    plain = name.rpartition(_LAYOUT)[0]
-    return plain if plain in model.producers else None
+    return plain(name) if plain(name) in model.producers else None
+
+
+def plain(name: str) -> str:
+    """Name that :func:`in_layout` was given; empty for a name without a layout."""
+    return name.rpartition(_LAYOUT)[0]
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,15 @@ import click
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
+from dlbricks_core.privacy import read_key
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
+    CutOptions,
     Invocation,
+    LoadedModels,
     Request,
     at_system,
     estimate,
@@ -27,6 +30,7 @@ from dlbricks_core.workflows import (
     load_models,
 )
 from dlbricks_core.workflows.carried import place_of, read_results
+from dlbricks_core.workflows.private import keep_graphs
 
 
 @click.command("estimate")
@@ -47,12 +51,14 @@ from dlbricks_core.workflows.carried import place_of, read_results
     help="Estimate from what 'dlbricks bench --results' wrote elsewhere, not from a store. May be "
     "given more than once.",
 )
+@options.key_option
 @options.predictor_option
 @options.result_options
 def command(
     models: tuple[str, ...],
     system: str | None,
     results: tuple[Path, ...],
+    key: Path | None,
     predictor: str | None,
     store: str | None,
     **values: Any,
@@ -61,7 +67,11 @@ def command(
 
     Figures of bricks come from the store, and from a predictor where the store has none.
     """
-    if not models:
+    if key is not None:
+        if models or not results:
+            raise click.UsageError("--key goes with --results, and without MODELs: it has them.")
+        predictor = predictor or NO_PREDICTOR
+    elif not models:
         raise click.UsageError("Name at least one MODEL.")
     if results and store is not None:
         raise click.UsageError("--results and --store exclude each other.")
@@ -74,10 +84,14 @@ def command(
         if request is None:
             setups = partial(known_setups, there, values["backend"])
             request = options.request_of(values, target, setups)
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        if key is not None:
+            loaded, cut = _unlocked(key, request, opened)
+        else:
+            loaded = load_models(models, load, progress, options.import_settings_of(values))
+            cut = options.cut_options_of(values) if asked else None
         result = estimate(
             loaded.models,
-            options.cut_options_of(values) if asked else None,
+            cut,
             request,
             there,
             _predictor(predictor, values["quantity"]),
@@ -90,6 +104,16 @@ def command(
     output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _unlocked(
+    key: Path, request: Request, results: ResultStore
+) -> tuple[LoadedModels, CutOptions | None]:
+    """Models of a private suite, and how they were cut."""
+    unlocked = read_key(key)
+    keep_graphs(unlocked, request, results)
+    options_of_key = CutOptions(unlocked.granularity, unlocked.strategy, unlocked.composer)
+    return LoadedModels(list(unlocked.models), []), options_of_key
 
 
 def _opened(results: Sequence[Path], store: str | None) -> AbstractContextManager[ResultStore]:

@@ -12,7 +12,8 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import SCHEMA_VERSION, failures_data, print_failures
 from dlbricks_core.report.heading import count
 from dlbricks_core.suites import Suite, check_unused
-from dlbricks_core.workflows import generate, load_models
+from dlbricks_core.workflows import Request, generate, load_models
+from dlbricks_core.workflows.private import generate_private, private_options, published_models
 
 
 @click.command("generate")
@@ -29,9 +30,20 @@ from dlbricks_core.workflows import generate, load_models
 @options.load_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the weights.")  # fmt: skip
+@options.private_options
 @options.json_option
 @options.quiet_options
-def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> int:
+def command(
+    models: tuple[str, ...],
+    folder: Path,
+    seed: int,
+    private: bool,
+    backend: str | None,
+    decoys: int | None,
+    decoys_from: tuple[str, ...],
+    key: Path | None,
+    **values: Any,
+) -> int:
     """Pack what another machine needs to time MODELs, without their weights.
 
     The folder holds the structures of the MODELs and a manifest. Time it on any machine, with any
@@ -40,11 +52,18 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
 
     With -G or --split, the folder holds the paper's bricks instead: ONNX files that tell neither
     which model they are from nor in which order they stand.
+
+    With --private, the folder holds bricks alone, among decoys; what tells the model from them is
+    the key, a file that stays with you. Name the --backend that the bricks are for, or leave it out
+    for bricks that any framework runs, less accurately. 'dlbricks privacy FOLDER --key FILE' tells
+    what an attacker learns, 'dlbricks estimate --key FILE --results FILE' composes.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     check_unused(folder)
+    if not private and (backend or decoys is not None or decoys_from or key):
+        raise click.UsageError("--backend, --decoys, --decoys-from and --key need --private.")
     asked = values["granularity"] is not None or values["strategy"] is not None
     cut = options.cut_options_of(values) if asked else None
     with output.progress() as progress:
@@ -54,8 +73,26 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
             progress,
             options.import_settings_of(values),
         )
-        written = generate(loaded.models, cut, folder, seed, progress)
+        if private:
+            number = options.DECOYS if decoys is None else decoys
+            keys = key or folder.with_name(f"{folder.name}.key.json")
+            published = published_models(decoys_from, progress) if number else []
+            written, hidden = generate_private(
+                loaded.models,
+                private_options(values["strategy"], values["granularity"]),
+                Request.of(backend) if backend else None,
+                published,
+                number,
+                folder,
+                keys,
+                progress,
+            )
+        else:
+            written = generate(loaded.models, cut, folder, seed, progress)
     output.console.print(_summary(written, folder), soft_wrap=True)
+    if private:
+        decoyed = count(len(hidden.decoys), "decoy")
+        output.console.print(f"{decoyed} among them. Keep the key: {keys}", soft_wrap=True)
     failures = [*loaded.failures, *written.omitted]
     print_failures(output.console, failures)
     output.write_json(

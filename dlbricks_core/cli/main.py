@@ -42,6 +42,7 @@ _COMMANDS = {
     "analyze": "Show how layers repeat within and across models; runs nothing.",
     "graph": "Draw a model with its critical path and repeated modules.",
     "generate": "Write bricks as ONNX files, without the models' weights.",
+    "privacy": "Tell what an attacker learns from a private suite.",
     "bench": "Time a folder of generated bricks.",
     "atlas": "Write the store as pages to look at: systems, models, backends.",
     "spec": "Write what a run did as a record that others can do again.",

@@ -334,6 +334,46 @@ timing_options = _group(
     click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
 )
 
+DECOYS = 20
+"""Decoys for each brick of a private suite unless the user says otherwise."""
+
+private_options = _group(
+    click.option(
+        "--private", is_flag=True, help="Pack bricks alone, among decoys, and write a key."
+    ),
+    click.option(
+        "--backend",
+        metavar="NAME",
+        help="Framework that private bricks are for.  [default: any]",
+    ),
+    click.option(
+        "--decoys",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help=f"Decoys for each private brick.  [default: {DECOYS}]",
+    ),
+    click.option(
+        "--decoys-from",
+        metavar="MODEL",
+        multiple=True,
+        help="Model or collection that decoys come from. May be given more than once.  "
+        "[default: onnx:]",
+    ),
+    click.option(
+        "--key",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="File for the key of a private suite.  [default: beside FOLDER]",
+    ),
+)
+
+key_option = click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Key of a private suite, which 'dlbricks generate --private' wrote.",
+)
+
 store_option = click.option(
     "--store",
     metavar="PATH_OR_URL",

@@ -13,7 +13,7 @@ from dlbricks_core.cli.main import cli
 from dlbricks_core.machine.system import current_system
 
 jsonschema = pytest.importorskip("jsonschema")
-for framework in ("onnxruntime", "torch"):
+for framework in ("onnxruntime", "sklearn", "torch"):
     pytest.importorskip(framework)
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +75,8 @@ LINES = [
     ("systems", "list", "--store", "results.sqlite"),
     ("systems", "show", FINGERPRINT, "--store", "results.sqlite"),
     ("systems", "name", FINGERPRINT, "lab", "--store", "results.sqlite"),
+    ("generate", A, "--private", "--decoys", "2", "--decoys-from", B, "-o", "private"),
+    ("privacy", "private", "--key", "private.key.json", "--published", B),
     ("models", "onnx:"),
     ("plugins",),
     ("doctor",),

@@ -1,0 +1,281 @@
+"""Decoys: bricks of other models that fit where the bricks of a model stand.
+
+A decoy is never made alone. Each of the model's layer sequences gives way to one of another
+model, resized to the same ends; the networks that come out are cut, and rewritten by a backend,
+just as the model is. Nothing but what a decoy computes tells it from a true brick.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+
+import numpy as np
+
+from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, signature
+from dlbricks_core.bricks.boundary import live_outputs
+from dlbricks_core.bricks.common import original, plain
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.privacy.published import Skeleton, skeleton
+from dlbricks_core.privacy.transplant import transplant
+
+_MOST_LOOKED_AT = 1500
+"""Pieces that are tried for one place, at most."""
+
+_OWN_TURNS = 4
+"""Times that each of the model's own sequences is resized anew."""
+
+_PAIRS = 5
+"""Pairs of sequences that are tried for each one that is wanted."""
+
+_LONGEST = 1.5
+"""Most layers of a pair, relative to what it stands in the place of."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A layer sequence that may become a decoy.
+
+    Attributes:
+        donor: Name of the model that it is from.
+        model: The sequence, with one input and one output.
+    """
+
+    donor: str
+    model: CanonicalModel
+
+
+def pieces(models: Iterable[CanonicalModel], granularity: int, strategy: str) -> list[Piece]:
+    """Layer sequences of models that can be resized, each once.
+
+    Args:
+        models: Donors.
+        granularity: Most layers in a sequence.
+        strategy: Name of the split strategy.
+    """
+    found: dict[str, Piece] = {}
+    for model in models:
+        for brick in BrickSet.of([model], granularity, strategy).bricks.values():
+            if len(brick.model.inputs) == len(brick.model.outputs) == 1 and not brick.opaque:
+                found.setdefault(brick.signature, Piece(model.name, brick.model))
+    return list(found.values())
+
+
+def boundaries(cut: CutModel) -> frozenset[str]:
+    """Tensors of a model that its bricks hand on, by their names in the model itself."""
+    handed_on = (name for each in cut.occurrences for name in live_outputs(cut.graph, each.layers))
+    return frozenset(
+        known for name in handed_on if (known := original(cut.model, name)) is not None
+    )
+
+
+def cut_at(graph: CanonicalModel, names: Collection[str]) -> list[LayerSequence]:
+    """Cuts a graph after each layer that computes one of some tensors.
+
+    Args:
+        graph: A model, or what a backend makes of one.
+        names: Names of tensors of the model; the graph may hold them in layouts of its own.
+    """
+    ends = [
+        i + 1
+        for i, layer in enumerate(graph.layers)
+        if any(name in names or plain(name) in names for name in layer.outputs)
+    ]
+    edges = [0, *(end for end in ends if end < len(graph.layers)), len(graph.layers)]
+    return [tuple(range(*each)) for each in pairwise(edges)]
+
+
+def pieces_of(cut: CutModel) -> list[Piece]:
+    """The model's own sequences, each several times: their widths are drawn anew each time."""
+    found = {}
+    for occurrence in cut.occurrences:
+        if occurrence.signature not in found and _ends(cut.graph, occurrence.layers) is not None:
+            found[occurrence.signature] = Piece(
+                cut.model.name, extract(cut.graph, occurrence.layers, occurrence.signature)
+            )
+    return [piece for piece in found.values() for _ in range(_OWN_TURNS)]
+
+
+def decoy_networks(
+    cut: CutModel, donors: Sequence[Piece], number: int, random: np.random.Generator
+) -> list[CanonicalModel]:
+    """Networks that have other layer sequences between the same places as a model.
+
+    Equal sequences of the model give way to equal ones. A sequence for which too few others are
+    found stays in some of the networks.
+
+    Args:
+        cut: The model as it is, cut where its sequences are to be replaced.
+        donors: Sequences of other models.
+        number: Number of networks.
+        random: Draws the sequences.
+    """
+    # One order for all places: sequences of one form recur, as the model's own do.
+    ordered, own = list(_mixed(donors, random)), list(_mixed(pieces_of(cut), random))
+    forms = {skeleton(each.model) for each in donors}
+    seed = int(random.integers(2**31))
+    chosen = {
+        identity: _chosen(cut, identity, own, ordered, forms, number, seed)
+        for identity in cut.counts
+    }
+    return [
+        _grafted(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
+        for i in range(number)
+    ]
+
+
+def _chosen(
+    cut: CutModel,
+    identity: str,
+    own: Sequence[Piece],
+    donors: Sequence[Piece],
+    forms: Collection[Skeleton],
+    number: int,
+    seed: int,
+) -> list[CanonicalModel]:
+    """Different sequences that fit in the place of one, of as many donors as possible.
+
+    A sequence whose form no donor has gives way to others whose form no donor has: two sequences
+    of donors in a row. Otherwise whoever knows the donors would tell it by its form. Where too few
+    fit, the model's own from other places do. They come last: a suite in which one form is more
+    frequent than others tells the model's by that.
+    """
+    place = next(each.layers for each in cut.occurrences if each.signature == identity)
+    ends = _ends(cut.graph, place)
+    if ends is None:
+        return []
+    read, written = (cut.graph.tensors[name] for name in ends)
+    random = np.random.default_rng(seed)
+    alike: Iterable[CanonicalModel] = ()
+    if skeleton(extract(cut.graph, place, identity)) not in forms:
+        pairs = _pairs(donors, read, written, number, random)
+        alike = (
+            each
+            for each in pairs
+            if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
+        )
+    singly = _fitting(chain(donors, own), read, written, random)
+    taken: set[str] = {identity}
+    found: list[CanonicalModel] = []
+    for each in chain(alike, singly):
+        if len(found) == number:
+            break
+        name = signature(each, range(len(each.layers)))
+        if name not in taken:
+            taken.add(name)
+            found.append(each)
+    return found
+
+
+def _fitting(
+    candidates: Iterable[Piece], read: TensorSpec, written: TensorSpec, random: np.random.Generator
+) -> Iterator[CanonicalModel]:
+    """Those sequences that can be resized, resized."""
+    for piece in candidates:
+        found = transplant(piece.model, read, written, random)
+        if found is not None:
+            yield found
+
+
+def _pairs(
+    donors: Sequence[Piece],
+    read: TensorSpec,
+    written: TensorSpec,
+    number: int,
+    random: np.random.Generator,
+) -> Iterator[CanonicalModel]:
+    """Two sequences in a row, the first or the second of which keeps its input's shape."""
+    steps = {
+        (begin, end): list(islice(_fitting(donors, begin, end, random), number))
+        for begin, end in ((read, read), (read, written), (written, written))
+    }
+    for _ in range(_PAIRS * number):
+        middle = read if random.random() < 0.5 else written
+        halves = steps[read, middle], steps[middle, written]
+        if all(halves):
+            first, second = (half[int(random.integers(len(half)))] for half in halves)
+            yield _in_a_row(first, second)
+
+
+def _in_a_row(first: CanonicalModel, second: CanonicalModel) -> CanonicalModel:
+    """One sequence of two: the second reads what the first hands on."""
+    names = {name: f"then/{name}" for name in second.tensors}
+    names |= {second.inputs[0]: first.outputs[0], "": ""}
+    return replace(
+        first,
+        layers=(*first.layers, *(_renamed(layer, names) for layer in second.layers)),
+        outputs=(names[second.outputs[0]],),
+        tensors={**first.tensors, **{names[n]: spec for n, spec in second.tensors.items()}},
+        weights=first.weights | {names[name] for name in second.weights},
+        constants={
+            **first.constants,
+            **{names[name]: value for name, value in second.constants.items()},
+        },
+    )
+
+
+def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
+    return replace(
+        layer,
+        inputs=tuple(map(names.__getitem__, layer.inputs)),
+        outputs=tuple(map(names.__getitem__, layer.outputs)),
+    )
+
+
+def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
+    """Pieces in a random order in which each donor has its turn."""
+    turns = Counter[str]()
+    order = []
+    for position in random.permutation(len(donors)):
+        donor = donors[position].donor
+        order.append((turns[donor] + random.random(), position))
+        turns[donor] += 1
+    for _, position in sorted(order)[:_MOST_LOOKED_AT]:
+        yield donors[position]
+
+
+def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None:
+    """The only tensor that a sequence reads and the only one that it hands on, if that is so."""
+    inside = set(place)
+    layers = [graph.layers[i] for i in place]
+    made = {name for layer in layers for name in layer.outputs if name}
+    read = {name for layer in layers for name in graph.activations(layer)} - made
+    handed_on = {
+        name
+        for name in made
+        if name in graph.output_names or not inside.issuperset(graph.consumers.get(name, ()))
+    }
+    if len(read) != 1 or len(handed_on) != 1 or any(layer.opaque for layer in layers):
+        return None
+    return read.pop(), handed_on.pop()
+
+
+def _grafted(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalModel:
+    """The model with other sequences in the place of its own, by their signatures."""
+    graph = cut.graph
+    layers: list[Layer] = []
+    tensors, weights = dict(graph.tensors), set(graph.weights)
+    constants = dict(graph.constants)
+    for number, occurrence in enumerate(cut.occurrences):
+        piece = instead.get(occurrence.signature)
+        ends = _ends(graph, occurrence.layers) if piece else None
+        if piece is None or ends is None:
+            layers += [graph.layers[i] for i in occurrence.layers]
+            continue
+        names = {name: f"graft{number}/{name}" for name in piece.tensors}
+        names |= {piece.inputs[0]: ends[0], piece.outputs[0]: ends[1], "": ""}
+        tensors |= {names[name]: spec for name, spec in piece.tensors.items()}
+        weights |= {names[name] for name in piece.weights}
+        constants |= {names[name]: value for name, value in piece.constants.items()}
+        layers += [_renamed(layer, names) for layer in piece.layers]
+    used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
+    used |= {*graph.inputs, *graph.outputs}
+    return replace(
+        graph,
+        layers=tuple(layers),
+        tensors={name: spec for name, spec in tensors.items() if name in used},
+        weights=frozenset(weights & used),
+        constants={name: value for name, value in constants.items() if name in used},
+    )

@@ -1,0 +1,172 @@
+"""The key of a private suite: what the suite does not tell. It stays with the owner."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from dlbricks_core.bricks import STRATEGIES, BrickSet, CutModel
+from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.ir import CanonicalModel, packed, unpacked
+
+SCHEMA_VERSION = 1
+
+_MOST_BYTES = 1 << 30
+_HINT = "Give the file that was written beside the suite; nothing else can replace it."
+
+
+@dataclass(frozen=True)
+class Key:
+    """What composes the figures of a private suite's bricks.
+
+    Attributes:
+        backend: Name of the backend that rewrote the models; empty where they were cut as they are.
+        composer: Name of the composer.
+        strategy: Name of the split strategy.
+        granularity: Most layers in a brick.
+        models: Structures of the models.
+        graphs: What was cut of each, in the order of the models.
+        rereading: Whether a sequence whose weights the model has just read is a brick of its own.
+    """
+
+    backend: str
+    composer: str
+    strategy: str
+    granularity: int
+    models: Sequence[CanonicalModel]
+    graphs: Sequence[CanonicalModel]
+    rereading: bool
+
+    @classmethod
+    def of(cls, brickset: BrickSet, composer: str, backend: str) -> Self:
+        """Key to the models of a brick set."""
+        return cls(
+            backend,
+            composer,
+            brickset.strategy,
+            brickset.granularity,
+            [cut.model for cut in brickset.models],
+            [cut.graph for cut in brickset.models],
+            brickset.rereading,
+        )
+
+    def brickset(self) -> BrickSet:
+        """The models, cut as they were for the suite."""
+        graphs = dict(enumerate(self.graphs)) if self.backend else {}
+        return BrickSet.of(
+            self.models, self.granularity, self.strategy, graphs, rereading=self.rereading
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes the key; nobody but the owner may read the file.
+
+        Raises:
+            DLBricksError: If it cannot be written, or the file is there already: a key that is
+                lost makes its suite worthless.
+        """
+        text = json.dumps(self._fields(), indent=1) + "\n"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError as error:
+            raise DLBricksError(
+                f"{path} is there already", hint="Keep it, and name another file for the key."
+            ) from error
+        except OSError as error:
+            raise DLBricksError(
+                f"{path} cannot be written: {error.strerror}", hint="Choose another file."
+            ) from error
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "about": "Key of a private suite of DLBricks. It tells the models: keep it.",
+            "backend": self.backend,
+            "composer": self.composer,
+            "split": self.strategy,
+            "granularity": self.granularity,
+            "rereading": self.rereading,
+            "models": [
+                {
+                    "name": cut.model.name,
+                    "signature": cut.whole.signature,
+                    "bricks": dict(cut.counts),
+                    "structure": _text(packed(cut.model)),
+                    "graph": "" if cut.graph is cut.model else _text(packed(cut.graph)),
+                }
+                for cut in self._cuts()
+            ],
+        }
+
+    def _cuts(self) -> list[CutModel]:
+        return self.brickset().models
+
+
+def read_key(path: Path) -> Key:
+    """The key in a file.
+
+    Raises:
+        DLBricksError: If it cannot be read, is no key, or was changed.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DLBricksError(f"{path} is too large for a key", hint=_HINT)
+        fields = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
+    except (ValueError, RecursionError) as error:
+        raise DLBricksError(f"{path} is no key: it is no JSON", hint=_HINT) from error
+    version = fields.get("schema_version") if isinstance(fields, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DLBricksError(
+            f"{path} was made by a newer DLBricks", hint="Upgrade: pip install -U dlbricks"
+        )
+    try:
+        key = _key(fields)
+    except (KeyError, TypeError, ValueError, AttributeError, ModelError) as error:
+        raise DLBricksError(f"{path} is no key of a private suite", hint=_HINT) from error
+    told = [entry["bricks"] for entry in fields["models"]]
+    if [dict(cut.counts) for cut in key.brickset().models] != told:
+        raise DLBricksError(
+            f"{path} does not tell the bricks of its models",
+            hint="It was changed, or written by a DLBricks that cuts models in another way.",
+        )
+    return key
+
+
+def _key(fields: Mapping[str, Any]) -> Key:
+    if fields["split"] not in STRATEGIES or not fields["models"]:
+        raise ValueError("no such way to cut, or no model")
+    models = [_model(entry, "structure") for entry in fields["models"]]
+    graphs = [
+        _model(entry, "graph") if entry["graph"] else model
+        for entry, model in zip(fields["models"], models, strict=True)
+    ]
+    return Key(
+        str(fields["backend"]),
+        str(fields["composer"]),
+        fields["split"],
+        int(fields["granularity"]),
+        models,
+        graphs,
+        bool(fields["rereading"]),
+    )
+
+
+def _model(entry: Mapping[str, Any], part: str) -> CanonicalModel:
+    try:
+        data = base64.b64decode(entry[part], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{part} is damaged") from error
+    return unpacked(data, name=str(entry["name"]))
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,232 @@
+"""Packs bricks of models that stay secret, among decoys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.ir import CanonicalModel, packed
+from dlbricks_core.privacy import Key, Piece, alternatives, decoy_networks, pieces
+from dlbricks_core.privacy.decoys import boundaries, cut_at
+from dlbricks_core.store import ResultStore
+from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
+from dlbricks_core.survey import draw
+from dlbricks_core.workflows.composing import (
+    DEFAULT_COMPOSER,
+    CutOptions,
+    find_composer,
+)
+from dlbricks_core.workflows.loading import ModelLoader, expand
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.rewrites import Rewrites, rewrite_models
+
+PUBLISHED = ("onnx:",)
+"""Models that decoys come from unless the user names others: every installation has them."""
+
+STRATEGY = "short-segments"
+
+_FURTHER = 1
+"""Batches of decoys that are added where bricks have too few alternatives."""
+
+_DRAWN = 600
+"""Drawn networks among which decoys are looked for, beside published models."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Bricks of models among decoys.
+
+    Attributes:
+        options: How the models were cut.
+        brickset: The models and their bricks.
+        decoys: Decoys by signature; none is a brick of the models.
+    """
+
+    options: CutOptions
+    brickset: BrickSet
+    decoys: Mapping[str, Brick]
+
+    @property
+    def bricks(self) -> dict[str, Brick]:
+        """True bricks and decoys by signature, in an order that tells nothing."""
+        together = {**self.brickset.bricks, **self.decoys}
+        return {signature: together[signature] for signature in sorted(together)}
+
+
+def private_options(strategy: str | None = None, most: int | None = None) -> CutOptions:
+    """How models are cut for a private suite.
+
+    Args:
+        strategy: Name of the split strategy; ``None`` for short segments.
+        most: Most layers in a brick; ``None`` for the composer's own number.
+    """
+    return CutOptions.chosen(most, strategy or STRATEGY, DEFAULT_COMPOSER)
+
+
+def generate_private(
+    models: Sequence[CanonicalModel],
+    options: CutOptions,
+    request: Request | None,
+    donors: Sequence[CanonicalModel],
+    decoys: int,
+    folder: Path,
+    key: Path,
+    observer: Observer,
+    seed: int | None = None,
+) -> tuple[Suite, Hidden]:
+    """Writes a suite of bricks alone, and the key that composes their figures.
+
+    Args:
+        models: In canonical form.
+        options: How to cut, from :func:`private_options`.
+        request: The backend that rewrites the models; ``None`` for none.
+        donors: Models that decoys come from.
+        decoys: Number of decoys for each brick.
+        folder: Created if it is not there; must not hold a suite already.
+        key: File of the key; must not be there already.
+        observer: Hears of progress.
+        seed: Seed of the decoys; ``None`` for one that nobody can find out.
+
+    Raises:
+        DLBricksError: If something cannot be written, or is there already.
+    """
+    if key.resolve().is_relative_to(folder.resolve()):
+        raise DLBricksError(
+            f"the key {key} would travel with the suite", hint="Write it outside of the folder."
+        )
+    random = np.random.default_rng(seed)
+    hidden = hide(models, options, request, donors, decoys, random, observer)
+    suite = Suite(
+        Cut(options.composer, options.strategy, options.granularity),
+        bricks=[SuiteBrick(brick) for brick in hidden.bricks.values()],
+    )
+    backend = request.backend.name if request else ""
+    observer.stage(f"Writing {len(suite.bricks)} bricks")
+    Key.of(hidden.brickset, options.composer, backend).write(key)
+    try:
+        return write_suite(suite, folder), hidden
+    except BaseException:
+        key.unlink(missing_ok=True)
+        raise
+
+
+def hide(
+    models: Sequence[CanonicalModel],
+    options: CutOptions,
+    request: Request | None,
+    donors: Sequence[CanonicalModel],
+    decoys: int,
+    random: np.random.Generator,
+    observer: Observer,
+) -> Hidden:
+    """Cuts models, and finds decoys for their bricks.
+
+    Args:
+        models: In canonical form.
+        options: How to cut.
+        request: The backend that rewrites the models; ``None`` for none.
+        donors: Models that decoys come from, beside networks that are drawn.
+        decoys: Number of decoys for each brick.
+        random: Draws the decoys.
+        observer: Hears of progress.
+    """
+    granularity, strategy = options.granularity, options.strategy
+    rereading = find_composer(options.composer).rereading
+    rewrites = rewrite_models(models, request, observer) if request else Rewrites()
+    for position, reason in rewrites.refused.items():
+        raise DLBricksError(
+            f"{models[position].name} cannot be rewritten: {reason}",
+            hint="Choose another backend, or none: the model is cut as it is then.",
+        )
+    brickset = BrickSet.of(models, granularity, strategy, rewrites.graphs, rereading=rereading)
+    places = [boundaries(cut) for cut in brickset.models]
+    plain = BrickSet(granularity, strategy)
+    for model, names in zip(models, places, strict=True):
+        plain.add(model, sequences=cut_at(model, names))
+    found = _pieces(donors, plain) if decoys else []
+    others = BrickSet(granularity, strategy, rereading=rereading)
+    for number in _batches(decoys):
+        together = {**others.bricks, **brickset.bricks}
+        if all(alternatives(s, together) >= decoys for s in brickset.bricks):
+            break
+        observer.stage("Looking for decoys", len(models))
+        networks, ends = [], []
+        for cut, names in zip(plain.models, places, strict=True):
+            networks += decoy_networks(cut, found, number, random)
+            ends += [names] * number
+            observer.advance(cut.model.name)
+        rewrites = rewrite_models(networks, request, observer) if request else Rewrites()
+        for position, network in enumerate(networks):
+            # A network that the backend refuses would show by the form of its bricks.
+            if position not in rewrites.refused:
+                graph = rewrites.graphs.get(position)
+                others.add(network, graph, cut_at(graph or network, ends[position]))
+    unlike = {s: each for s, each in others.bricks.items() if s not in brickset.bricks}
+    return Hidden(options, brickset, unlike)
+
+
+def _batches(decoys: int) -> list[int]:
+    """Numbers of networks to make one after another: some decoys do not keep their ends."""
+    return [decoys, *[math.ceil(decoys / 2)] * _FURTHER] if decoys else []
+
+
+def published_models(specs: Sequence[str], observer: Observer) -> list[CanonicalModel]:
+    """Models that anybody may know; those that cannot be loaded are noted.
+
+    Args:
+        specs: Names of models and collections; none for those of :data:`PUBLISHED`.
+        observer: Hears of progress.
+    """
+    names = expand(specs or PUBLISHED)
+    observer.stage("Loading published models", len(names))
+    found = []
+    with ModelLoader() as loader:
+        for name in names:
+            try:
+                found.append(loader.load_one(name))
+            except DLBricksError as error:
+                observer.note(f"{name} is left out: {error.message}")
+            observer.advance(name)
+    return found
+
+
+def keep_graphs(key: Key, request: Request, store: ResultStore) -> None:
+    """Keeps what was cut of a key's models in a store, so that estimates find it.
+
+    Args:
+        key: The owner's key.
+        request: Where the bricks were measured.
+        store: What was measured there.
+    """
+    if not key.backend:
+        return
+    for cut in key.brickset().models:
+        store.keep_rewrite(
+            cut.whole.signature, request.setup, request.fingerprint, packed(cut.graph)
+        )
+
+
+def _pieces(donors: Sequence[CanonicalModel], plain: BrickSet) -> list[Piece]:
+    """Layer sequences of drawn networks, and of donors that are none of the models."""
+    own = {cut.whole.signature for cut in plain.models}
+    others = [each for each in donors if CutModel(each, (), each).whole.signature not in own]
+    return [*pieces(others, plain.granularity, plain.strategy), *_drawn()]
+
+
+@cache
+def _drawn() -> tuple[Piece, ...]:
+    """Drawn networks: everybody may know which, for widths and places are drawn anew."""
+    return tuple(
+        Piece(each.family, each.brick.model)
+        for each in islice(draw(), _DRAWN)
+        if len(each.brick.model.inputs) == len(each.brick.model.outputs) == 1
+    )

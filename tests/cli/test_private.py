@@ -1,0 +1,168 @@
+"""Private suites as their owner, the one who times them, and an attacker see them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from dlbricks_core.facts import Measurement
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.portable import export_measurements, read_records
+
+pytest.importorskip("onnxruntime")
+
+SECRET = "tell_nobody"
+BENCH = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
+
+
+def network(path, widths, size, activation, side=72):
+    """Convolutions with activations; each is a short segment of its own."""
+    nodes, weights, x = [], [], f"{SECRET}_input"
+    for i, (read, written) in enumerate(itertools.pairwise(widths)):
+        weight = np.ones((written, read, size, size), np.float32)
+        weights.append(numpy_helper.from_array(weight, f"{SECRET}_w{i}"))
+        nodes.append(helper.make_node("Conv", [x, f"{SECRET}_w{i}"], [f"{SECRET}_c{i}"],
+                                      name=f"{SECRET}_conv{i}", pads=[size // 2] * 4,
+                                      doc_string=SECRET))  # fmt: skip
+        nodes.append(helper.make_node(activation, [f"{SECRET}_c{i}"], [f"{SECRET}_x{i}"]))
+        x = f"{SECRET}_x{i}"
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, width, side, side])
+        for name, width in ((f"{SECRET}_input", widths[0]), (x, widths[-1]))
+    ]
+    graph = helper.make_graph(nodes, SECRET, ends[:1], ends[1:], weights, doc_string=SECRET)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+                              producer_name=SECRET)  # fmt: skip
+    onnx.save(model, path)
+
+
+@pytest.fixture
+def secret(tmp_path):
+    network(tmp_path / f"{SECRET}.onnx", (32, 32, 32, 48, 48), 3, "Relu")
+    network(tmp_path / "published.onnx", (24, 40, 40, 56), 1, "Sigmoid")
+    return tmp_path / f"{SECRET}.onnx"
+
+
+def generate(dlbricks, secret, folder, decoys, *more):
+    return dlbricks("generate", secret, "--private", "--decoys", decoys, "--decoys-from",
+                    "published.onnx", "-o", folder, *more)  # fmt: skip
+
+
+def estimate(dlbricks, key, results):
+    done = dlbricks("estimate", "--key", key, "--results", results, "--backend", "onnxruntime",
+                    "--json", "estimate.json")  # fmt: skip
+    assert done.status == 0, done.err
+    return json.loads(Path("estimate.json").read_text())["models"][0]
+
+
+def test_an_estimate_is_the_same_to_the_last_bit_without_the_decoys(dlbricks, secret, tmp_path):
+    done = generate(dlbricks, secret, "suite", 3, "--backend", "onnxruntime")
+    assert done.status == 0, done.err
+    done = dlbricks("bench", "suite", *BENCH, "--results", "all.zst")
+    assert done.status == 0, done.err
+    key = json.loads((tmp_path / "suite.key.json").read_text())
+    true = set(key["models"][0]["bricks"])
+    timed, kept = true_alone(tmp_path / "all.zst", true, tmp_path / "true.zst")
+    assert timed >= 2 * kept
+    assert kept == len(true)
+    with_decoys, without = (
+        estimate(dlbricks, "suite.key.json", results) for results in ("all.zst", "true.zst")
+    )
+    assert with_decoys["estimate_ms"] == without["estimate_ms"]
+    assert with_decoys["interval_ms"] == without["interval_ms"]
+    assert with_decoys["name"] == SECRET
+    assert not with_decoys["partial"]
+
+
+def true_alone(path, true, target):
+    """Writes results without those of decoys; how many networks both files hold."""
+    records = list(read_records(path))
+    measurements = [each for each in records if isinstance(each, Measurement)]
+    kept = [each for each in measurements if each.question.subject.signature in true]
+    with ResultStore.open(target.with_suffix(".db")) as some:
+        some.merge([each for each in records if not isinstance(each, Measurement)] + kept)
+        export_measurements(some, target)
+    return len(measurements), len(kept)
+
+
+def test_a_suite_holds_no_name_and_no_count(dlbricks, secret, tmp_path):
+    assert generate(dlbricks, secret, "suite", 2).status == 0
+    files = [each for each in (tmp_path / "suite").rglob("*") if each.is_file()]
+    assert all(SECRET.encode() not in each.read_bytes() for each in files)
+    manifest = json.loads((tmp_path / "suite" / "manifest.json").read_text())
+    assert manifest["models"] == []
+    signatures = [each["signature"] for each in manifest["bricks"]]
+    assert signatures == sorted(set(signatures))
+    assert all("used" not in each for each in manifest["bricks"])
+
+
+def test_two_suites_of_one_model_share_its_bricks_alone(dlbricks, secret, tmp_path):
+    for name in ("first", "second"):
+        assert generate(dlbricks, secret, name, 2).status == 0
+    held = [
+        {each.stem for each in (tmp_path / name / "bricks").iterdir()}
+        for name in ("first", "second")
+    ]
+    key = json.loads((tmp_path / "first.key.json").read_text())
+    assert set(key["models"][0]["bricks"]) <= held[0] & held[1]
+    assert held[0] != held[1]
+
+
+def test_the_owner_is_told_what_an_attacker_learns(dlbricks, secret):
+    pytest.importorskip("sklearn")
+    assert generate(dlbricks, secret, "suite", 3).status == 0
+    done = dlbricks("privacy", "suite", "--key", "suite.key.json", "--published",
+                    "published.onnx", "--json", "privacy.json")  # fmt: skip
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    told = json.loads(Path("privacy.json").read_text())
+    (model,) = told["exposed"]
+    assert model["log10_candidates"] >= model["log10_choices"] >= 4 * np.log10(4) - 1e-9
+    assert model["log10_candidates_left"] <= model["log10_candidates"]
+
+
+def test_a_model_without_decoys_is_the_only_candidate(dlbricks, secret):
+    pytest.importorskip("sklearn")
+    assert generate(dlbricks, secret, "suite", 0).status == 0
+    done = dlbricks("privacy", "suite", "--key", "suite.key.json", "--published",
+                    "published.onnx", "--json", "privacy.json")  # fmt: skip
+    assert done.status == 0, done.err
+    told = json.loads(Path("privacy.json").read_text())
+    assert told["attackers"] == []
+    assert len(told["standing_out"]) == told["suite"]["true"] == told["suite"]["bricks"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("generate", "m.onnx", "-o", "s", "--decoys", "2"), "need --private"),
+        (("estimate", "--key", "k", "--backend", "onnxruntime"), "goes with --results"),
+        (("privacy", "absent", "--key", "absent"), "cannot be read"),
+        (("privacy", "absent"), "--key"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(dlbricks, line, said):
+    done = dlbricks(*line)
+    assert done.status == 2
+    assert said in done.err
+
+
+def test_a_key_never_lies_in_its_suite(dlbricks, secret, tmp_path):
+    done = generate(dlbricks, secret, "suite", 2, "--key", "suite/key.json")
+    assert done.status == 2
+    assert "would travel" in done.err
+    assert not (tmp_path / "suite").exists()
+
+
+def test_a_key_of_another_suite_is_refused(dlbricks, secret):
+    assert generate(dlbricks, secret, "suite", 0).status == 0
+    assert generate(dlbricks, "published.onnx", "other", 0).status == 0
+    done = dlbricks("privacy", "suite", "--key", "other.key.json", "--published", "published.onnx")
+    assert done.status == 2
+    assert "is not the key" in done.err

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.passes.shapes import infer
+from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
+from dlbricks_core.privacy.decoys import boundaries, cut_at
+from dlbricks_core.survey.draft import Draft
+from dlbricks_core.survey.families import convolve
+
+
+def network(widths, size=3, activation="Relu", name="network", side=20):
+    """Convolutions, each with an activation; every one is a segment of its own."""
+    draft = Draft()
+    x = draft.input(1, widths[0], side, side)
+    for read, written in itertools.pairwise(widths):
+        x = draft.add(activation, convolve(draft, x, (read, written), (size, size)))
+    return draft.model(name)
+
+
+OWN = network((8, 64, 64, 128), name="own")
+OTHERS = [
+    network((16, 32, 32, 48), 5, "Sigmoid", "first"),
+    network((16, 32, 32, 48), 1, "Tanh", "second"),
+    network((16, 32, 48), 7, "LeakyRelu", "third"),
+]
+
+
+def cut(model=OWN):
+    bricks = BrickSet(2, "chain")
+    return bricks, bricks.add(model)
+
+
+def decoys(number, seed=0):
+    _, own = cut()
+    return decoy_networks(own, pieces(OTHERS, 2, "chain"), number, np.random.default_rng(seed))
+
+
+def test_decoy_networks_are_valid_and_have_the_model_s_ends():
+    for model in decoys(3):
+        assert model.inputs == OWN.inputs
+        assert model.outputs == OWN.outputs
+        tensors = dict(model.tensors)
+        for layer in model.layers:
+            for name, inferred in infer(layer, tensors, model.constants).items():
+                assert tensors[name] == inferred
+
+
+def test_each_place_has_as_many_different_bricks_as_asked_for():
+    true, own = cut()
+    names = boundaries(own)
+    for model in decoys(3):
+        true.add(model, sequences=cut_at(model, names))
+    ends = [
+        tuple(str(each.model.tensors[n]) for n in (each.model.inputs[0], each.model.outputs[0]))
+        for each in true.bricks.values()
+    ]
+    assert all(ends.count(each) >= 4 for each in ends)
+
+
+def test_a_cut_at_a_model_s_own_boundaries_is_the_same_cut():
+    _, own = cut()
+    assert tuple(cut_at(OWN, boundaries(own))) == tuple(each.layers for each in own.occurrences)
+
+
+def test_where_nobody_has_a_sequence_of_that_form_decoys_are_of_new_forms_too():
+    forms = {skeleton(each.model) for each in pieces(OTHERS, 2, "chain")}
+    found = BrickSet(6, "chain")
+    longer = network((8, 64, 64, 128), name="longer")
+    whole = BrickSet(6, "chain").add(longer)
+    for model in decoy_networks(whole, pieces(OTHERS, 2, "chain"), 3, np.random.default_rng(0)):
+        found.add(model, sequences=[tuple(range(len(model.layers)))])
+    assert found.bricks
+    assert not forms & {skeleton(each.model) for each in found.bricks.values()}
+
+
+def test_what_is_drawn_differs_from_seed_to_seed():
+    def identities(seed):
+        return set(BrickSet.of(decoys(2, seed), 2).bricks)
+
+    assert identities(0) == identities(0)
+    assert identities(0) != identities(1)
+
+
+def test_nothing_of_a_model_s_names_is_in_its_decoys_bricks():
+    bricks = BrickSet.of(decoys(2), 2).bricks
+    names = {name for each in bricks.values() for name in each.model.tensors}
+    assert all(name[0] in "xwt" and name[1:].isdigit() for name in names)
+
+
+def test_a_key_that_was_written_gives_the_same_bricks(tmp_path):
+    bricks, own = cut()
+    path = tmp_path / "key.json"
+    Key.of(bricks, "segmented", "").write(path)
+    found = read_key(path).brickset()
+    assert found.models[0].counts == own.counts
+    assert found.models[0].model.name == "own"
+
+
+def test_nobody_but_the_owner_may_read_a_key(tmp_path):
+    path = tmp_path / "key.json"
+    Key.of(cut()[0], "segmented", "").write(path)
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_key_is_never_overwritten(tmp_path):
+    path = tmp_path / "key.json"
+    path.write_text("precious")
+    with pytest.raises(DLBricksError, match="there already"):
+        Key.of(cut()[0], "segmented", "").write(path)
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-20],
+        lambda text: "[]",
+        lambda text: "{}",
+        lambda text: text.replace('"structure": "', '"structure": "A'),
+        lambda text: text.replace('"granularity": 2', '"granularity": 1'),
+        lambda text: text.replace('"split": "chain"', '"split": "magic"'),
+        lambda text: text.replace('"schema_version": 1', '"schema_version": 99'),
+    ],
+)
+def test_a_damaged_key_is_refused_in_one_line(tmp_path, damage):
+    path = tmp_path / "key.json"
+    Key.of(cut()[0], "segmented", "").write(path)
+    text = path.read_text()
+    assert damage(text) != text
+    path.write_text(damage(text))
+    with pytest.raises(DLBricksError) as found:
+        read_key(path)
+    assert "\n" not in found.value.message
+    assert found.value.hint
