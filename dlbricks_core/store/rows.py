@@ -41,7 +41,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
 from dlbricks_core.store.columns import question_of
-from dlbricks_core.store.joined import Joined
+from dlbricks_core.store.dialects import Bytewise, Joined
 from dlbricks_core.store.schema import (
     calibrations,
     machines,
@@ -162,7 +162,7 @@ class Reader:
     def machines(self) -> list[MachineName]:
         """Names of machines, by system and host."""
         found = []
-        query = _raw(machines).order_by(machines.c.system, machines.c.host)
+        query = _raw(machines).order_by(*_in_order(machines))
         for row in self._connection.execute(query):
             with self._intact(f"row {row.name} of {machines.name}"):
                 found.append(MachineName.from_dict(row._asdict()))
@@ -171,7 +171,7 @@ class Reader:
     def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
         """Features of the networks for which the condition holds, by signature."""
         found = {}
-        query = _raw(networks).where(condition).order_by(networks.c.signature)
+        query = _raw(networks).where(condition).order_by(*_in_order(networks))
         for row in self._connection.execute(query):
             with self._intact(f"the row of {row.signature} in {networks.name}"):
                 found[row.signature] = NetworkFeatures(
@@ -186,7 +186,7 @@ class Reader:
     def quantities(self) -> dict[str, Quantity]:
         """Quantities that the store has values of, by name."""
         found = {}
-        for row in self._connection.execute(_raw(quantities).order_by(quantities.c.name)):
+        for row in self._connection.execute(_raw(quantities).order_by(*_in_order(quantities))):
             with self._intact(f"row {row.name} of {quantities.name}"):
                 found[row.name] = Quantity.from_dict(row._asdict())
         return found
@@ -195,7 +195,7 @@ class Reader:
         """Sessions, oldest first."""
         found = []
         for row in self._connection.execute(
-            _raw(sessions).order_by(sessions.c.started_at, sessions.c.id)
+            _raw(sessions).order_by(Bytewise(sessions.c.started_at), *_in_order(sessions))
         ):
             with self._intact(f"row {row.id} of {sessions.name}"):
                 found.append(Session.from_dict(row._asdict()))
@@ -204,7 +204,7 @@ class Reader:
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
         found = {}
-        for row in self._connection.execute(_raw(systems).order_by(systems.c.fingerprint)):
+        for row in self._connection.execute(_raw(systems).order_by(*_in_order(systems))):
             with self._intact(f"row {row.fingerprint} of {systems.name}"):
                 fingerprint = checked(row.fingerprint, str, "fingerprint")
                 facts = checked(json.loads(row.facts), dict, "facts")
@@ -223,7 +223,7 @@ class Reader:
     def calibrations(self) -> list[Calibration]:
         """All calibrations, by their keys."""
         known, found = self.quantities(), []
-        for row in self._connection.execute(_raw(calibrations).order_by(calibrations.c.key)):
+        for row in self._connection.execute(_raw(calibrations).order_by(*_in_order(calibrations))):
             with self._intact(f"a row of {calibrations.name}"):
                 key = CalibrationKey.from_text(row.key, known)
                 found.append(Calibration.from_dict(key, json.loads(row.found)))
@@ -231,7 +231,7 @@ class Reader:
 
     def rewrites(self, condition: ColumnElement[bool]) -> Iterator[Rewrite]:
         """Graphs that backends made of models, by their keys."""
-        query = _raw(rewrites).where(condition).order_by(*rewrites.primary_key)
+        query = _raw(rewrites).where(condition).order_by(*_in_order(rewrites))
         for row in self._connection.execute(query):
             found = None
             with self._intact(f"the row of {row.signature} in {rewrites.name}"):
@@ -259,6 +259,14 @@ def _raw(table: Table) -> Select[Any]:
             for column in table.columns
         )
     )
+
+
+def _in_order(table: Table) -> list[ColumnElement[Any]]:
+    """Columns of a table's key, to order rows by."""
+    return [
+        Bytewise(column) if isinstance(column.type, String) else column
+        for column in table.primary_key
+    ]
 
 
 def _observation(row: Row[Any]) -> Observation:
