@@ -337,6 +337,13 @@ def test_names_that_a_server_cannot_hold_become_escapes(store):
     assert found.layers == ("\udce9", "a\0b")
 
 
+def test_a_failure_that_an_earlier_file_tells_with_nul_arrives_as_escapes(store):
+    failed = Measurement(KEY, failure="cannot read a\0b")
+    for _ in range(2):
+        store.merge([LATENCY, failed])
+        assert store.get([KEY])[KEY].failure == "cannot read a\\x00b"
+
+
 def test_an_idle_store_says_nothing_of_a_restart(postgres, emptied):
     with ResultStore.open(emptied()) as store:
         store.record_failure(KEY, "ill")
