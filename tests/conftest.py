@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,3 +162,55 @@ def faulty(monkeypatch):
     import faulty_backend
 
     return faulty_backend
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real PostgreSQL server. Where it does not start, its tests fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        from postgres_server import PostgresServer
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def new_place(kind, request, tmp_path):
+    """Gives the path or URL of another store that holds nothing, or is not there yet."""
+    numbers = itertools.count()
+    if kind == "sqlite":
+        return lambda: tmp_path / f"results{next(numbers)}.db"
+    emptied = request.getfixturevalue("emptied")
+    return lambda: emptied(next(numbers))
+
+
+@pytest.fixture
+def place(new_place):
+    """Path or URL of a store that holds nothing, or is not there yet."""
+    return new_place()
+
+
+@pytest.fixture(scope="session")
+def emptied(postgres):
+    """Empties one of some stores on the server and gives its URL: faster than making one."""
+    from dlbricks_core.store import ResultStore
+    from dlbricks_core.store.schema import metadata
+
+    names = ", ".join(name for name in metadata.tables if name != "quantities")
+    urls = []
+
+    def empty(number=0):
+        while len(urls) <= number:
+            urls.append(postgres.create())
+            ResultStore.open(urls[-1]).close()
+        postgres.execute(f"TRUNCATE {names} RESTART IDENTITY", of=urls[number])
+        postgres.execute("DELETE FROM quantities WHERE name <> 'latency'", of=urls[number])
+        return urls[number]
+
+    return empty

@@ -131,7 +131,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "predictor": (_text, "the name of a predictor, such as 'atlas'"),
     "system": (_text, "the name of a machine, or the start of its fingerprint"),
     "systems": (_texts, "a list of names, such as ['lab', '71bff16a']"),
-    "store": (_store, "a path or an open store"),
+    "store": (_store, "a path, a URL or an open store"),
     "batch": (_at_least(0), "a whole number, 0 or more"),
     "dims": (_by_name(_at_least(0)), "sizes by name, such as {'sequence': 128}"),
     "shapes": (_by_name(_shape), "shapes by name, such as {'data': (1, 3, 224, 224)}"),

@@ -168,7 +168,8 @@ def time(
         composer: Name of the composer, which says how models are cut and how latencies are
             joined. ``None`` is the composer that estimates best, or the paper's if a granularity
             or a split strategy is given.
-        store: Store of all results: a path, an open store, or ``None`` for the user's own.
+        store: Store of all results: a path, the URL of a PostgreSQL database, an open store, or
+            ``None`` for the user's own file.
         backend_options: Values of options that the backend declares, by name.
         **measuring: Arguments that :class:`Measuring` explains: ``runs``, ``threads``,
             ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``, ``force`` and
@@ -304,7 +305,8 @@ def systems(*, store: Store = None) -> Systems:
     """Lists the systems of a store: what they are, and how much they measured.
 
     Args:
-        store: A path, an open store, or ``None`` for the user's own.
+        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
+            own file.
 
     Raises:
         DLBricksError: If there is no such store.

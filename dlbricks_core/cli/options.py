@@ -376,8 +376,9 @@ key_option = click.option(
 
 store_option = click.option(
     "--store",
-    metavar="PATH",
-    help="Result store, a path or SQLite URL.  [default: in the user's data folder]",
+    metavar="PATH_OR_URL",
+    help="Result store: a path, or the URL of a PostgreSQL database "
+    "(postgresql+psycopg://user@host/database).  [default: a file in the user's data folder]",
 )
 json_option = click.option(
     "--json",

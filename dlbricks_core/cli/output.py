@@ -119,8 +119,8 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     results = values.get("results") or ()
     for path in (results,) if isinstance(results, Path) else results:
         yield f"the file {path}", path
-    if values.get("store"):
-        yield "--store", locate(values["store"])
+    if values.get("store") and (file := locate(values["store"]).file) is not None:
+        yield "--store", file
 
 
 def _same_file(first: Path, second: Path) -> bool:

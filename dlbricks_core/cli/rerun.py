@@ -23,7 +23,7 @@ from dlbricks_core.workflows.rerun import ESTIMATE, Repetition
 @click.argument("record", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--store",
-    metavar="PATH",
+    metavar="PATH_OR_URL",
     help="Result store that an estimate rests on, or where new samples are kept.  "
     "[default: the user's own for an estimate, otherwise none]",
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from dlbricks_core.backends.host import CALLS, next_to_nothing
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import Observation, Question
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.measure.session import Advance, Effort, Job, reason_of
@@ -75,6 +75,8 @@ class ProbingSession:
             for job in reversed(due) if number % 2 else due:
                 try:
                     self._observe(job, number, overheads)
+                except StoreError:  # no fault of the network
+                    raise
                 except DLBricksError as error:
                     failures[job.key] = reason = reason_of(error)
                     self._store.record_failure(job.key, reason, job.operators)

@@ -1,7 +1,7 @@
 """The result store: a database of everything that was measured."""
 
-from dlbricks_core.store.database import locate
 from dlbricks_core.store.inventory import Holding, Inventory, Place
+from dlbricks_core.store.location import locate
 from dlbricks_core.store.merging import Merged
 from dlbricks_core.store.portable import (
     Exported,

@@ -19,7 +19,7 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
 
     Args:
         connection: To the database.
-        place: object of the file, for warnings.
+        place: Where the store is kept, for warnings.
         selection: Machines and backends whose records are asked for. What belongs to a whole
             system, such as calibrations, is left out where only one of its machines is named.
     """

@@ -23,6 +23,7 @@ from dlbricks_core.facts import (
     Session,
 )
 from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.database import Database
 from dlbricks_core.store.records import KnownSystem, Record
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
@@ -75,14 +76,14 @@ class Merger:
 
     Args:
         connection: To the database, in a transaction.
-        place: object of the file, for messages.
+        place: Where the store is kept, for messages.
 
     Attributes:
         merged: What was new so far.
     """
 
     connection: Connection
-    place: object
+    place: Database
     merged: Merged = field(default_factory=Merged)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -193,7 +194,7 @@ class Merger:
             elif question in rows:
                 rows[question]["failure"] = _failure(rows[question]["failure"], each)
             else:
-                layers = {"layers": list(each.layers), "failure": each.failure}
+                layers = {"layers": list(each.layers), "failure": _failure(each.failure, each)}
                 rows[question] = {**columns_of(question), **layers}
         self.merged.measurements += self._insert(measurements, rows.values())
         created = self._rows(rows)
@@ -246,7 +247,7 @@ _REWRITE_KEY = [column.name for column in rewrites.primary_key]
 
 
 def unknown_quantities(
-    connection: Connection, place: object, wanted: Iterable[Quantity]
+    connection: Connection, place: Database, wanted: Iterable[Quantity]
 ) -> list[Quantity]:
     """Quantities that the store does not have yet.
 
@@ -260,7 +261,7 @@ def unknown_quantities(
             raise StoreError(
                 f"{place}: the result store holds {each.name} in {units[each.name]}, "
                 f"and not in {each.unit}",
-                f"choose another file with {argument('store')}",
+                f"choose another {place.noun} with {argument('store')}",
             )
     return sorted(each for each in every if each.name not in units)
 
@@ -288,6 +289,11 @@ def rewrite_row(rewrite: Rewrite) -> dict[str, Any]:
     return {**asdict(rewrite), "graph": zlib.compress(rewrite.graph)}
 
 
+def storable(text: str) -> str:
+    """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _of_one_kind(records: Iterable[Record]) -> Iterator[tuple[type, list[Any]]]:
     """Batches of successive records of one kind."""
     batch: list[Record] = []
@@ -306,7 +312,7 @@ def _failure(failure: str | None, other: Measurement) -> str | None:
     """Failure of a measurement that two stores hold: none if one of them has measured it."""
     if failure is None or other.failure is None:
         return None
-    return min(failure, other.failure)
+    return min(storable(failure), storable(other.failure))
 
 
 def _joined(known: NetworkFeatures, new: NetworkFeatures) -> NetworkFeatures:

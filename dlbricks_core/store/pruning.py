@@ -74,7 +74,7 @@ def prune(connection: Connection, place: object, selection: Selection) -> Pruned
 
     Args:
         connection: To the database, in a transaction.
-        place: object of the file, for warnings.
+        place: Where the store is kept, for warnings.
         selection: What is deleted.
     """
     chosen = selection.setups(connection, measurements)
@@ -171,7 +171,7 @@ def _delete_setups(
 
     Args:
         connection: To the database.
-        place: object of the file, for warnings.
+        place: Where the store is kept, for warnings.
         selection: What is deleted.
         chosen: Condition for rewrites of the setups that are selected.
         gone: System, backend and version of which no measurement is left.

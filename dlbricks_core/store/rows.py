@@ -14,13 +14,11 @@ from sqlalchemy import (
     JSON,
     ColumnElement,
     Connection,
-    LargeBinary,
     Row,
     Select,
     String,
     Table,
     cast,
-    distinct,
     func,
     select,
     true,
@@ -43,6 +41,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
 from dlbricks_core.store.columns import question_of
+from dlbricks_core.store.dialects import Bytewise, Joined
 from dlbricks_core.store.schema import (
     calibrations,
     machines,
@@ -128,23 +127,22 @@ class Reader:
         is ten times as fast as :meth:`measurements`.
         """
         known = self.quantities()
-        joined = {
+        lists = {
             "values": coerced(observations.c["values"], String),
-            "overheads": func.ifnull(observations.c.overhead, "null"),
+            "overheads": func.coalesce(cast(observations.c.overhead, String), "null"),
             "flags": coerced(observations.c.flags, String),
-            "sessions": distinct(observations.c.session),
+            "sessions": observations.c.session,
         }
-        # As bytes: a text that is no UTF-8 would end the query.
         columns: list[ColumnElement[Any]] = [
-            *(cast(func.group_concat(e), LargeBinary).label(name) for name, e in joined.items()),
+            *(Joined(each, observations.c.id).label(name) for name, each in lists.items()),
             func.min(observations.c.taken_at).label("begin"),
             func.max(observations.c.taken_at).label("end"),
             *(column for column in measurements.c if column.name not in {"layers", "failure"}),
         ]
         query = select(*columns).join_from(observations, measurements)
         query = query.where(condition, self._taken)
-        query = query.group_by(observations.c.measurement_id)
-        query = query.order_by(observations.c.measurement_id)
+        query = query.group_by(measurements.c.id)
+        query = query.order_by(measurements.c.id)
         found = []
         for row in self._connection.execute(query):
             with self._intact(f"what is observed of row {row.id} of {measurements.name}"):
@@ -164,7 +162,7 @@ class Reader:
     def machines(self) -> list[MachineName]:
         """Names of machines, by system and host."""
         found = []
-        query = _raw(machines).order_by(machines.c.system, machines.c.host)
+        query = _raw(machines).order_by(*_in_order(machines))
         for row in self._connection.execute(query):
             with self._intact(f"row {row.name} of {machines.name}"):
                 found.append(MachineName.from_dict(row._asdict()))
@@ -173,7 +171,8 @@ class Reader:
     def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
         """Features of the networks for which the condition holds, by signature."""
         found = {}
-        for row in self._connection.execute(_raw(networks).where(condition)):
+        query = _raw(networks).where(condition).order_by(*_in_order(networks))
+        for row in self._connection.execute(query):
             with self._intact(f"the row of {row.signature} in {networks.name}"):
                 found[row.signature] = NetworkFeatures(
                     checked(row.signature, str, "signature"),
@@ -187,7 +186,7 @@ class Reader:
     def quantities(self) -> dict[str, Quantity]:
         """Quantities that the store has values of, by name."""
         found = {}
-        for row in self._connection.execute(_raw(quantities).order_by(quantities.c.name)):
+        for row in self._connection.execute(_raw(quantities).order_by(*_in_order(quantities))):
             with self._intact(f"row {row.name} of {quantities.name}"):
                 found[row.name] = Quantity.from_dict(row._asdict())
         return found
@@ -195,7 +194,9 @@ class Reader:
     def sessions(self) -> list[Session]:
         """Sessions, oldest first."""
         found = []
-        for row in self._connection.execute(_raw(sessions).order_by(sessions.c.started_at)):
+        for row in self._connection.execute(
+            _raw(sessions).order_by(Bytewise(sessions.c.started_at), *_in_order(sessions))
+        ):
             with self._intact(f"row {row.id} of {sessions.name}"):
                 found.append(Session.from_dict(row._asdict()))
         return found
@@ -203,7 +204,7 @@ class Reader:
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""
         found = {}
-        for row in self._connection.execute(_raw(systems).order_by(systems.c.fingerprint)):
+        for row in self._connection.execute(_raw(systems).order_by(*_in_order(systems))):
             with self._intact(f"row {row.fingerprint} of {systems.name}"):
                 fingerprint = checked(row.fingerprint, str, "fingerprint")
                 facts = checked(json.loads(row.facts), dict, "facts")
@@ -222,7 +223,7 @@ class Reader:
     def calibrations(self) -> list[Calibration]:
         """All calibrations, by their keys."""
         known, found = self.quantities(), []
-        for row in self._connection.execute(_raw(calibrations).order_by(calibrations.c.key)):
+        for row in self._connection.execute(_raw(calibrations).order_by(*_in_order(calibrations))):
             with self._intact(f"a row of {calibrations.name}"):
                 key = CalibrationKey.from_text(row.key, known)
                 found.append(Calibration.from_dict(key, json.loads(row.found)))
@@ -230,7 +231,7 @@ class Reader:
 
     def rewrites(self, condition: ColumnElement[bool]) -> Iterator[Rewrite]:
         """Graphs that backends made of models, by their keys."""
-        query = _raw(rewrites).where(condition).order_by(*rewrites.primary_key)
+        query = _raw(rewrites).where(condition).order_by(*_in_order(rewrites))
         for row in self._connection.execute(query):
             found = None
             with self._intact(f"the row of {row.signature} in {rewrites.name}"):
@@ -260,6 +261,14 @@ def _raw(table: Table) -> Select[Any]:
     )
 
 
+def _in_order(table: Table) -> list[ColumnElement[Any]]:
+    """Columns of a table's key, to order rows by."""
+    return [
+        Bytewise(column) if isinstance(column.type, String) else column
+        for column in table.primary_key
+    ]
+
+
 def _observation(row: Row[Any]) -> Observation:
     lists = {name: json.loads(row._mapping[name]) for name in ("values", "flags")}
     found = Observation.from_dict({**row._mapping, **lists})
@@ -285,7 +294,7 @@ def _sampled(row: Row[Any], quantities: Mapping[str, Quantity]) -> Sampled:
         tuple(map(tuple, values)),
         tuple(overheads),
         tuple(bool(checked(each, list, "flags")) for each in flags),
-        tuple(row.sessions.decode().split(",")),
+        tuple(dict.fromkeys(row.sessions.decode().split(","))),
         row.begin,
         row.end,
     )

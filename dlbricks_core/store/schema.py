@@ -20,7 +20,10 @@ from sqlalchemy import (
 )
 
 #: Marks a SQLite file as a result store (``PRAGMA application_id``): other files are not touched.
+#: On PostgreSQL, the number of the lock that writers hold.
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
+#: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
+MARK = "DLBricks result store"
 #: The newest revision under migrations/versions; revisions are numbered in order.
 HEAD = "0006"
 

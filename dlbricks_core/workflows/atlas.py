@@ -237,11 +237,11 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     Raises:
         DLBricksError: If nothing was measured.
     """
-    observer.stage(f"Reading {store.path.name}")
+    observer.stage(f"Reading {store.place.name}")
     outlines = store.outlines()
     if not outlines:
         raise DLBricksError(
-            f"{store.path} holds no measurements", hint=f"Name another one as {argument('store')}."
+            f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
     sampled = [
         each
@@ -254,7 +254,7 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         entries.append(_entry(each))
         observer.advance()
     return Atlas(
-        source=store.path.name,
+        source=store.place.name,
         systems=_systems(store, outlines),
         networks=_networks(store, outlines),
         entries=entries,

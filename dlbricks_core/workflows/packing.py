@@ -46,7 +46,7 @@ def pack(
     if not found:
         of_backend = f" of {backend}" if backend else ""
         raise DLBricksError(
-            f"{store.path}: the store holds nothing{of_backend} that a predictor can learn from",
+            f"{store.place}: the store holds nothing{of_backend} that a predictor can learn from",
             hint=f"Run a survey first, or choose another store with {argument('store')}.",
         )
     observer.stage("Packing what the store knows", len(found))

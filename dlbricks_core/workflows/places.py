@@ -111,7 +111,7 @@ def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) ->
     if wanted:
         return f"Measured with: {', '.join(sorted({place.setup.backend for place in wanted}))}."
     return (
-        f"Measure first, choose another store than {store.path} with {argument('store')}, or name "
+        f"Measure first, choose another store than {store.place} with {argument('store')}, or name "
         f"a system of the atlas with {argument('on')}: {_listed(every)}."
     )
 

@@ -55,7 +55,7 @@ class Part:
             if not store.setups(backend):
                 known = {each.place.backend for each in store.inventory().holdings}
                 raise DLBricksError(
-                    f"{store.path}: the store holds nothing of the backend {backend!r:.60}",
+                    f"{store.place}: the store holds nothing of the backend {backend!r:.60}",
                     hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
                 )
         return Selection(machines, self.backends, self.outdated, self.before, self.failures)

@@ -33,16 +33,10 @@ FOUND = Calibration(
 )
 
 
-@pytest.fixture
-def store(tmp_path):
-    with ResultStore.open(tmp_path / "results.db") as opened:
-        yield opened
-
-
-def test_a_calibration_comes_back_exactly(store, tmp_path):
+def test_a_calibration_comes_back_exactly(store, place):
     assert store.calibration(KEY) is None
     store.keep_calibration(FOUND)
-    with ResultStore.open(tmp_path / "results.db") as other:
+    with ResultStore.open(place) as other:
         assert other.calibration(KEY) == FOUND
     assert FOUND.signatures == {"abc"}
 

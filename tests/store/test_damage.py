@@ -269,7 +269,7 @@ def test_a_store_that_disappears_ends_the_run(path, how):
             store.add_samples(KEY, Observation("s", 1, (1.0,)))
         with pytest.raises(StoreError, match="deleted or replaced"):
             store.get([KEY])
-        store._file = None  # closing it would tell once more
+        store._identity = None  # closing it would tell once more
 
 
 def test_anything_but_a_regular_file_is_refused(tmp_path):

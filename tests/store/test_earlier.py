@@ -145,7 +145,7 @@ def assert_holds(store, before, fitted):
     assert list(store.measurements()) == list(before.values())
     for key, numbers in fitted:
         assert store.calibration(key).to_dict() == numbers
-    assert len(rows(store.path, "SELECT * FROM calibrations")) == len(fitted)
+    assert len(rows(store.place.file, "SELECT * FROM calibrations")) == len(fitted)
 
 
 @pytest.mark.parametrize("writes", [True, False])

@@ -155,11 +155,24 @@ def test_a_merged_store_holds_every_observation_of_both(stores, first, second):
                 assert taken[record.question, each.session, each.round] == each
 
 
+@settings(fast, max_examples=10)
+@given(first=contents, second=contents)
+def test_a_store_on_a_server_holds_what_a_file_would(stores, emptied, first, second):
+    file = stores(first, second)
+    with ResultStore.open(emptied()) as server:
+        server.merge(iter(first))
+        server.merge(iter(second))
+        assert list(server.records()) == list(file.records())
+        assert not any(vars(server.merge(file.records())).values())
+        assert server.inventory() == file.inventory()
+        assert held(stores(server.records())) == held(file)
+
+
 @fast
 @given(content=contents)
 def test_what_travels_arrives_as_it_was_and_leaves_as_the_same_bytes(stores, content):
     here, there = stores(content), stores()
-    path, again = here.path.with_suffix(".zst"), there.path.with_suffix(".zst")
+    path, again = here.place.path.with_suffix(".zst"), there.place.path.with_suffix(".zst")
     export_measurements(here, path)
     import_measurements(there, path)
     assert list(there.records()) == list(here.records())

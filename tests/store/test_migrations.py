@@ -1,11 +1,14 @@
 """Opening existing files: older, newer, foreign and damaged ones."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
@@ -15,6 +18,8 @@ from alembic.script import ScriptDirectory
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database, schema
+from dlbricks_core.store.location import locate
+from dlbricks_core.store.sqlite import SQLiteFile
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -34,12 +39,15 @@ def upgrade():
 """
 
 
+def fill(place):
+    with ResultStore.open(place) as store:
+        store.add_samples(KEY, Observation("s", 0, (1.5,)))
+    return place
+
+
 @pytest.fixture
 def filled(tmp_path):
-    path = tmp_path / "results.db"
-    with ResultStore.open(path) as store:
-        store.add_samples(KEY, Observation("s", 0, (1.5,)))
-    return path
+    return fill(tmp_path / "results.db")
 
 
 def next_schema(tmp_path, monkeypatch, last="pass"):
@@ -53,15 +61,21 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     monkeypatch.setattr(database, "HEAD", LATER)
 
 
-def query(path, statement):
-    connection = sqlite3.connect(path)
-    rows = connection.execute(statement).fetchall()
-    connection.close()
+@pytest.fixture
+def ask(request):
+    """Asks a database as another program does."""
+
+    def rows(place, statement):
+        if isinstance(place, str):
+            return request.getfixturevalue("postgres").execute(statement, of=place)
+        with contextlib.closing(sqlite3.connect(place)) as connection:
+            return connection.execute(statement).fetchall()
+
     return rows
 
 
-def test_migrations_lead_to_the_tables_that_the_code_uses(filled):
-    engine = database.connect(filled)
+def test_migrations_lead_to_the_tables_that_the_code_uses(unused):
+    engine = locate(unused).connect()
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
@@ -74,19 +88,51 @@ def test_migrations_lead_to_the_tables_that_the_code_uses(filled):
     assert all(len(revision) == 4 and revision.isdigit() for revision in revisions)
 
 
-def test_an_older_store_is_upgraded_and_keeps_its_data(filled, tmp_path, monkeypatch):
+def test_an_older_store_is_upgraded_and_keeps_its_data(unused, ask, tmp_path, monkeypatch):
+    fill(unused)
     next_schema(tmp_path, monkeypatch)
-    with ResultStore.open(filled) as store:
+    with ResultStore.open(unused) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
-    assert query(filled, "SELECT note FROM measurements") == [("hello",)]
-    assert query(filled, "SELECT version_num FROM alembic_version") == [(LATER,)]
+    assert ask(unused, "SELECT note FROM measurements") == [("hello",)]
+    assert ask(unused, "SELECT version_num FROM alembic_version") == [(LATER,)]
+
+
+def test_an_older_store_that_is_only_read_stays_as_it_is(unused, ask, tmp_path, monkeypatch):
+    fill(unused)
+    before = ask(unused, "SELECT version_num FROM alembic_version")
+    next_schema(tmp_path, monkeypatch)
+    with ResultStore.open(unused, writes=False) as store:
+        assert store.get([KEY])[KEY].values == (1.5,)
+        assert store.sampled(LATENCY)[0].values == ((1.5,),)
+        assert store.info().observations == 1
+    assert ask(unused, "SELECT version_num FROM alembic_version") == before
+
+
+def test_no_store_is_made_where_one_is_only_read(unused, request):
+    with ResultStore.open(unused, writes=False) as store:
+        assert store.get([KEY]) == {}
+        assert store.info().measurements == 0
+    if isinstance(unused, str):
+        tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
+        assert request.getfixturevalue("postgres").execute(tables, of=unused) == [(0,)]
+    else:
+        assert not unused.exists()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_where_no_store_is_to_be_made_there_must_be_one(unused, writes):
+    with pytest.raises(StoreError, match="there is no result store"):
+        ResultStore.open(unused, writes=writes, create=False)
+    fill(unused)
+    with ResultStore.open(unused, writes=writes, create=False) as store:
+        assert store.info().observations == 1
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):
     path = tmp_path / "results.db"
     with monkeypatch.context() as earlier:
         earlier.setattr(database, "HEAD", "0001")
-        database.connect(path).dispose()
+        SQLiteFile(path).connect().dispose()
     for table, row in (
         ("measurements", "1, 'abc', 'brick', 'mxnet', '1.9.1', '{}', 'sys', 2, 'p', '[]', NULL"),
         ("sample_sets", "1, 1, 's', 0, '[1.5]', NULL, '[]', '2026-01-01T00:00:00+00:00'"),
@@ -101,34 +147,54 @@ def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, mo
     assert found.observations[0].spent_s is None
 
 
-def test_an_upgrade_that_fails_changes_nothing(filled, tmp_path, monkeypatch):
+def test_an_upgrade_that_fails_changes_nothing(unused, ask, tmp_path, monkeypatch):
+    fill(unused)
     with monkeypatch.context() as later:
         next_schema(tmp_path, later, last='op.execute("nonsense")')
         with pytest.raises(StoreError):
-            ResultStore.open(filled)
-    assert query(filled, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
-    with ResultStore.open(filled) as store:
+            ResultStore.open(unused)
+    assert ask(unused, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
+    with ResultStore.open(unused) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
-    with pytest.raises(sqlite3.OperationalError):
-        query(filled, "SELECT note FROM measurements")
+    with pytest.raises((sqlite3.OperationalError, psycopg.errors.UndefinedColumn)):
+        ask(unused, "SELECT note FROM measurements")
 
 
-def refused(path):
-    before = path.read_bytes()
-    with pytest.raises(StoreError) as caught:
-        ResultStore.open(path)
-    assert path.read_bytes() == before
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert caught.value.hint
+def refused(place):
+    before = place.read_bytes() if isinstance(place, Path) else b""
+    for writes in (True, False):
+        with pytest.raises(StoreError) as caught:
+            ResultStore.open(place, writes=writes)
+        assert "\n" not in str(caught.value)
+        assert str(locate(place)) in str(caught.value)
+        assert caught.value.hint
+    assert before == (place.read_bytes() if isinstance(place, Path) else b"")
     return str(caught.value)
 
 
-def test_a_newer_store_is_refused_untouched(filled, tmp_path, monkeypatch):
+def test_a_newer_store_is_refused_untouched(unused, ask, tmp_path, monkeypatch):
+    fill(unused)
     with monkeypatch.context() as later:
         next_schema(tmp_path, later)
-        ResultStore.open(filled).close()
-    assert "newer" in refused(filled)
+        ResultStore.open(unused).close()
+    assert "newer" in refused(unused)
+    assert ask(unused, "SELECT version_num FROM alembic_version") == [(LATER,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP TABLE observations", "lacks observations"),
+        ("ALTER TABLE measurements DROP COLUMN failure", "lacks measurements.failure"),
+        ("DELETE FROM alembic_version", "no schema version"),
+        ("DROP TABLE alembic_version", "another program"),
+        ("COMMENT ON TABLE alembic_version IS NULL", "another program"),
+    ],
+)
+def test_a_database_of_another_structure_is_refused(postgres, cleared, change, words):
+    url = fill(cleared())
+    postgres.execute(change, of=url)
+    assert words in refused(url)
 
 
 def test_a_file_that_is_no_database_is_refused_untouched(tmp_path):

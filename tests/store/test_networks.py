@@ -30,12 +30,6 @@ def path(tmp_path):
     return tmp_path / "results.db"
 
 
-@pytest.fixture
-def store(path):
-    with ResultStore.open(path) as opened:
-        yield opened
-
-
 def test_features_come_back_as_they_were(store):
     store.keep_networks([NETWORK])
     assert store.networks("1") == {"abc": NETWORK}
@@ -68,11 +62,15 @@ def test_numbers_that_do_not_fit_the_kinds_are_refused():
     [("kinds", "nonsense"), ("kinds", "[1]"), ("kinds", '["a", "b", "c"]'), ("numbers", b"x"),
      ("numbers", "text"), ("groups", "7"), ("kinds", "[" * 100_000)],
 )  # fmt: skip
-def test_a_damaged_row_is_named_and_left_out(store, path, column, value):
-    store.keep_networks([NETWORK, replace(NETWORK, signature="good")])
+def test_a_damaged_row_is_named_and_left_out(path, column, value):
+    with ResultStore.open(path) as store:
+        store.keep_networks([NETWORK, replace(NETWORK, signature="good")])
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE networks SET {column} = ? WHERE signature = 'abc'", [value])
-    with pytest.warns(UserWarning, match="row of abc in networks"):
+    with (
+        ResultStore.open(path) as store,
+        pytest.warns(UserWarning, match="row of abc in networks"),
+    ):
         assert set(store.networks("1")) == {"good"}
 
 
@@ -110,11 +108,15 @@ def test_values_of_one_quantity_and_one_backend(store):
      ("overhead", "fast"), ("values", "1.5], [1.5"), ("flags", "busy"), ("taken_at", "yesterday"),
      ("values", b"\xff")],
 )  # fmt: skip
-def test_damaged_values_are_named_and_left_out(store, path, column, value):
+def test_damaged_values_are_named_and_left_out(path, column, value):
     other = replace(KEY, subject=Subject("xyz", "model"))
-    for question in (KEY, other):
-        store.add_samples(question, Observation("s", 0, (1.5,)))
+    with ResultStore.open(path) as store:
+        for question in (KEY, other):
+            store.add_samples(question, Observation("s", 0, (1.5,)))
     with sqlite3.connect(path) as connection:
         connection.execute(f'UPDATE observations SET "{column}" = ? WHERE id = 1', [value])
-    with pytest.warns(UserWarning, match="row 1 of measurements"):
+    with (
+        ResultStore.open(path) as store,
+        pytest.warns(UserWarning, match="row 1 of measurements"),
+    ):
         assert [each.question for each in store.sampled(LATENCY)] == [other]

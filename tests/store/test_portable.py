@@ -2,6 +2,8 @@ import dataclasses
 import json
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
@@ -20,7 +22,9 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.store import ResultStore, Selection, export_measurements, import_measurements
+from dlbricks_core.store.dialects import Bytewise
 from dlbricks_core.store.records import plain
+from dlbricks_core.store.schema import systems
 
 SETUP = Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "here")
@@ -60,8 +64,8 @@ def sorted_(record):
 
 
 @pytest.fixture
-def here(tmp_path):
-    with ResultStore.open(tmp_path / "here.db") as store:
+def here(place):
+    with ResultStore.open(place) as store:
         store.remember_system("here", {"cpu": "x"})
         store.add_samples(KEY, Observation("s", 0, (1 / 3, 2.0), 0.1, ("busy",)), ["Conv"])
         store.add_samples(LOADING, Observation("s", 0, (0.5,)), ["Conv"])
@@ -75,8 +79,10 @@ def here(tmp_path):
 
 
 @pytest.fixture
-def there(tmp_path):
-    with ResultStore.open(tmp_path / "there.db") as store:
+def there(kind, tmp_path, request):
+    """A store of the other kind."""
+    elsewhere = request.getfixturevalue("emptied")() if kind == "sqlite" else tmp_path / "there.db"
+    with ResultStore.open(elsewhere) as store:
         yield store
 
 
@@ -260,3 +266,18 @@ def test_only_what_belongs_to_a_backend_is_exported(here, there, tmp_path):
     export_measurements(here, tmp_path / "b.jsonl.zst", Selection(backends=("mxnet",)))
     import_measurements(there, tmp_path / "b.jsonl.zst")
     assert canonical(there) == canonical(here)
+
+
+def test_rows_come_by_their_bytes_whatever_the_language_of_a_server():
+    query = select(systems.c.fingerprint).order_by(Bytewise(systems.c.fingerprint))
+    on_server = str(query.compile(dialect=postgresql.dialect()))
+    assert on_server.endswith('ORDER BY systems.fingerprint COLLATE "C"')
+
+
+def test_systems_come_in_the_same_order_from_a_file_and_a_server(here, there):
+    names = ["B", "a-b", "aa", "Ä", "é", "z"]
+    for store in (here, there):
+        for name in reversed(names):
+            store.remember_system(name, {})
+    assert [each for each in here.systems() if each != "here"] == sorted(names)
+    assert list(there.systems()) == sorted(names)

@@ -18,17 +18,16 @@ START = """
 import dataclasses, pathlib, sys, time
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
-path, name = sys.argv[1:]
+place, name, go = sys.argv[1:]
 setup = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 key = Question(Subject("abc", "brick"), LATENCY, setup, "sys")
-go = pathlib.Path(path).with_name("go")
 print("ready", flush=True)
-while not go.exists():
+while not pathlib.Path(go).exists():
     time.sleep(0.001)
 """
 
 HAMMER = """
-with ResultStore.open(path) as store:
+with ResultStore.open(place) as store:
     for i in range(150):
         shared = dataclasses.replace(key, subject=Subject(f"brick{i}", "brick"))
         store.add_samples(shared, Observation(name, 0, (i + 1.0,)), ["Conv"])
@@ -36,7 +35,7 @@ with ResultStore.open(path) as store:
 """
 
 FOREVER = """
-store = ResultStore.open(path)
+store = ResultStore.open(place)
 round = 0
 while True:
     store.add_samples(key, Observation(name, round, (round + 1.0,)))
@@ -45,27 +44,26 @@ while True:
 """
 
 
-def start(body, path, name):
-    command = [sys.executable, "-c", START + body, str(path), name]
+def start(body, place, name, go):
+    command = [sys.executable, "-c", START + body, place, name, go]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run_together(body, path, count):
-    processes = [start(body, path, f"session{i}") for i in range(count)]
+def run_together(body, place, count, go):
+    processes = [start(body, place, f"session{i}", go) for i in range(count)]
     for process in processes:
         process.stdout.readline()
-    path.with_name("go").touch()
+    go.touch()
     # All are ended before one is checked; otherwise they would run on during other tests.
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * count, errors
 
 
-def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
-    path = tmp_path / "results.db"
-    ResultStore.open(path).close()
-    run_together(HAMMER, path, 2)
+def test_processes_that_write_the_same_measurements_lose_nothing(place, tmp_path):
+    ResultStore.open(place).close()
+    run_together(HAMMER, place, 2, tmp_path / "go")
     keys = [dataclasses.replace(KEY, subject=Subject(f"brick{i}", "brick")) for i in range(150)]
-    with ResultStore.open(path) as store:
+    with ResultStore.open(place) as store:
         found = store.get(keys)
         assert store.info().measurements == 150
     for i, key in enumerate(keys):
@@ -74,11 +72,10 @@ def test_processes_that_write_the_same_measurements_lose_nothing(tmp_path):
         assert found[key].values == (i + 1.0,) * 4
 
 
-def test_processes_that_open_a_new_store_together_do_not_collide(tmp_path):
-    path = tmp_path / "results.db"
-    body = "ResultStore.open(path).add_samples(key, Observation(name, 0, (1.0,)))"
-    run_together(body, path, 5)
-    with ResultStore.open(path) as store:
+def test_processes_that_open_a_new_store_together_do_not_collide(unused, tmp_path):
+    body = "ResultStore.open(place).add_samples(key, Observation(name, 0, (1.0,)))"
+    run_together(body, unused, 5, tmp_path / "go")
+    with ResultStore.open(unused) as store:
         assert {samples.session for samples in store.get([KEY])[KEY].observations} == {
             f"session{i}" for i in range(5)
         }
@@ -94,10 +91,9 @@ def test_a_file_that_another_process_is_creating_is_waited_for(tmp_path):
     other.close()
 
 
-def test_a_killed_process_loses_nothing_that_it_has_added(tmp_path):
-    path = tmp_path / "results.db"
-    path.with_name("go").touch()
-    process = start(FOREVER, path, "killed")
+def test_a_killed_process_loses_nothing_that_it_has_added(place, tmp_path):
+    (tmp_path / "go").touch()
+    process = start(FOREVER, place, "killed", tmp_path / "go")
     reported = []
     deadline = time.monotonic() + 30
     while len(reported) < 100 and time.monotonic() < deadline:
@@ -111,7 +107,7 @@ def test_a_killed_process_loses_nothing_that_it_has_added(tmp_path):
     # The last line may be cut off.
     reported += [int(line) for line in rest.split("\n")[:-1]]
     assert process.returncode == -signal.SIGKILL
-    with ResultStore.open(path) as store:
+    with ResultStore.open(place) as store:
         kept = [samples.round for samples in store.get([KEY])[KEY].observations]
         assert kept == list(range(len(kept)))
         # One more may have been committed than was reported.

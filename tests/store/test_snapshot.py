@@ -12,6 +12,7 @@ import pytest
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database
+from dlbricks_core.store.sqlite import SQLiteFile
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -95,7 +96,7 @@ def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, monkeypatch):
     path = tmp_path / "old.db"
     with monkeypatch.context() as earlier:
         earlier.setattr(database, "HEAD", "0001")
-        database.connect(path).dispose()
+        SQLiteFile(path).connect().dispose()
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO measurements VALUES (1, 'abc', 'brick', 'mxnet', '1.9.1', '{}',"
                        " 'sys', 2, 'paper:runs=100', '[]', NULL)")  # fmt: skip

@@ -17,19 +17,13 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.database import locate
+from dlbricks_core.store.location import locate
 from dlbricks_core.wording import arguments_spelled
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 
 LOAD_TIME = Quantity("load-time", "s", Composition.SUM, "time to load a network")
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultStore.open(tmp_path / "results.db") as opened:
-        yield opened
 
 
 def numbered(number):
@@ -46,8 +40,8 @@ def test_samples_come_back_exactly_and_in_order(store):
     assert found.failure is None
 
 
-def test_reopening_a_store_finds_what_was_written(tmp_path):
-    with ResultStore.open(tmp_path / "a.db") as first, ResultStore.open(tmp_path / "a.db") as other:
+def test_reopening_a_store_finds_what_was_written(place):
+    with ResultStore.open(place) as first, ResultStore.open(place) as other:
         first.add_samples(KEY, Observation("s", 0, (1.0,)))
         assert other.get([KEY])[KEY].values == (1.0,)
 
@@ -163,6 +157,16 @@ def test_the_same_round_of_a_session_cannot_be_added_twice(store):
     assert store.get([KEY])[KEY].values == (1.0,)
 
 
+def test_the_very_same_observation_counts_once(store):
+    taken = Observation("s", 0, (1.0,))
+    store.add_samples(KEY, taken)
+    store.add_samples(KEY, taken)
+    store.add_samples(numbered(1), taken)
+    store.add_all([(KEY, taken, ())], instead_of=[KEY])
+    assert store.get([KEY])[KEY].observations == (taken,)
+    assert store.info().observations == 2
+
+
 def test_a_failure_keeps_the_samples_before_it(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.record_failure(KEY, "worker ended by signal 11")
@@ -221,22 +225,22 @@ def test_info_counts_measurements_observations_and_failures(store):
     info = store.info()
     assert (info.measurements, info.observations, info.failures, info.systems) == (1, 2, 0, 0)
     assert info.size > 0
-    assert info.location == str(store.path)
+    assert info.location == str(store.place)
 
 
 def test_locations_are_paths_urls_or_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert locate(None) == tmp_path / "data" / "dlbricks" / "results.db"
-    assert locate("~/a.db") == tmp_path / "home" / "a.db"
-    assert locate("a.db") == tmp_path / "a.db"
-    assert locate("sqlite:///a.db") == tmp_path / "a.db"
-    assert locate(f"sqlite:///{tmp_path}/b.db") == tmp_path / "b.db"
+    assert locate(None).file == tmp_path / "data" / "dlbricks" / "results.db"
+    assert locate("~/a.db").file == tmp_path / "home" / "a.db"
+    assert locate("a.db").file == tmp_path / "a.db"
+    assert locate("sqlite:///a.db").file == tmp_path / "a.db"
+    assert locate(f"sqlite:///{tmp_path}/b.db").file == tmp_path / "b.db"
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://u:secret@h/db"])
-def test_urls_that_name_no_file_are_refused(url):
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/db"])
+def test_urls_that_name_no_store_are_refused(url):
     with pytest.raises(StoreError) as caught:
         ResultStore.open(url)
     assert "secret" not in str(caught.value)

@@ -25,8 +25,8 @@ def measured(path, host, value, session=None):
 
 
 @pytest.fixture
-def stores(tmp_path):
-    return measured(tmp_path / "a.db", "ha", 1.0), measured(tmp_path / "b.db", "hb", 2.0)
+def stores(new_place):
+    return measured(new_place(), "ha", 1.0), measured(new_place(), "hb", 2.0)
 
 
 def named(path, text, name):
@@ -34,10 +34,10 @@ def named(path, text, name):
         return name_machine(store, text, name)
 
 
-def test_equal_machines_are_told_apart_by_the_names_that_their_owners_gave(stores, tmp_path):
+def test_equal_machines_are_told_apart_by_the_names_that_their_owners_gave(stores, new_place):
     for path, name in zip(stores, ("alice", "bob"), strict=True):
         named(path, "71bf", name)
-    with ResultStore.open(tmp_path / "both.db") as both:
+    with ResultStore.open(new_place()) as both:
         merge(both, stores)
         assert [each.name for each in both.machines()] == ["alice", "bob"]
         assert both.within(find_machine(both, "bob")).get([KEY])[KEY].values == (2.0,)
@@ -47,12 +47,12 @@ def test_equal_machines_are_told_apart_by_the_names_that_their_owners_gave(store
         assert [each.values for each in sampled] == [((1.0,),)]
 
 
-def test_a_named_machine_travels_alone(stores, tmp_path):
-    with ResultStore.open(tmp_path / "both.db") as both:
+def test_a_named_machine_travels_alone(stores, new_place, tmp_path):
+    with ResultStore.open(new_place()) as both:
         merge(both, stores)
         name_machine(both, "71bf@hb", "bob")
         (tmp_path / "bob.zst").write_bytes(export(both, Part(systems=("bob",))).content)
-    with ResultStore.open(tmp_path / "new.db") as new:
+    with ResultStore.open(new_place()) as new:
         import_files(new, [tmp_path / "bob.zst"])
         assert new.get([KEY])[KEY].values == (2.0,)
         assert [each.name for each in new.machines()] == ["bob"]
@@ -108,7 +108,7 @@ def test_a_machine_that_the_store_does_not_know_is_refused(stores, text):
         find_machine(store, text)
 
 
-def test_a_name_that_two_merged_stores_gave_to_different_systems_is_ambiguous(stores, tmp_path):
+def test_a_name_that_two_merged_stores_gave_to_different_systems_is_ambiguous(stores):
     first, second = stores
     with ResultStore.open(second) as store:
         store.add_samples(replace(KEY, system="9000"), Observation("s", 0, (1.0,)))

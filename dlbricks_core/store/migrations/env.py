@@ -7,7 +7,7 @@ from dlbricks_core.store.schema import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    # SQLite rolls schema changes back like any other change.
+    # SQLite and PostgreSQL roll schema changes back like any other change.
     transactional_ddl=True,
 )
 with context.begin_transaction():

@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Creates all tables and marks the file as a result store."""
+    """Creates all tables and marks the database as a result store."""
     op.create_table(
         "systems",
         sa.Column("fingerprint", sa.String(), primary_key=True),
@@ -56,5 +56,9 @@ def upgrade() -> None:
         sa.Column("taken_at", sa.String(), nullable=False),
         sa.UniqueConstraint("measurement_id", "session", "round", name="sample_set_key"),
     )
-    # A literal: what a migration did once never changes.
-    op.execute("PRAGMA application_id = 0x444C4272")
+    # Literals: what a migration did once never changes.
+    marks = {
+        "sqlite": "PRAGMA application_id = 0x444C4272",
+        "postgresql": "COMMENT ON TABLE alembic_version IS 'DLBricks result store'",
+    }
+    op.execute(marks[op.get_bind().dialect.name])

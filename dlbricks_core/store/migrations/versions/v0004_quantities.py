@@ -38,7 +38,13 @@ def upgrade() -> None:
     )
     op.drop_table("sample_sets")
     op.drop_table("old_measurements")
-    _extend_calibrations()
+    if _is_file():
+        _extend_calibrations()
+
+
+def _is_file() -> bool:
+    """Whether the store is a SQLite file: on a server, all stores of that age are empty."""
+    return op.get_bind().dialect.name == "sqlite"
 
 
 def _create_tables() -> None:
@@ -62,6 +68,9 @@ def _create_tables() -> None:
         sa.Column("threads", sa.Integer(), primary_key=True),
         sa.Column("graph", sa.LargeBinary(), nullable=False),
     )
+    if not _is_file():
+        # PostgreSQL does not take the name of a constraint twice.
+        op.drop_constraint("measurement_key", "measurements")
     op.rename_table("measurements", "old_measurements")
     op.create_table(
         "measurements",

@@ -1,0 +1,265 @@
+"""A store in a SQLite file."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import StaticPool
+
+from dlbricks_core.errors import StoreError
+from dlbricks_core.store import database
+from dlbricks_core.store.database import Database, check_columns, checked_revision, is_current
+from dlbricks_core.store.schema import APPLICATION_ID, metadata
+from dlbricks_core.wording import argument, settings
+
+_RETRY_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class SQLiteFile(Database):
+    """A store in a SQLite file.
+
+    Attributes:
+        path: Absolute path of the file.
+    """
+
+    path: Path
+    noun: ClassVar[str] = "file"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def file(self) -> Path:
+        """The same path."""
+        return self.path
+
+    @property
+    def name(self) -> str:
+        """Name of the file, without its folder."""
+        return self.path.name
+
+    def check_exists(self) -> None:
+        """Checks that there is a file."""
+        with self.translated():
+            if not self.path.exists():
+                raise self.absent()
+
+    def connect(self) -> Engine:
+        """Connection to the database, which is created or upgraded as needed."""
+        path, revision = self.path, None
+        with self.translated():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if _holds_something(path):
+                with _opened(path, "mode=ro") as connection:
+                    revision = self._revision(connection)
+        url = URL.create("sqlite", database=str(path))
+        timeout = {"timeout": database.BUSY_SECONDS}
+        return self.upgraded(_configured(create_engine(url, connect_args=timeout)), revision)
+
+    def snapshot(self) -> Engine:
+        """Connection to a copy in memory of what the file holds now, upgraded there as needed.
+
+        File and folder stay as they are, and need not be writable. Where there is no file, the
+        copy is empty.
+        """
+        memory = sqlite3.connect(":memory:", check_same_thread=False)
+        engine = in_memory(memory)
+        with self.translated():
+            if not _holds_something(self.path):
+                metadata.create_all(engine)  # nobody will upgrade it
+                return engine
+            _copy(self.path, memory)
+            revision = self._revision(memory)
+        return self.upgraded(engine, revision)
+
+    def size(self, connection: Connection) -> int:
+        """Bytes of all pages."""
+        return size(connection)
+
+    def compact(self, engine: Engine) -> int:
+        """Writes the file anew without gaps."""
+        with self.translated(), closing(engine.raw_connection()) as connection:
+            cursor = connection.cursor()  # no transaction may be open
+            cursor.execute(_TRUNCATE_LOG)
+            before = self.path.stat().st_size
+            cursor.execute("VACUUM")
+            cursor.execute(_TRUNCATE_LOG)
+            return before - self.path.stat().st_size
+
+    def identity(self) -> tuple[int, int] | None:
+        """Numbers that tell the file from another of its name; ``None`` where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def failure(self, error: Exception) -> StoreError:
+        """An error of SQLite or the file system in one line, with a hint."""
+        said = getattr(error, "strerror", None) or database.cause(error)
+        reason = (str(said).strip() or type(said).__name__).splitlines()[0]
+        culprit = getattr(error, "filename", None) or self.path
+        fitting = (cure for words, cure in _CURES.items() if words in reason)
+        cure = next(fitting, "check the rights to file and folder")
+        return StoreError(f"{culprit}: {reason}", self.or_another(cure))
+
+    def _revision(self, connection: sqlite3.Connection) -> str | None:
+        """Schema revision, read without writing; ``None`` if the database is new."""
+        kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_schema")}
+        if not kinds:
+            return None
+        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+            raise StoreError(
+                f"{self} is a database of another program, not a result store",
+                f"choose another file with {argument('store')}",
+            )
+        if odd := kinds - {"table", "index"}:
+            raise StoreError(
+                f"{self}: the result store holds a {min(odd)}, as none should",
+                self.damaged,
+            )
+        versions = connection.execute("SELECT version_num FROM alembic_version")
+        revision = checked_revision((row[0] for row in versions), self)
+        if is_current(revision):
+            columns = connection.execute(
+                "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c"
+            )
+            check_columns(columns, self)
+        return revision
+
+
+def size(connection: Connection) -> int:
+    """Bytes of all pages of a SQLite database."""
+    pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    return int(connection.exec_driver_sql(pages).scalar_one())
+
+
+def in_memory(memory: sqlite3.Connection | None = None) -> Engine:
+    """Engine for a database in memory, which all threads share.
+
+    Args:
+        memory: Connection that holds the database; ``None`` for a new one.
+    """
+    memory = memory or sqlite3.connect(":memory:", check_same_thread=False)
+    return _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
+
+
+_TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Moves all changes from the log into the file."""
+
+_DAMAGED = "the file is damaged or not a result store"
+_CURES = {
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "no such": _DAMAGED,
+    "decode to UTF-8": _DAMAGED,
+    "full": "free some space",
+    "No space": "free some space",
+    "locked": "another program keeps the file locked: end it",
+}
+"""First half of the hint, by words of the error that SQLite or the system gives."""
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether there is a file that is not empty."""
+    if path.is_dir():
+        raise StoreError(
+            f"{path} is a folder, not a result store",
+            f"name a file in it, such as {settings(store=path / 'results.db')}",
+        )
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path} is no regular file", f"choose another with {argument('store')}")
+    return found.st_size > 0
+
+
+def _opened(path: Path, how: str) -> closing[sqlite3.Connection]:
+    """Connection that is closed at the end of a ``with`` block."""
+    uri = f"{path.as_uri()}?{how}"
+    return closing(sqlite3.connect(uri, uri=True, timeout=database.BUSY_SECONDS))
+
+
+def _copy(path: Path, target: sqlite3.Connection) -> None:
+    """Copies the database as it is, even where no file can be made beside it."""
+    if not _in_use(path):
+        # An ordinary connection would leave files of this user beside the database.
+        before = path.stat()
+        with _opened(path, "mode=ro&immutable=1") as source:
+            source.backup(target)
+        after = path.stat()
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            return
+    try:
+        _copy_shared(path, "mode=ro", target)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        # A killed process left a log, and the database cannot be written: a copy of both can.
+        with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
+            for each in (path, *_in_use(path)):
+                shutil.copyfile(each, Path(folder) / each.name)
+            _copy_shared(Path(folder) / path.name, "mode=rw", target)
+
+
+def _in_use(path: Path) -> list[Path]:
+    """Logs with changes that the database file does not hold yet."""
+    logs = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal"))
+    return [log for log in logs if log.exists() and log.stat().st_size]
+
+
+def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:
+    with _opened(path, how) as source:
+        # Reading waits for a lock as long as it may; the backup would wait for ever.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        source.backup(target)
+
+
+def _configured(engine: Engine) -> Engine:
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: Any) -> None:
+        # The driver's own transactions begin late, and only for some statements.
+        connection.isolation_level = None
+        _keep_a_log(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: after it has read, SQLite would not let it wait.
+        mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+    return engine
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Switches a new file to a write-ahead log, so that many can read while one writes.
+
+    Two processes that switch the same file at once would wait for each other. SQLite tells one of
+    them at once that the file is locked, without the wait that other statements get.
+    """
+    deadline = time.monotonic() + database.BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
