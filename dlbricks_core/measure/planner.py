@@ -37,6 +37,10 @@ class Uncertain:
     seconds: FloatArray
     errors: FloatArray
 
+    def about(self, sums: IntArray) -> Self:
+        """The same with some of the sums."""
+        return replace(self, sums=self.sums[:, sums], counts=self.counts[sums])
+
     def only(self, networks: IntArray) -> Self:
         """The same with some of the networks."""
         return replace(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.measure.planner import Uncertain, steps
+from dlbricks_core.measure.planner import IntArray, Uncertain, steps
 from dlbricks_core.workflows.dial.beliefs import State
 from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.results import Offer
@@ -22,6 +22,10 @@ _ERROR = 0.04
 
 _WHOLE_ERROR = 0.01
 """The same of a whole model, which is no part of anything: it scatters."""
+
+_AHEAD = 0.95
+"""Share of the precision that a batch is planned to reach: what is known then is not quite as was
+planned."""
 
 _BEYOND = 0.5
 """Share of the precision to which a batch goes on that would take less time than planning it."""
@@ -43,12 +47,14 @@ class Choice:
         uncertain: What is known of them and of the models.
         half_widths: Half-width of each model's 90% interval, relative to its latency.
         wholes: Signature of each model as a whole.
+        settled: Whether each model's estimate rests on its whole: no other network tells more.
     """
 
     signatures: Sequence[str]
     uncertain: Uncertain
     half_widths: FloatArray
     wholes: Sequence[str]
+    settled: np.ndarray[Any, np.dtype[np.bool_]]
 
     @classmethod
     def of(cls, state: State, bench: Bench) -> Self:
@@ -80,10 +86,13 @@ class Choice:
             errors * means,
         )
         wholes_of = [cut.whole.signature for cut in models]
-        return cls(signatures, uncertain, state.half_widths, wholes_of)
+        settled = np.array([s in state.figures for s in wholes_of], dtype=bool)
+        return cls(signatures, uncertain, state.half_widths, wholes_of, settled)
 
     def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:
         """Networks to time next: until the precision is reached, or a share of the time is used.
+
+        Models that are precise enough, or settled, do not count.
 
         Args:
             precision: Half-width of all models' intervals to reach, relative to their latencies.
@@ -91,22 +100,47 @@ class Choice:
             least_s: Seconds that a batch takes at least: the next one costs a prediction.
         """
         able = np.flatnonzero(self.uncertain.seconds <= left_s)
-        wholes = self._instead(precision)
-        chosen: list[str] = []
+        lacking = np.flatnonzero((self.half_widths > precision) & ~self.settled)
+        if not len(lacking):
+            return []
+        uncertain = self.uncertain.about(lacking).only(able)
+        wholes = self._instead(lacking)
+        chosen: list[int] = []
         suffices = False
-        for step in islice(steps(self.uncertain.only(able), precision * _BEYOND), _MOST_STEPS):
+        for step in islice(steps(uncertain, precision * _BEYOND), _MOST_STEPS):
             if chosen and step.seconds > min(_BATCH * left_s, wholes.seconds):
                 break
-            chosen.append(self.signatures[able[step.network]])
-            suffices |= step.half_widths.max() <= precision
+            chosen.append(int(able[step.network]))
+            suffices |= step.half_widths.max() <= _AHEAD * precision
             if suffices and step.seconds >= least_s:
                 break
         # One by one, bricks may tell more in each second than a whole model, and all of them less.
-        return [*wholes.signatures] if not suffices and wholes.seconds <= left_s else chosen
+        if not suffices and wholes.seconds <= left_s:
+            return [*wholes.signatures]
+        return [self.signatures[i] for i in self._thrifty(chosen, lacking)]
+
+    def _thrifty(self, chosen: Sequence[int], lacking: IntArray) -> list[int]:
+        """The choice with whole models in place of bricks that take longer and serve no other.
+
+        Args:
+            chosen: Positions of networks.
+            lacking: Models that lack precision.
+        """
+        found = dict.fromkeys(chosen)
+        place = {signature: i for i, signature in enumerate(self.signatures)}
+        seconds, counts = self.uncertain.seconds, self.uncertain.counts[lacking] > 0
+        served = counts.sum(axis=0)
+        for model, own in zip(lacking, counts, strict=True):
+            whole = place.get(self.wholes[model])
+            parts = [i for i in found if own[i] and served[i] == 1 and i != whole]
+            cost = float(seconds[parts].sum())
+            if whole is not None and (whole in found or cost > seconds[whole]):
+                found = {i: None for i in (*found, whole) if i not in parts}
+        return [*found]
 
     def offer(self, precision: float) -> Offer | None:
         """Seconds until the precision is reached; ``None`` if nothing is known to reach it."""
-        seconds = self._instead(precision).seconds
+        seconds = self._instead(np.flatnonzero(self.half_widths > precision)).seconds
         for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
             if step.seconds > seconds:
                 break
@@ -115,14 +149,13 @@ class Choice:
                 break
         return Offer(precision, seconds) if math.isfinite(seconds) else None
 
-    def _instead(self, precision: float) -> _Wholes:
-        """The models that lack precision as wholes."""
-        lacking = [s for s, half in zip(self.wholes, self.half_widths, strict=True)
-                   if half > precision]  # fmt: skip
-        if not {*lacking} <= {*self.signatures}:
+    def _instead(self, models: IntArray) -> _Wholes:
+        """Some of the models as wholes."""
+        wholes = tuple(dict.fromkeys(self.wholes[i] for i in models))
+        if not {*wholes} <= {*self.signatures}:
             return _Wholes((), math.inf)
-        places = [self.signatures.index(s) for s in dict.fromkeys(lacking)]
-        return _Wholes(tuple(dict.fromkeys(lacking)), float(self.uncertain.seconds[places].sum()))
+        places = [self.signatures.index(s) for s in wholes]
+        return _Wholes(wholes, float(self.uncertain.seconds[places].sum()))
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,6 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Dial, Offer, RunResult
 from dlbricks_core.workflows.targets import not_within
 
-_AHEAD = 0.95
-"""Share of the precision that a batch is planned to reach: what is known then is not quite as was
-planned."""
-
 _LEVELS = (0.2, 0.1, 0.05, 0.03, FINEST)
 """Precisions that more time may buy."""
 
@@ -114,7 +110,7 @@ def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str
     spare_s = left_s - bench.start_s
     if spare_s <= 0:
         return f"the budget of {subjects.request.budget_s:g} s ended first"
-    if batch := Choice.of(state, bench).batch(_AHEAD * subjects.precision, spare_s, least_s):
+    if batch := Choice.of(state, bench).batch(subjects.precision, spare_s, least_s):
         bench.time(batch)
         return ""
     models = subjects.cutting.brickset.models
