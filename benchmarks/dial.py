@@ -31,11 +31,10 @@ import numpy as np
 
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.planner import half_widths
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER, find_composer
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.dial.beliefs import Beliefs, State
 from dlbricks_core.workflows.dial.bench import RUNS, Bench
@@ -44,7 +43,7 @@ from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.oracle import PREDICTOR
 
-PRECISIONS = (0.99, 0.2, 0.1, 0.05, 0.03)
+PRECISIONS = (0.99, 0.3, 0.2, 0.1, 0.07)
 _HOURS_S = 1e5
 
 
@@ -118,13 +117,11 @@ def _stop(state: State, subjects: Subjects, bench: Replay) -> Stop:
     keys = [subjects.request.key(cut.whole.signature, "model") for cut in models]
     measured = bench.store.get(keys)
     errors, halves = [], []
-    composing = find_composer(LEARNED_COMPOSER).composing_error
-    off = 1 + composing * np.random.default_rng(0).standard_normal((len(state.sums), 1))
     for i, key in enumerate(keys):
         if key in measured and not measured[key].failure:
             value = Measured.of(measured[key], subjects.request.protocol).value
             errors.append(float(state.sums[:, i].mean() / value - 1))
-            halves.append(float(half_widths(state.sums[:, [i]] * off)[0]))
+            halves.append(float(state.half_widths[i]))
     return Stop(errors, halves, bench.seconds)
 
 

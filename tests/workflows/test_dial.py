@@ -214,7 +214,7 @@ def test_of_an_interrupted_run_nothing_is_lost(turned, chain, tmp_path):
             self.steps = count()
 
         def advance(self, what=""):
-            if next(self.steps) == 150:
+            if next(self.steps) == 5:
                 raise KeyboardInterrupt
 
     models = [chain(i) for i in range(4)]
@@ -237,8 +237,8 @@ def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
 
 @pytest.mark.parametrize(
     ("precision", "budget_s", "compares", "found"),
-    [(None, None, False, 0.05), (None, 10, False, 0.02), (None, None, True, None),
-     (0.2, None, True, 0.2), (0.01, 10, False, None), (0.02, None, False, None)],
+    [(None, None, False, 0.1), (None, 10, False, 0.05), (None, None, True, None),
+     (0.2, None, True, 0.2), (0.01, 10, False, None), (0.05, None, False, None)],
 )  # fmt: skip
 def test_where_the_dial_begins(precision, budget_s, compares, found):
     assert dialled(precision, budget_s, compares=compares) == found

@@ -12,6 +12,7 @@ from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
 from dlbricks_core.predict import Contribution
+from dlbricks_core.workflows.composing import find_composer
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.oracle import Oracle
@@ -23,7 +24,8 @@ class State:
 
     Attributes:
         figures: Figures of bricks as parts of a model, and of measured whole models, by signature.
-        sums: Draws of each model's latency in milliseconds: shape (draws, models).
+        sums: Draws of each model's latency in milliseconds, with the error of composing where they
+            are sums: shape (draws, models).
         half_widths: Half-width of each model's 90% interval, relative to its latency.
     """
 
@@ -55,12 +57,18 @@ class Beliefs:
         # What the store holds of the networks themselves is known, or not to be known.
         apart = subjects.kept_apart | bench.known.keys()
         self._oracle = Oracle(predictor, subjects.request, atlas, apart)
+        models = len(subjects.cutting.brickset.models)
+        composer = find_composer(subjects.cutting.options.composer)
+        normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
+        self._composing = 1 + composer.composing_error * normal
 
     def state(self) -> State:
         """What is believed now."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
+        composed = [cut.whole.signature not in figures for cut in models]
+        sums = np.where(composed, sums * self._composing, sums)
         return State(figures, sums, half_widths(sums))
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:

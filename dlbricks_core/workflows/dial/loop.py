@@ -27,7 +27,7 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Dial, Offer, RunResult
 from dlbricks_core.workflows.targets import not_within
 
-_LEVELS = (0.2, 0.1, 0.05, 0.03, FINEST)
+_LEVELS = (0.2, 0.1, 0.07, FINEST)
 """Precisions that more time may buy."""
 
 _MOST_OFFERS = 2

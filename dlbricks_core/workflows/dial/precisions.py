@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-FINEST = 0.02
+FINEST = 0.05
 """Finest precision of the dial. Below that it matters what a framework makes of a segment in its
 place, and only bricks of what it executes tell."""
 
-USUAL = 0.05
+USUAL = 0.1
 """Precision that most users need: enough to choose between models, machines or backends, which
-mostly differ by more; a machine itself differs by as much from one day to the next."""
+mostly differ by more. A shared machine differs from itself by half as much within minutes, and
+half of it takes several times as long."""
 
 
 def dialled(precision: float | None, budget_s: float | None, *, compares: bool) -> float | None:
