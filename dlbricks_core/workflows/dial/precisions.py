@@ -9,7 +9,7 @@ place, and only bricks of what it executes tell."""
 USUAL = 0.1
 """Precision that most users need: enough to choose between models, machines or backends, which
 mostly differ by more. A shared machine differs from itself by half as much within minutes, and
-half of it takes several times as long."""
+to halve it takes about twice as long (docs/results/predicting.md)."""
 
 
 def dialled(precision: float | None, budget_s: float | None, *, compares: bool) -> float | None:
