@@ -9,6 +9,7 @@ from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.measure.costs import Costs
+from dlbricks_core.measure.planner import Uncertain
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor
 from dlbricks_core.predict.belief import Belief
@@ -16,6 +17,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import CutOptions, Observer, Request, dialled, run
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+from dlbricks_core.workflows.dial.choice import Choice
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 
@@ -242,3 +244,38 @@ def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
 )  # fmt: skip
 def test_where_the_dial_begins(precision, budget_s, compares, found):
     assert dialled(precision, budget_s, compares=compares) == found
+
+
+@pytest.fixture
+def choice():
+    """Two models, each of a brick of its own, which could be timed like the two wholes."""
+
+    def made(half_widths, settled, seconds=(1.0, 1.0, 5.0, 5.0)):
+        networks = np.exp(np.random.default_rng(0).normal(0, 0.2, (RESAMPLES, 2)))
+        counts = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]])
+        every = np.hstack([networks, networks])
+        errors = np.full(4, 0.01)
+        uncertain = Uncertain(networks, every, counts, np.array(seconds), errors)
+        names = ["a brick", "another brick", "one", "another"]
+        halves, done = np.array(half_widths), np.array(settled)
+        return Choice(names, uncertain, halves, names[2:], done)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("half_widths", "settled", "timed"),
+    [((0.3, 0.3), (False, False), {"a brick", "another brick"}),
+     ((0.3, 0.01), (False, False), {"a brick"}),
+     ((0.3, 0.3), (False, True), {"a brick"}),
+     ((0.3, 0.01), (True, False), set())],
+)  # fmt: skip
+def test_only_models_that_lack_precision_and_are_not_settled_count(
+    choice, half_widths, settled, timed
+):
+    assert set(choice(half_widths, settled).batch(0.1, 100.0, 0.0)) == timed
+
+
+def test_a_brick_that_takes_longer_than_the_only_model_it_serves_is_not_timed(choice):
+    found = choice((0.3, 0.3), (False, False), seconds=(9.0, 1.0, 5.0, 5.0))
+    assert set(found.batch(0.1, 100.0, 0.0)) == {"one", "another brick"}
