@@ -155,6 +155,14 @@ def test_a_finer_precision_times_more(turned, chain):
     assert widths[-1] <= 0.05
 
 
+def test_the_dial_goes_by_the_intervals_that_are_reported(turned, chain):
+    found = turned([chain(i) for i in range(4)], 0.1)
+    assert found.dial.timed > 0
+    for half_width, model in zip(found.dial.half_widths, found.models, strict=True):
+        low, high = model.estimate.interval
+        assert (high - low) / (high + low) == pytest.approx(half_width, rel=0.1)
+
+
 def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     # All bricks differ, and together they cost more than the model.
     model = chain(0, times=1)
