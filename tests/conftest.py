@@ -175,6 +175,17 @@ def postgres():
     server.remove()
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium that opens pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        from browser import Browser, start
+    driver = start()
+    yield Browser(driver)
+    driver.quit()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def kind(request):
     return request.param

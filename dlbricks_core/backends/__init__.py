@@ -9,6 +9,8 @@ from dlbricks_core.backends.base import (
     CpuTimer,
     Profile,
     ProfiledLayer,
+    Span,
+    Timeline,
     Traits,
 )
 from dlbricks_core.backends.layer import LayerView, halves, naming
@@ -25,6 +27,8 @@ __all__ = [
     "Network",
     "Profile",
     "ProfiledLayer",
+    "Span",
+    "Timeline",
     "Traits",
     "halves",
     "layer_alone",

@@ -119,6 +119,40 @@ class Profile:
         return sum(layer.ms for layer in self.layers)
 
 
+@dataclass(frozen=True)
+class Span:
+    """Work of one thread between two moments, as the framework's own profiler saw it.
+
+    Attributes:
+        name: Name of the work, in the framework's words.
+        thread: Name of the thread.
+        begin_ms: Begin in milliseconds after the begin of the run.
+        ms: Duration in milliseconds.
+        outputs: Names of the tensors that the work computes, where the framework tells.
+        details: What else the framework tells, for people to read.
+    """
+
+    name: str
+    thread: str
+    begin_ms: float
+    ms: float
+    outputs: tuple[str, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run of a whole model, as the framework's own profiler saw it.
+
+    Attributes:
+        spans: Work of all threads, by its begin.
+        run_ms: Latency of that run in milliseconds, the profiler's own cost included.
+    """
+
+    spans: Sequence[Span]
+    run_ms: float
+
+
 class CpuTimer(ABC, Generic[LoadedT]):
     """Timer of one framework; every worker process has one.
 
@@ -212,6 +246,17 @@ class CpuTimer(ABC, Generic[LoadedT]):
             UnsupportedError: If the framework cannot tell.
         """
         raise UnsupportedError("its framework has no profile of single layers")
+
+    def timeline(self, network: Network) -> Timeline:
+        """What each thread does in one run of a whole model, after ``WARMUP_RUNS`` others.
+
+        Args:
+            network: The network with the tensor names that :meth:`Backend.rewrite` receives.
+
+        Raises:
+            UnsupportedError: If the framework cannot tell.
+        """
+        raise UnsupportedError("its framework has no timeline of a run")
 
     def unload(self, loaded: LoadedT) -> None:
         """Frees the network's memory.

@@ -18,6 +18,7 @@ from dlbricks_core.backends.base import (
     BackendSettings,
     CpuTimer,
     Profile,
+    Timeline,
 )
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
@@ -298,6 +299,10 @@ class TimerHost:
     def profile(self, model: CanonicalModel, seed: int, runs: int) -> Profile:
         """Time of each layer of a whole model, as the framework's profiler measures it."""
         return self.timer.profile(materialize(model, seed), runs)
+
+    def timeline(self, model: CanonicalModel, seed: int) -> Timeline:
+        """What each thread does in one run of a whole model, by the framework's profiler."""
+        return self.timer.timeline(materialize(model, seed))
 
     def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
         """Reason for each model that the backend cannot run, by the model's key."""

@@ -36,6 +36,7 @@ _COMMANDS = {
     "survey": "Time networks from which latencies of others are predicted.",
     "study": "Show what the DLBricks paper shows, for any models, in a report.",
     "explain": "Show where an estimate deviates, beside the backend's own profile.",
+    "trace": "Write a trace of whole, bricks, layers and operators for viewers.",
     "compare": "Time the same bricks on several frameworks, side by side.",
     "verify": "Check that backends compute the same from the same models.",
     "inspect": "Show a model's layers, bricks and repetition.",

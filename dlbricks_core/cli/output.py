@@ -27,6 +27,7 @@ _FILES = {
     "json_path": "--json",
     "html_path": "--html",
     "svg_path": "--output",
+    "trace_path": "--output",
     "exported": "FILE",
 }
 

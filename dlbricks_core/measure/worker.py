@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dlbricks_core.backends import Backend, BackendSettings, Profile
+from dlbricks_core.backends import Backend, BackendSettings, Profile, Timeline
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
@@ -279,6 +279,21 @@ class BackendWorker:
         """
         loop_s = 20 * runs * latency_ms / 1e3
         found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)
+        return found
+
+    def timeline(self, model: CanonicalModel, latency_ms: float) -> Timeline:
+        """What each thread does in one run of a whole model, as the framework itself sees it.
+
+        Args:
+            model: In canonical form, with the names that ``rewrite`` is given.
+            latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
+
+        Raises:
+            UnsupportedError: If the framework does not tell.
+        """
+        found: Timeline = self._call(
+            "timeline", model, self._settings.seed, extra_s=100 * latency_ms / 1e3
+        )
         return found
 
     def check(self, models: Mapping[str, CanonicalModel]) -> Checked:

@@ -417,6 +417,22 @@ class BackendConformance(DescriptionConformance):
         assert min(each.ms for each in profile.layers) >= 0
         assert profile.sum_ms < 3 * profile.run_ms
 
+    def test_a_timeline_is_within_its_run(self) -> None:
+        """Spans begin within the run and end with it, if there is a timeline."""
+        model = self.needed("residual_block").model
+        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as worker:
+            try:
+                timeline = worker.timeline(model, latency_ms=100.0)
+            except UnsupportedError as error:
+                pytest.skip(f"the timer has no timeline: {error.message}")
+        assert timeline.spans
+        for span in timeline.spans:
+            assert span.name
+            assert span.thread
+            assert 0 <= span.begin_ms <= span.begin_ms + span.ms <= 2 * timeline.run_ms + 1
+        begins = [span.begin_ms for span in timeline.spans]
+        assert begins == sorted(begins)
+
 
 def _product(side: int) -> Network:
     shape = f"float[{side},{side}]"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from dlbricks_core.workflows.evaluate import evaluate
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
+
+T = TypeVar("T")
 
 _MOST_RUNS = 50
 """Most runs that are profiled. The median of so many is steady, and a trace grows with each."""
@@ -192,20 +195,38 @@ def explain(
 
 
 def _profiling(result: RunResult, observer: Observer) -> Profiling:
+    observer.stage(f"Asking {result.request.backend.name} for its profile")
+
+    def ask(worker: BackendWorker, model: CanonicalModel, measured: Figure) -> Profile:
+        return worker.profile(model, min(len(measured.samples), _MOST_RUNS), measured.value)
+
+    return Profiling(*told(result, ask))
+
+
+def told(
+    result: RunResult, ask: Callable[[BackendWorker, CanonicalModel, Figure], T]
+) -> tuple[T | None, str, bool]:
+    """What a framework tells of a model that was measured.
+
+    Args:
+        result: The run; it has one model.
+        ask: Asks a worker of its own about the model, whose latency is the last argument.
+
+    Returns:
+        What it told, the reason where it told nothing, and whether it should have.
+    """
     (found,) = result.models
     request = result.request
     if found.measured is None:
-        return Profiling(reason="the whole model has no latency that it could be compared with")
-    observer.stage(f"Asking {request.backend.name} for its profile")
+        return None, "the whole model has no latency that it could be compared with", False
     settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
     try:
-        with BackendWorker(request.plugin.target, request.backend, settings) as bench:
-            runs = min(len(found.measured.samples), _MOST_RUNS)
-            return Profiling(bench.profile(found.cut.model, runs, found.measured.value))
+        with BackendWorker(request.plugin.target, request.backend, settings) as worker:
+            return ask(worker, found.cut.model, found.measured), "", False
     except UnsupportedError as error:
-        return Profiling(reason=error.message)
+        return None, error.message, False
     except DLBricksError as error:
-        return Profiling(reason=error.message, failed=True)
+        return None, error.message, True
 
 
 def _call_ms(result: RunResult) -> float:

@@ -57,6 +57,7 @@ LINES = [
     ("study", A, B, "-G", "1,3", *ONE),
     ("study", "--from", "study/study.json", "-o", "again"),
     ("explain", A, *ONE),
+    ("trace", A, "-o", "trace.events.json", *ONE),
     ("compare", A, *TWO, *QUICK),
     ("verify", A, *TWO),
     ("inspect", A),

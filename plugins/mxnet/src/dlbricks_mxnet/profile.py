@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.backends import (
+    WARMUP_RUNS,
+    BackendSettings,
+    Network,
+    Profile,
+    ProfiledLayer,
+    Span,
+    Timeline,
+)
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import CanonicalModel
@@ -66,17 +74,56 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     Raises:
         UnsupportedError: If MXNet cannot tell operators apart under these settings.
     """
+    with _bound(network, settings) as loaded:
+        events, latencies = _profiled(loaded, runs)
+        nodes = _operators(loaded)
+        times = _times([node["op"] for node in nodes], events, runs)
+        return Profile(_layers(loaded.model, nodes, times), float(np.median(latencies)))
+
+
+def timeline(network: Network, settings: BackendSettings) -> Timeline:
+    """Every operator in one run. The naive engine runs all of them on one thread.
+
+    Args:
+        network: Network in canonical form.
+        settings: Threads and options.
+
+    Raises:
+        UnsupportedError: If MXNet cannot tell operators apart under these settings.
+    """
+    with _bound(network, settings) as loaded:
+        events, (run_ms,) = _profiled(loaded, 1)
+        nodes = _operators(loaded)
+        begins, ends = _begins_and_ends([node["op"] for node in nodes], events, 1)
+        first = begins[0]["ts"] if begins else 0
+        spans = []
+        for node, begin, end in zip(nodes, begins, ends, strict=True):
+            marked = node.get("attrs", {}).get(LAYER)
+            outputs = () if marked is None else loaded.model.layers[int(marked)].outputs
+            when = (begin["ts"] - first) / 1e3, (end["ts"] - begin["ts"]) / 1e3
+            spans.append(Span(f"{node['op']} {node['name']}", "naive engine", *when, outputs))
+        return Timeline(spans, run_ms)
+
+
+@contextmanager
+def _bound(network: Network, settings: BackendSettings) -> Iterator[Loaded]:
+    """A network that is ready to run operator by operator, each marked with its layer."""
     with _one_by_one(settings):
         lowered, blocks = lower(network, marked=True), feeds_blocks(settings)
         loaded = placed(network, lowered, EXECUTORS["symbol"], blocks=blocks)
         try:
-            return _profiled(loaded, runs)
+            yield loaded
         finally:
             unload(loaded)
 
 
-def _profiled(loaded: Loaded, runs: int) -> Profile:
-    """Profile of a network that is bound within :func:`_one_by_one`, its operators marked."""
+def _operators(loaded: Loaded) -> Sequence[Mapping[str, Any]]:
+    """Nodes of the lowered symbol that compute, in the order in which they run."""
+    return [n for n in json.loads(loaded.lowered.symbol.tojson())["nodes"] if n["op"] != "null"]
+
+
+def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], list[float]]:
+    """Events of some runs, after those that warm up, and latencies in milliseconds."""
 
     def run() -> float:
         begin = perf_counter_ns()
@@ -93,10 +140,7 @@ def _profiled(loaded: Loaded, runs: int) -> Profile:
     latencies = [run() for _ in range(runs)]
     mx.profiler.set_state("stop")
     mx.profiler.dump(finished=False)
-    events = trace.events()[known:]
-    nodes = [n for n in json.loads(loaded.lowered.symbol.tojson())["nodes"] if n["op"] != "null"]
-    times = _times([node["op"] for node in nodes], events, runs)
-    return Profile(_layers(loaded.model, nodes, times), float(np.median(latencies)))
+    return trace.events()[known:], latencies
 
 
 class _Trace:
@@ -130,6 +174,22 @@ def _times(
     Raises:
         BackendError: If the events are not of these operators.
     """
+    begins, ends = _begins_and_ends(operators, events, runs)
+    spans = [end["ts"] - begin["ts"] for begin, end in zip(begins, ends, strict=True)]
+    taken = np.array(spans).reshape(runs, len(operators)) / 1e3
+    # Whole microseconds: a mean over the runs' middle resolves more than their median.
+    times: Sequence[float] = trimmed_mean(taken.T, 0.25).tolist()
+    return times
+
+
+def _begins_and_ends(
+    operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Events at which each operator begins and ends, run by run in the order of the graph.
+
+    Raises:
+        BackendError: If the events are not of these operators.
+    """
     # What else the engine does is part of an operator's run, or happens between two.
     kinds = frozenset(operators)
     ours = [e for e in events if e.get("cat") == "operator" and e["name"] in kinds]
@@ -140,11 +200,7 @@ def _times(
         begins, ends = begins[1::2], ends[1::2]
     if [event["name"] for event in begins] != list(operators) * runs:
         raise BackendError("MXNet's trace does not have the model's operators in their order")
-    spans = [end["ts"] - begin["ts"] for begin, end in zip(begins, ends, strict=True)]
-    taken = np.array(spans).reshape(runs, len(operators)) / 1e3
-    # Whole microseconds: a mean over the runs' middle resolves more than their median.
-    times: Sequence[float] = trimmed_mean(taken.T, 0.25).tolist()
-    return times
+    return begins, ends
 
 
 def _layers(

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_mxnet.executors import EXECUTORS, Start
 from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.loading import (
@@ -116,6 +116,12 @@ class MxnetTimer(CpuTimer[Loaded]):
         from dlbricks_mxnet.profile import profile
 
         return profile(network, self._settings, runs)
+
+    def timeline(self, network: Network) -> Timeline:
+        """What each thread does in one run, from MXNet's profiler."""
+        from dlbricks_mxnet.profile import timeline
+
+        return timeline(network, self._settings)
 
     def unload(self, loaded: Loaded) -> None:
         """Frees the network once its work is done."""

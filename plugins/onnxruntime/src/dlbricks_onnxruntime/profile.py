@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto
 
-from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.backends import (
+    WARMUP_RUNS,
+    BackendSettings,
+    Network,
+    Profile,
+    ProfiledLayer,
+    Span,
+    Timeline,
+)
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_onnxruntime.loading import allocate, bind
@@ -21,6 +32,8 @@ from dlbricks_onnxruntime.origins import named, origins, restored_names
 from dlbricks_onnxruntime.sessions import create_session, session_options
 
 _SUFFIX = "_kernel_time"
+_RUN = "model_run"
+_DETAILS = ("provider", "node_index", "input_type_shape", "output_type_shape", "parameter_size")
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 
 
@@ -32,6 +45,73 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         settings: Threads and optimizations.
         runs: Number of runs that count.
     """
+    trace = _trace(network, settings, runs)
+    durations: dict[str, list[float]] = defaultdict(list)
+    for event in trace.kernels:
+        durations[event["name"].removesuffix(_SUFFIX)].append(event["dur"] / 1e3)
+    layers = _layers(trace.nodes, trace.model, durations, runs)
+    return Profile(layers, float(np.median(trace.latencies_ms)))
+
+
+def timeline(network: Network, settings: BackendSettings) -> Timeline:
+    """Every node in one run, and the threads of the pool that took part in it.
+
+    ONNX Runtime tells which threads of the pool took part in a node, not when: their spans are as
+    long as the node.
+
+    Args:
+        network: The network with the tensor names that ``rewrite`` receives.
+        settings: Threads and optimizations.
+    """
+    trace = _trace(network, settings, 1)
+    begin = next(each["ts"] for each in reversed(trace.events) if each["name"] == _RUN)
+    kernels = [each for each in trace.kernels if each["ts"] >= begin]
+    names = restored_names(map(_layer, trace.nodes), trace.model)
+    outputs = {
+        each.name: tuple(names.get(name, name) for name in each.output) for each in trace.nodes
+    }
+    spans: list[Span] = []
+    took_part = _parts(trace.kernels[: -len(kernels)]) if kernels else {}
+    for event in kernels:
+        name = event["name"].removesuffix(_SUFFIX)
+        about = event["args"]
+        when = (event["ts"] - begin) / 1e3, event["dur"] / 1e3
+        label = f"{about['op_name']} {name}"
+        details = {each: str(about[each]) for each in _DETAILS if each in about}
+        spans.append(Span(label, "main thread", *when, outputs.get(name, ()), details))
+        now = _parts([event])
+        for number, thread in enumerate(now, 1):
+            if now[thread] != took_part.get(thread, 0):
+                spans.append(Span(f"part of {label}", f"thread {number} of the pool", *when))
+        took_part |= now
+    return Timeline(spans, trace.latencies_ms[-1])
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """What ONNX Runtime's profiler wrote, and the graph that it wrote of.
+
+    Attributes:
+        events: All events in the order of their begin.
+        nodes: Nodes of the graph that was executed.
+        model: The model under the names that it was given by.
+        latencies_ms: Latency of each run that counts.
+    """
+
+    events: Sequence[Mapping[str, Any]]
+    nodes: Sequence[NodeProto]
+    model: CanonicalModel
+    latencies_ms: Sequence[float]
+
+    @property
+    def kernels(self) -> Sequence[Mapping[str, Any]]:
+        """Events of nodes, in the order in which they ran."""
+        return [
+            each for each in self.events if each["cat"] == "Node" and each["name"].endswith(_SUFFIX)
+        ]
+
+
+def _trace(network: Network, settings: BackendSettings, runs: int) -> _Trace:
     options = session_options(settings)
     options.enable_profiling = True
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
@@ -48,13 +128,17 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
             begin = perf_counter_ns()
             session.run_with_iobinding(loaded.binding)
             latencies.append((perf_counter_ns() - begin) / 1e6)
-        trace = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    durations: dict[str, list[float]] = defaultdict(list)
-    for event in trace:
-        if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
-            durations[event["name"].removesuffix(_SUFFIX)].append(event["dur"] / 1e3)
-    layers = _layers(nodes, model, durations, runs)
-    return Profile(layers, float(np.median(latencies[-runs:])))
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return _Trace(sorted(events, key=itemgetter("ts")), nodes, model, latencies[-runs:])
+
+
+def _parts(kernels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Parts of work that each thread of the pool has done by the last of some nodes."""
+    if not kernels:
+        return {}
+    # An empty text where there is no pool.
+    scheduled = kernels[-1]["args"].get("thread_scheduling_stats") or {}
+    return {name: each["num_run"] for name, each in scheduled.get("sub_threads", {}).items()}
 
 
 def _layers(

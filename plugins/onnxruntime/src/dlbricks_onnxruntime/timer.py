@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnxruntime as ort
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
@@ -87,6 +87,12 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         from dlbricks_onnxruntime.profile import profile
 
         return profile(network, self._settings, runs)
+
+    def timeline(self, network: Network) -> Timeline:
+        """What each thread does in one run, from ONNX Runtime's profiler."""
+        from dlbricks_onnxruntime.profile import timeline
+
+        return timeline(network, self._settings)
 
     def unload(self, loaded: Loaded) -> None:
         """Drops the session with all that it holds."""

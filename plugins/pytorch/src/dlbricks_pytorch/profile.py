@@ -1,4 +1,4 @@
-"""Time of each layer of a whole model, taken around its torch calls."""
+"""Time of each layer of a whole model, taken around its torch calls; and torch's own profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import numpy as np
 import torch
 from torch import fx
 
-from dlbricks_core.backends import WARMUP_RUNS, BackendSettings, Network, Profile, ProfiledLayer
+from dlbricks_core.backends import (
+    WARMUP_RUNS,
+    BackendSettings,
+    Network,
+    Profile,
+    ProfiledLayer,
+    Span,
+    Timeline,
+)
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.loading import placed
 
@@ -58,6 +66,35 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         for layer, ms in zip(model.layers, medians, strict=True)
     ]
     return Profile(layers, float(np.median(latencies[WARMUP_RUNS:])))
+
+
+def timeline(run: Callable[[], None]) -> Timeline:
+    """Every operator of torch's in one run, on the thread that calls it.
+
+    An operator that calls others encloses them. Threads that only take part of an operator's work
+    are not told apart.
+
+    Args:
+        run: Runs one inference to its end.
+    """
+    for _ in range(WARMUP_RUNS):
+        run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        begin = perf_counter_ns()
+        run()
+        run_ms = (perf_counter_ns() - begin) / 1e6
+    events = sorted(profiler.events() or (), key=lambda each: each.time_range.start)
+    first = events[0].time_range.start if events else 0.0
+    spans = [
+        Span(
+            event.name,
+            f"thread {event.thread}",
+            (event.time_range.start - first) / 1e3,
+            event.time_range.elapsed_us() / 1e3,
+        )
+        for event in events
+    ]
+    return Timeline(spans, run_ms)
 
 
 def _run(steps: Sequence[_Step], values: dict[fx.Node, Any], spent_ns: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile
+from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_pytorch.loading import Loaded, placed
 from dlbricks_pytorch.tensors import to_numpy
@@ -74,6 +75,16 @@ class PytorchTimer(CpuTimer[Loaded]):
         from dlbricks_pytorch.profile import profile
 
         return profile(network, self._settings, runs)
+
+    def timeline(self, network: Network) -> Timeline:
+        """What torch's operators do in one run, call by call or compiled, by its profiler."""
+        from dlbricks_pytorch.profile import timeline
+
+        loaded = self.load(network)
+        try:
+            return timeline(partial(self.run, loaded))
+        finally:
+            self.unload(loaded)
 
     def unload(self, loaded: Loaded) -> None:
         """Drops weights, inputs and results, and what was compiled for them."""

