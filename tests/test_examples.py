@@ -301,7 +301,7 @@ def probe(environment: Path) -> None:
 def test_a_probe_of_others_is_listed(environment: Path, private: dict[str, str]) -> None:
     found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
     probes = {p["name"]: p for p in found["plugins"] if p["kind"] == "probe"}
-    assert probes.keys() == {"load-time", "peak-memory", "first-run"}
+    assert probes.keys() == {"cold-start", "load-time", "peak-memory", "first-run"}
     assert probes["first-run"]["distribution"] == "first-run-probe"
     assert probes["first-run"]["status"] == "ok"
 

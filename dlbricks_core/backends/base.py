@@ -161,6 +161,10 @@ class CpuTimer(ABC, Generic[LoadedT]):
     binding inputs and outputs.
     """
 
+    #: Milliseconds that this process took to import the framework and to make the timer; whoever
+    #: makes it tells.
+    start_ms: float = 0.0
+
     @abstractmethod
     def load(self, network: Network) -> LoadedT:
         """Prepares a network so that ``run`` does nothing but inference.

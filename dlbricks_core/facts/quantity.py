@@ -19,6 +19,9 @@ class Composition(StrEnum):
     PEAK = "peak"
     """What bricks keep adds up; of what they need only while they run, the largest counts."""
 
+    ONCE = "once"
+    """The value is that of the process, whatever runs in it: it counts once."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,22 +97,21 @@ class Probe(ABC):
             cut: The model and its bricks.
             figures: For the quantity, then for each part: figures of bricks, by signature.
         """
-        missing = tuple(s for s in cut.counts if not all(s in each for each in figures))
-        known = [s for s in cut.counts if s not in missing]
-        if not known:
-            return Estimate(None, None, missing)
-        overhead = max(figures[0][signature].overhead for signature in known)
+        return _estimate(cut, figures, partial(self.total, cut))
 
-        def composed(values: Callable[[Figure], FloatArray]) -> FloatArray:
-            own = [
-                {s: np.maximum(values(each[s]) - each[s].overhead, 0.0) for s in known}
-                for each in figures
-            ]
-            return overhead + np.broadcast_to(self.total(cut, own), RESAMPLES)
+    def estimate_parts(
+        self, cut: CutModel, figures: Sequence[Mapping[str, Figure]]
+    ) -> Mapping[Quantity, Estimate]:
+        """What each part is of a whole model: the sum over its bricks, the largest, or neither.
 
-        ends = interval(composed(lambda figure: figure.replicates))
-        value = composed(lambda figure: np.array([figure.value]))
-        return Estimate(float(value[0]), ends, missing, ends)
+        Args:
+            cut: The model and its bricks.
+            figures: For each part: figures of bricks, by signature.
+        """
+        return {
+            part: _estimate(cut, [each], partial(_PARTS[part.composition], cut))
+            for part, each in zip(self.parts, figures, strict=True)
+        }
 
     @property
     def protocol(self) -> Protocol:
@@ -130,6 +130,30 @@ class Probe(ABC):
     def target(self) -> str:
         """The class as ``"module:Class"``, by which a worker finds it."""
         return f"{type(self).__module__}:{type(self).__qualname__}"
+
+
+def _estimate(
+    cut: CutModel,
+    figures: Sequence[Mapping[str, Figure]],
+    total: Callable[[Sequence[Values]], FloatArray],
+) -> Estimate:
+    """Estimate of a model from figures of its bricks without the overhead, which it adds once."""
+    missing = tuple(s for s in cut.counts if not all(s in each for each in figures))
+    known = [s for s in cut.counts if s not in missing]
+    if not known:
+        return Estimate(None, None, missing)
+    overhead = max(figures[0][signature].overhead for signature in known)
+
+    def composed(values: Callable[[Figure], FloatArray]) -> FloatArray:
+        own = [
+            {s: np.maximum(values(each[s]) - each[s].overhead, 0.0) for s in known}
+            for each in figures
+        ]
+        return overhead + np.broadcast_to(total(own), RESAMPLES)
+
+    ends = interval(composed(lambda figure: figure.replicates))
+    value = composed(lambda figure: np.array([figure.value]))
+    return Estimate(float(value[0]), ends, missing, ends)
 
 
 def added_up(cut: CutModel, values: Values) -> FloatArray:
@@ -154,9 +178,25 @@ def _peak(cut: CutModel, values: Sequence[Values]) -> FloatArray:
     return added_up(cut, kept) + largest({s: peaks[s] - kept[s] for s in peaks})
 
 
+def _nothing(_cut: CutModel, _values: Sequence[Values]) -> FloatArray:
+    return np.zeros(1)
+
+
 _TOTALS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = {
     Composition.SUM: _sum,
     Composition.PEAK: _peak,
+    Composition.ONCE: _nothing,
+}
+
+
+def _largest(_cut: CutModel, values: Sequence[Values]) -> FloatArray:
+    return largest(values[0])
+
+
+_PARTS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = {
+    Composition.SUM: _sum,
+    Composition.PEAK: _largest,
+    Composition.ONCE: _nothing,
 }
 
 

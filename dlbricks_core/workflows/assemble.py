@@ -22,6 +22,7 @@ from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
     ModelResult,
+    PartResult,
     RunResult,
 )
 
@@ -72,7 +73,10 @@ def assemble(
     return RunResult(
         request=request,
         cutting=cutting,
-        models=[replace(model, composer=name) for model in models],
+        models=[
+            replace(model, composer=name, parts=_part_results(model.cut, request, parts, outcome))
+            for model in models
+        ],
         bricks=bricks,
         benchmarking=None if request.probe else _benchmarking(models, plan, latencies),
         outcome=outcome,
@@ -237,6 +241,24 @@ def _model_result(
         ),
         origin=_origins(cut, latencies, request, outcome),
     )
+
+
+def _part_results(
+    cut: CutModel,
+    request: Request,
+    figures: Sequence[Mapping[str, Figure]],
+    outcome: Outcome,
+) -> list[PartResult]:
+    """Results for the parts of a quantity, from figures of the bricks' parts by signature."""
+    if request.probe is None:
+        return []
+    estimates = request.probe.estimate_parts(cut, figures)
+    keys = request.parts(request.key(cut.whole.signature, "model"))
+    wholes = [outcome.measurements.get(key) for key in keys]
+    return [
+        PartResult(part, estimate, Measured.of(whole, request.protocol) if whole else None)
+        for (part, estimate), whole in zip(estimates.items(), wholes, strict=True)
+    ]
 
 
 def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Sequence[str]:

@@ -21,6 +21,21 @@ from dlbricks_core.workflows.request import Request
 
 
 @dataclass(frozen=True)
+class PartResult:
+    """Result for one part of a quantity of a model.
+
+    Attributes:
+        quantity: The part.
+        estimate: Estimate of the part.
+        measured: Figure of the whole model, if it was measured.
+    """
+
+    quantity: Quantity
+    estimate: Estimate
+    measured: Figure | None
+
+
+@dataclass(frozen=True)
 class ModelResult:
     """Result for one model.
 
@@ -38,6 +53,7 @@ class ModelResult:
         origin: Shares of the sum over the known bricks by where their figures come from, without
             the timer's own cost. They add up to 1; empty if no brick is known.
         composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
+        parts: Parts of the quantity, where its probe has any.
     """
 
     cut: CutModel
@@ -51,6 +67,7 @@ class ModelResult:
     notes: Sequence[str] = ()
     origin: Mapping[Origin, float] = field(default_factory=dict)
     composer: str = ""
+    parts: Sequence[PartResult] = ()
 
     @property
     def normalized(self) -> float | None:

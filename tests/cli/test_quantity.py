@@ -51,6 +51,26 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
         assert other["measured"] == model["measured"]
 
 
+def test_a_cold_start_is_told_in_parts(dlbricks, save, read):
+    asked = save("chain", "Relu", "Tanh", size=600), *QUICK, "-G", "2", "--quantity", "cold-start"
+    done = dlbricks("run", "--end-to-end", *asked, "--json", "run.json", "--html", "run.html")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    found = read("run.json")
+    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/run"})
+    (model,) = found["models"]
+    parts = {each["quantity"]["name"]: each for each in model["parts"]}
+    assert list(parts)[:4] == ["starting", "reading", "first-load", "first-run"]
+    for name, each in parts.items():
+        assert name in done.out
+        assert each["estimate"] > 0
+        assert each["measured"] > 0
+    assert "time of the first run" in Path("run.html").read_text()
+    # The process starts once, however many bricks there are.
+    assert parts["starting"]["estimate"] < 3 * parts["starting"]["measured"]
+    assert model["estimate"] > parts["starting"]["estimate"]
+
+
 def test_latency_is_the_default_and_has_both_names(dlbricks, save, read):
     asked = save("chain", "Relu"), *QUICK
     assert (

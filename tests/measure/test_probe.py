@@ -17,6 +17,7 @@ from dlbricks_core.facts import Composition, Quantity, Question, Setup, Subject
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.probe import Probe, find_probe
+from dlbricks_core.measure.probes.cold_start import ColdStart
 from dlbricks_core.measure.probes.load_time import LoadTime
 from dlbricks_core.measure.probes.peak_memory import PeakMemory
 from dlbricks_core.measure.probing import ProbingSession
@@ -108,6 +109,30 @@ def test_peak_memory_of_a_model_of_one_brick_is_its_own(values):
     parts = kept, loading, run_scratch, loading_scratch
     total = PeakMemory().total(cut, [{"a": np.array([v])} for v in (0.0, *parts)])
     assert total == pytest.approx(2 + max(kept + run_scratch, loading + loading_scratch))
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.tuples(*[sizes] * 6), min_size=1),
+    st.tuples(*[sizes] * 6),
+    st.integers(1, 3),
+)
+def test_a_cold_start_starts_once_and_adds_up_what_counts(values, overheads, often):
+    probe, cut = ColdStart(), cut_into(*(list(values) * often))
+    parts = [
+        figures(probe, {s: each[i] + overheads[i] for s, each in values.items()}, overheads[i])
+        for i in range(6)
+    ]
+    start = sum(overheads[:4])
+    wholes = figures(probe, {s: start + sum(v[:4]) for s, v in values.items()}, start)
+    counted = often * sum(sum(v[1:4]) for v in values.values())
+    found = probe.estimate(cut, [wholes, *parts])
+    assert found.value == pytest.approx(start + counted, rel=1e-6, abs=1e-3)
+    told = {q.name: each.value for q, each in probe.estimate_parts(cut, parts).items()}
+    assert told["starting"] == overheads[0]
+    assert told["reading"] == pytest.approx(
+        overheads[1] + often * sum(v[1] for v in values.values()), rel=1e-6, abs=1e-3
+    )
+    assert len(told) == 6
 
 
 def one(op):
@@ -202,6 +227,7 @@ def test_a_probe_without_enough_values_is_a_failure(worker, store):
 
 
 def test_probes_are_found_by_the_name_of_their_quantity():
+    assert type(find_probe("cold-start")) is ColdStart
     assert type(find_probe("load-time")) is LoadTime
     assert type(find_probe("peak-memory")) is PeakMemory
     with pytest.raises(UnknownPluginError, match="unknown quantity 'lode-time'") as caught:

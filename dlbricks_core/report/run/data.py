@@ -27,6 +27,7 @@ from dlbricks_core.workflows import (
     Invocation,
     LoadOptions,
     ModelResult,
+    PartResult,
     RunResult,
 )
 
@@ -73,6 +74,16 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
         "interval": model.estimate.interval,
         "measured": model.measured.value if model.measured else None,
         "measured_interval": interval(model.measured.replicates) if model.measured else None,
+        "parts": [_part(each) for each in model.parts],
+    }
+
+
+def _part(part: PartResult) -> dict[str, Any]:
+    return {
+        "quantity": _quantity(part.quantity),
+        "estimate": part.estimate.value,
+        "interval": part.estimate.interval,
+        "measured": part.measured.value if part.measured else None,
     }
 
 

@@ -45,6 +45,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         noun=noun,
         is_latency=result.request.probe is None,
         models=_models(result),
+        parts=_parts(result.models),
         share_plot=_share_plot(shares),
         incomplete=any(each.latency is None for each in bricks),
         shares=table(
@@ -86,6 +87,26 @@ def _models(result: RunResult) -> Table:
         ],
         f"{unit}{'Parallel: the critical path. ' if parallel else ''}>: bricks are missing.",
     )  # fmt: skip
+
+
+def _parts(models: Sequence[ModelResult]) -> Table | None:
+    """What a quantity consists of; ``None`` where it has no parts."""
+    rows = [
+        [
+            model.cut.model.name,
+            each.quantity.name,
+            partial(each.estimate),
+            between(each.estimate.interval),
+            or_dash(each.measured.value if each.measured else None),
+            each.quantity.unit,
+            each.quantity.meaning,
+        ]
+        for model in models
+        for each in model.parts
+    ]
+    columns: list[str | Column] = ["Model", Column("Part", is_text=True), "Estimate", "90% interval", "Measured",
+               Column("Unit", is_text=True), Column("Meaning", is_text=True)]  # fmt: skip
+    return table(columns, rows) if rows else None
 
 
 def _bricks(bricks: Sequence[BrickResult], what: str) -> Table:

@@ -38,6 +38,8 @@ def print_run(console: Console, result: RunResult) -> None:
         f"In {result.request.quantity.unit}. Norm.: estimate/measured. {parallel}"
         ">: bricks are missing."
     )
+    if any(model.parts for model in result.models):
+        console.print(_parts(result.models))
     for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
         if line:
             console.print(line)
@@ -86,6 +88,24 @@ def _models(models: Sequence[ModelResult], *, parallel: bool) -> Table:
             *([_estimate(model.parallel)] if parallel else []),
             str(len(model.cut.occurrences)),
         )
+    return shown
+
+
+def _parts(models: Sequence[ModelResult]) -> Table:
+    """What a quantity consists of, model by model."""
+    shown = table("Part", "Meaning", "Estimate", "90% interval", "Measured", left=2)
+    shown.columns[1].no_wrap = False
+    for model in models:
+        if len(models) > 1:
+            shown.add_row(styled((model.cut.model.name, "bold")))
+        for each in model.parts:
+            shown.add_row(
+                each.quantity.name,
+                each.quantity.meaning,
+                _estimate(each.estimate),
+                between(each.estimate),
+                "-" if each.measured is None else ms(each.measured.value),
+            )
     return shown
 
 
