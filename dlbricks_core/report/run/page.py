@@ -104,8 +104,15 @@ def _parts(models: Sequence[ModelResult]) -> Table | None:
         for model in models
         for each in model.parts
     ]
-    columns: list[str | Column] = ["Model", Column("Part", is_text=True), "Estimate", "90% interval", "Measured",
-               Column("Unit", is_text=True), Column("Meaning", is_text=True)]  # fmt: skip
+    columns: list[str | Column] = [
+        "Model",
+        Column("Part", is_text=True),
+        "Estimate",
+        "90% interval",
+        "Measured",
+        Column("Unit", is_text=True),
+        Column("Meaning", is_text=True),
+    ]
     return table(columns, rows) if rows else None
 
 
