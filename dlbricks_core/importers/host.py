@@ -10,6 +10,7 @@ from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import dimension_names, normalize
+from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import load_object
 
 
@@ -51,9 +52,18 @@ class ImportHost:
         Raises:
             ModelError: If the model cannot be read or lowered.
         """
-        name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
-        raw = self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))
+        raw = self._raw(target, spec, source, options)
         return canonical(raw, options, spec), self._read.states()
+
+    def dimensions(
+        self, target: str, spec: str, source: str | Path, options: LoadOptions
+    ) -> tuple[tuple[OpenDimension, ...], list[FileState]]:
+        """Dimensions that a model leaves open; arguments and errors as for :meth:`load`."""
+        return open_dimensions(self._raw(target, spec, source, options)), self._read.states()
+
+    def _raw(self, target: str, spec: str, source: str | Path, options: LoadOptions) -> RawModel:
+        name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
+        return self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))
 
     def raw(self, target: str, source: str | Path, options: ImportOptions) -> RawModel:
         """Raw model as its importer or collection returns it; arguments as for :meth:`load`."""

@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.bricks.naming import fold
-from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Quantity
 from dlbricks_core.facts.failure import Stage
 from dlbricks_core.figures.figure import Figure, Origin, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
+from dlbricks_core.workflows.answers import Answer, SizeCurve
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.model_result import ModelResult
 from dlbricks_core.workflows.request import Request
 
-
-@dataclass(frozen=True)
-class ModelResult:
-    """Result for one model.
-
-    Attributes:
-        cut: The model and its bricks.
-        estimate: Estimate by the request's composer.
-        parallel: Estimate of the critical path.
-        measured: Figure of the whole model, if it was measured.
-        native: Figure of the model in its framework's own form, if the backend is that framework.
-        missing: Reason for each brick without a figure, by signature.
-        unsupported: Those of the missing bricks that the backend does not support.
-        failure: Reason why the whole model was not measured; empty if it was, or was not meant to
-            be.
-        notes: Remarks on the figures.
-        origin: Shares of the sum over the known bricks by where their figures come from, without
-            the timer's own cost. They add up to 1; empty if no brick is known.
-        composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
-    """
-
-    cut: CutModel
-    estimate: Estimate
-    parallel: Estimate
-    measured: Figure | None = None
-    native: Figure | None = None
-    missing: Mapping[str, str] = field(default_factory=dict)
-    unsupported: Mapping[str, str] = field(default_factory=dict)
-    failure: str = ""
-    notes: Sequence[str] = ()
-    origin: Mapping[Origin, float] = field(default_factory=dict)
-    composer: str = ""
-
-    @property
-    def normalized(self) -> float | None:
-        """Estimate over measurement; ``None`` if one is missing or partial, or 0 was measured."""
-        if self.measured is None or self.estimate.value is None or self.estimate.partial:
-            return None
-        return self.estimate.value / self.measured.value if self.measured.value else None
-
-    @property
-    def normalized_interval(self) -> tuple[float, float] | None:
-        """The estimate's interval over the measurement; ``None`` as for ``normalized``."""
-        ends = self.estimate.interval
-        if self.measured is None or self.normalized is None or ends is None:
-            return None
-        return ends[0] / self.measured.value, ends[1] / self.measured.value
+__all__ = ["Benchmarking", "BrickResult", "Dial", "ModelResult", "Offer", "RunResult"]
 
 
 @dataclass(frozen=True)
@@ -174,6 +129,8 @@ class RunResult:
         unread: Models that were named and could not be loaded.
         predictor: Name of the predictor of bricks that the store does not hold; empty for none.
         dial: How far a run went that timed what tells most; ``None`` for other runs.
+        answers: How fast language models do workloads, where that was asked for.
+        curves: Models over sizes of their open dimensions, where that was asked for.
     """
 
     request: Request
@@ -185,6 +142,19 @@ class RunResult:
     unread: Sequence[Failure] = ()
     predictor: str = ""
     dial: Dial | None = None
+    answers: Sequence[Answer] = ()
+    curves: Sequence[SizeCurve] = ()
+
+    @property
+    def is_over_sizes(self) -> bool:
+        """Whether the models are some at several sizes each."""
+        return bool(self.answers or self.curves)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the models, each once at whatever sizes."""
+        sized = [answer.name for answer in self.answers] + [curve.name for curve in self.curves]
+        return list(dict.fromkeys(sized)) or [each.cut.model.name for each in self.models]
 
     @property
     def cut_options(self) -> CutOptions:

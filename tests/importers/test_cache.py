@@ -38,7 +38,7 @@ def load(tmp_path, monkeypatch):
 
     def load_one(spec, options=None, *, fresh=False):
         with ModelLoader(options, ImportSettings(fresh=fresh)) as loader:
-            return loader.load_one(str(spec)), bool(loader.reused)
+            return loader.load_one(str(spec)), not loader.imported
 
     return load_one
 
