@@ -43,13 +43,15 @@ def command(
     their bricks, and compares the estimates with the whole. What the store already holds is not
     measured again.
     """
+    sizes = options.sizes_of(values)
     output = Output(values)
     load = options.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
     cut = _cut_options(values, compares=not models)
     request = options.request_of(values)
     names = models or tuple(request.backend.default_models)
-    sizes = options.sizes_of(values)
+    if sizes is not None and not models:
+        raise click.UsageError("Name at least one MODEL.")
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_asked(names, sizes, load, progress, options.import_settings_of(values))
         result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)

@@ -9,8 +9,8 @@ from typing import Literal, Self
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.passes.dimensions import OpenDimension
-from dlbricks_core.wording import settings
-from dlbricks_core.workflows.sizes.sizing import Sizes
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.sizes.sizing import Sizes, opened
 
 Role = Literal["sequence", "past", "total"]
 """New tokens, tokens that the cache holds, or both together."""
@@ -72,11 +72,10 @@ class DecoderDimensions:
                     found.setdefault(role, {})[symbol] = None
         lacking = [what for role, what in _WANTED.items() if role not in found]
         if lacking:
-            open_ones = ", ".join(dict.fromkeys(each.name for each in dimensions)) or "none"
             raise ModelError(
                 f"{name} leaves no dimension open for {' or '.join(lacking)}",
-                hint=f"It leaves open: {open_ones}. A decoder with a cache has both, such as "
-                f"sequence and past; other models are for {settings(sweep={'NAME': '1,128'})}.",
+                hint=f"{opened(dimensions)} A decoder with a cache has both, such as sequence and "
+                f"past; {argument('sweep')} takes any dimension.",
             )
         return cls({role: tuple(names) for role, names in found.items()})
 

@@ -12,6 +12,7 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows.loading import (
     ImportSettings,
     LoadedModels,
@@ -96,7 +97,7 @@ def load_asked(
     asked: Sized | None,
     options: LoadOptions,
     observer: Observer,
-    settings: ImportSettings | None = None,
+    how: ImportSettings | None = None,
 ) -> LoadedModels | ModelsAtSizes:
     """Loads models at the sizes that they are asked for; a bad one does not end the others.
 
@@ -105,14 +106,14 @@ def load_asked(
         asked: Says which sizes; ``None`` for those of the options.
         options: How models are read besides.
         observer: Hears of each model.
-        settings: How models are imported.
+        how: How models are imported.
 
     Raises:
         DLBricksError: If no model can be loaded, or an option belongs to none of them.
     """
     if asked is None:
-        return load_models(specs, options, observer, settings)
-    with ModelLoader(options, settings) as loader:
+        return load_models(specs, options, observer, how)
+    with ModelLoader(options, how) as loader:
         found, failures = load_each(
             specs, loader, lambda spec: _at_sizes(loader, spec, asked, options), observer
         )
@@ -138,10 +139,13 @@ def _at_sizes(
 ) -> AtSizes:
     name = source if isinstance(source, str) else source.name
     dimensions = loader.dimensions(source)
-    models = {
-        sizes: loader.load_one(source, sizes.options(options))
-        for sizes in asked.sizes(name, dimensions)
-    }
+    wanted = asked.sizes(name, dimensions)
+    for dim in options.dims.keys() & {dim for sizes in wanted for dim, _ in sizes.dims}:
+        raise ModelError(
+            f"{name}: {dim} has the sizes that are asked for, not {options.dims[dim]}",
+            hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
+        )
+    models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
     _check_batches(name, models)
     return AtSizes(next(iter(models.values())).name, models, dimensions)
 

@@ -9,6 +9,7 @@ from itertools import product
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.passes.dimensions import OpenDimension
 from dlbricks_core.wording import argument
 
 BATCH = "batch"
@@ -78,3 +79,9 @@ def check_axes(axes: Mapping[str, Sequence[int]]) -> None:
         raise DLBricksError(
             f"{argument('sweep')} asks for {points} points", hint=f"Ask for {_MOST} or fewer."
         )
+
+
+def opened(dimensions: Sequence[OpenDimension]) -> str:
+    """Dimensions that a model leaves open, in a sentence."""
+    names = dict.fromkeys(name for each in dimensions for name in sorted(each.symbols))
+    return f"It leaves open: {', '.join(names)}." if names else "It leaves none open."

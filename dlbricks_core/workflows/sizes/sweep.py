@@ -10,7 +10,7 @@ from dlbricks_core.passes.dimensions import OpenDimension
 from dlbricks_core.workflows.answers import SizeCurve, SizePoint
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.sizes.loading import AtSizes
-from dlbricks_core.workflows.sizes.sizing import BATCH, Sizes, check_axes, grid
+from dlbricks_core.workflows.sizes.sizing import BATCH, Sizes, check_axes, grid, opened
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,7 @@ class Sweep:
         known = {each.name for each in dimensions}.union(*(e.symbols for e in dimensions))
         for axis in self.axes:
             if axis not in known and axis != BATCH:
-                open_ones = ", ".join(sorted(known)) or "none"
-                raise ModelError(
-                    f"{name} leaves no dimension {axis!r} open",
-                    hint=f"It leaves open: {open_ones}.",
-                )
+                raise ModelError(f"{name} leaves no dimension {axis!r} open", opened(dimensions))
         return [_sizes(point) for point in grid(self.axes)]
 
     def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
