@@ -183,11 +183,10 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
     unbound = dynamic_dimensions(inputs, inputs)
     if not unbound:
         return
-    # A cache has a place for each block: one place of each name is enough.
-    first: dict[str, str] = {}
-    for (name, axis), label in unbound:
-        first.setdefault(label, f"{name}.{axis}")
-    places = [p if label == p else f"{p} ({label})" for label, p in first.items()]
+    places = [
+        f"{name}.{axis}" + (f" ({label})" if label != f"{name}.{axis}" else "")
+        for (name, axis), label in unbound
+    ]
     batches = {label for (_, axis), label in unbound if axis == 0}
     # An expression follows from its parts.
     wanted = (part for _, label in unbound if label not in batches
