@@ -28,6 +28,10 @@ RATES: Mapping[str, Callable[[Answer], Rate]] = {
 """Rates of an answer by their names."""
 
 
+_SECONDS_MS = 10_000
+"""Milliseconds from which on a sentence speaks of seconds."""
+
+
 def sizes_answer(result: RunResult) -> str:
     """What was asked about models at several sizes, in a sentence."""
     if len(result.answers) == 1:
@@ -68,8 +72,10 @@ def span(compared: Compared) -> str:
         return "unknown"
     if estimate.partial:
         return f"more than {ms(estimate.value)} ms"
-    ends = f" ({'-'.join(map(ms, estimate.interval))})" if estimate.interval else ""
-    return f"{ms(estimate.value)} ms{ends}"
+    unit, scale = ("s", 1e-3) if estimate.value >= _SECONDS_MS else ("ms", 1.0)
+    ends = [ms(end * scale) for end in estimate.interval or ()]
+    between = f" ({'-'.join(ends)})" if ends else ""
+    return f"{ms(estimate.value * scale)} {unit}{between}"
 
 
 def _of_one(result: RunResult) -> str:
