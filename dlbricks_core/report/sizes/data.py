@@ -36,12 +36,17 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _time(compared: Compared) -> dict[str, Any]:
+    return _compared(compared, "_ms")
+
+
+def _compared(compared: Compared, unit: str = "") -> dict[str, Any]:
+    """An estimate beside what was measured; names of fields end in the unit."""
     measured = compared.measured
     return {
-        "estimate_ms": compared.estimate.value,
-        "interval_ms": compared.estimate.interval,
-        "measured_ms": measured.value if measured else None,
-        "measured_interval_ms": interval(measured.replicates) if measured else None,
+        f"estimate{unit}": compared.estimate.value,
+        f"interval{unit}": compared.estimate.interval,
+        f"measured{unit}": measured.value if measured else None,
+        f"measured_interval{unit}": interval(measured.replicates) if measured else None,
         "normalized": compared.normalized,
         "partial": compared.estimate.partial,
     }
@@ -59,13 +64,4 @@ def _curve(curve: SizeCurve) -> dict[str, Any]:
 
 
 def _point(result: ModelResult) -> dict[str, Any]:
-    measured = result.measured
-    return {
-        "estimate": result.estimate.value,
-        "interval": result.estimate.interval,
-        "measured": measured.value if measured else None,
-        "measured_interval": interval(measured.replicates) if measured else None,
-        "normalized": result.normalized,
-        "partial": result.estimate.partial,
-        "model": result.cut.model.name,
-    }
+    return {**_compared(result.compared), "model": result.cut.model.name}

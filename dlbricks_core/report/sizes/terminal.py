@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.table import Table
 
@@ -11,6 +11,12 @@ from dlbricks_core.report.sizes.words import RATES, TIMES, varying
 from dlbricks_core.report.tables import compared_cells, interval_text, ms, table
 from dlbricks_core.workflows import Answer, Rate, RunResult, SizeCurve
 
+_ESTIMATED = ("TTFT", "90%", "TPOT", "90%", "Tok/s")
+_MEASURED = ("TTFT meas.", "Norm.", "TPOT meas.", "Norm.")
+
+_MOST_AXES, _ROOM = 2, 24
+"""Sizes, and characters of their names, that leave room for the figures."""
+
 
 def print_sizes(console: Console, result: RunResult) -> None:
     """Prints a table for what was asked about models at several sizes."""
@@ -18,9 +24,9 @@ def print_sizes(console: Console, result: RunResult) -> None:
         console.print(_one(result.answers[0]))
         console.print("Times in ms. Norm.: estimate/measured. >: bricks are missing.")
     elif result.answers:
-        console.print(_several(result.answers))
+        console.print(_workloads(result.answers, _ESTIMATED, _estimated))
         if any(answer.first.measured for answer in result.answers):
-            console.print(_measured(result.answers))
+            console.print(_workloads(result.answers, _MEASURED, _measured))
         console.print(
             "TTFT: time to first token, TPOT: time per output token, in ms with 90% intervals; "
             "Tok/s: generated tokens per second. >: bricks are missing."
@@ -49,47 +55,58 @@ def _rate(rate: Rate) -> tuple[str, str]:
     return value, interval_text(rate.interval)
 
 
-def _several(answers: Sequence[Answer]) -> Table:
+def _workloads(
+    answers: Sequence[Answer], columns: Sequence[str], cells: Callable[[Answer], Sequence[str]]
+) -> Table:
+    """A row for each workload: in what it differs, and what cells tell of its answer."""
     axes = varying([answer.workload for answer in answers])
-    head = [axis.capitalize() for axis in axes]
-    columns = ("TTFT", "90%", "TPOT", "90%", "Tok/s")
-    shown = table("Model", *head, *columns)
-    for answer, name in zip(answers, _names(answers), strict=True):
-        token = ["-", "-"] if answer.token is None else compared_cells(answer.token)[:2]
-        shown.add_row(
-            name,
-            *(str(getattr(answer.workload, axis)) for axis in axes),
-            *compared_cells(answer.first)[:2],
-            *token,
-            _rate(answer.generation_rate)[0],
-        )
+    rows = [
+        (name, {axis: getattr(answer.workload, axis) for axis in axes}, cells(answer))
+        for answer, name in zip(answers, _names(answers), strict=True)
+    ]
+    return _table(rows, columns)
+
+
+Row = tuple[str, Mapping[str, int], Sequence[str]]
+"""Name of a model, sizes by their names, and cells for figures."""
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    """Rows with a column for each size, or one for all of them where that would be too wide."""
+    axes = list(rows[0][1])
+    apart = len(axes) <= _MOST_AXES and sum(map(len, axes)) <= _ROOM
+    head = axes if apart else ["Sizes"]
+    shown = table("Model", *head, *columns, left=1 if apart else 2)
+    for name, sizes, cells in rows:
+        numbers = map(str, sizes.values())
+        named = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+        shown.add_row(name, *(numbers if apart else [named]), *cells)
     return shown
 
 
-def _measured(answers: Sequence[Answer]) -> Table:
-    axes = varying([answer.workload for answer in answers])
-    head = [axis.capitalize() for axis in axes]
-    columns = ("TTFT meas.", "Norm.", "TPOT meas.", "Norm.")
-    shown = table("Model", *head, *columns)
-    for answer, name in zip(answers, _names(answers), strict=True):
-        token = ["-", "-"] if answer.token is None else compared_cells(answer.token)[2:]
-        shown.add_row(
-            name,
-            *(str(getattr(answer.workload, axis)) for axis in axes),
-            *compared_cells(answer.first)[2:],
-            *token,
-        )
-    return shown
+def _estimated(answer: Answer) -> list[str]:
+    first, token = _first_and_token(answer)
+    return [*first[:2], *token[:2], _rate(answer.generation_rate)[0]]
+
+
+def _measured(answer: Answer) -> list[str]:
+    first, token = _first_and_token(answer)
+    return [*first[2:], *token[2:]]
+
+
+def _first_and_token(answer: Answer) -> tuple[list[str], list[str]]:
+    """Cells for the time to the first token, and for the time per output token."""
+    token = ["-"] * 4 if answer.token is None else compared_cells(answer.token)
+    return compared_cells(answer.first), token
 
 
 def _curves(curves: Sequence[SizeCurve]) -> Table:
-    axes = list(curves[0].points[0].sizes)
-    shown = table("Model", *axes, "Estimate", "90% interval", "Measured", "Norm.")
-    for curve in curves:
-        for i, point in enumerate(curve.points):
-            sizes = (str(point.sizes[axis]) for axis in axes)
-            shown.add_row("" if i else curve.name, *sizes, *compared_cells(point.result.compared))
-    return shown
+    rows = [
+        ("" if i else curve.name, point.sizes, compared_cells(point.result.compared))
+        for curve in curves
+        for i, point in enumerate(curve.points)
+    ]
+    return _table(rows, ("Estimate", "90% interval", "Measured", "Norm."))
 
 
 def _names(answers: Sequence[Answer]) -> Iterator[str]:
