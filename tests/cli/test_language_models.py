@@ -43,7 +43,7 @@ def test_measured_times_stand_beside_estimates(told):
     assert min(depths) <= answer["tpot"]["measured_ms"] <= max(depths)
     total = answer["ttft"]["measured_ms"] + 4 * answer["tpot"]["measured_ms"]
     assert answer["total"]["measured_ms"] == pytest.approx(total)
-    assert "prompt 8, generate 5: first token after" in out
+    assert "1 thread: prompt 8, generate 5; first token after" in out
     assert "measured" in out
 
 

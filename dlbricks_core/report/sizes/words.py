@@ -35,7 +35,7 @@ _SECONDS_MS = 10_000
 def sizes_answer(result: RunResult) -> str:
     """What was asked about models at several sizes, in a sentence."""
     if len(result.answers) == 1:
-        return f"{subject(result)}, {workload(result.answers[0].workload)}: {_of_one(result)}."
+        return f"{subject(result)}: {workload(result.answers[0].workload)}; {_of_one(result)}."
     if result.answers:
         first = _range(answer.first for answer in result.answers)
         tokens = [answer.token for answer in result.answers if answer.token is not None]
