@@ -233,7 +233,7 @@ class Estimates(_RunBased):
 
     def __repr__(self) -> str:
         if self.result.is_over_sizes:
-            return self._shown(f"{', '.join(self.result.names)} at {len(self)} sizes")
+            return self._shown(f"{_listed(self.result.by_name)} at {len(self)} sizes")
         return self._shown(_listed(map(_estimated, self._data["models"])))
 
 

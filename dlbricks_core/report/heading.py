@@ -29,7 +29,7 @@ def quantity_name(quantity: Quantity) -> str:
 
 def models(result: RunResult) -> str:
     """Name of the run's model, or how many there are."""
-    names = result.names
+    names = list(result.by_name)
     if len(names) == 1:
         return names[0]
     return count(len(names), "model") if names else "bricks"

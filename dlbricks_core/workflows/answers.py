@@ -59,6 +59,11 @@ class Answer:
     curve: Mapping[int, ModelResult]
 
     @property
+    def results(self) -> list[ModelResult]:
+        """Results that the answer follows from, each once."""
+        return [self.prefill, *self.curve.values()]
+
+    @property
     def prompt_rate(self) -> Rate:
         """Tokens of prompts that are read per second, over the whole batch."""
         return Rate.of(self.workload.batch * self.workload.prompt, self.first.estimate)
@@ -98,3 +103,8 @@ class SizeCurve:
 
     name: str
     points: Sequence[SizePoint]
+
+    @property
+    def results(self) -> list[ModelResult]:
+        """Results at all of the points."""
+        return [point.result for point in self.points]

@@ -151,10 +151,15 @@ class RunResult:
         return bool(self.answers or self.curves)
 
     @property
-    def names(self) -> list[str]:
-        """Names of the models, each once at whatever sizes."""
-        sized = [answer.name for answer in self.answers] + [curve.name for curve in self.curves]
-        return list(dict.fromkeys(sized)) or [each.cut.model.name for each in self.models]
+    def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
+        """Results by the names of the models, those at all sizes of a model together."""
+        if not self.is_over_sizes:
+            return {each.cut.model.name: [each] for each in self.models}
+        found: dict[str, dict[str, ModelResult]] = {}
+        for sized in (*self.answers, *self.curves):
+            for each in sized.results:
+                found.setdefault(sized.name, {})[each.cut.model.name] = each
+        return {name: list(each.values()) for name, each in found.items()}
 
     @property
     def cut_options(self) -> CutOptions:

@@ -102,6 +102,12 @@ def test_points_share_bricks(predicted):
     assert len(set.union(*counts)) < sum(map(len, counts))
 
 
+def test_results_stand_by_the_name_of_their_model(predicted):
+    result = predicted(Generation({"prompt": (8, 10), "generate": (3,)}))
+    (each,) = result.by_name.items()
+    assert each == ("decoder", list(result.models))
+
+
 def test_one_token_has_no_time_per_token(predicted):
     (answer,) = predicted(Generation({"prompt": (8,), "generate": (1,)})).answers
     assert (answer.token, answer.curve, answer.generation_rate.value) == (None, {}, None)
