@@ -155,8 +155,9 @@ class RunResult:
         """Results by the names of the models, those at all sizes of a model together."""
         if not self.is_over_sizes:
             return {each.cut.model.name: [each] for each in self.models}
+        several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
         found: dict[str, dict[str, ModelResult]] = {}
-        for sized in (*self.answers, *self.curves):
+        for sized in several:
             for each in sized.results:
                 found.setdefault(sized.name, {})[each.cut.model.name] = each
         return {name: list(each.values()) for name, each in found.items()}
