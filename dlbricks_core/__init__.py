@@ -15,6 +15,7 @@ from dlbricks_core.version import __version__
 if TYPE_CHECKING:
     from dlbricks_core.api import (
         Measuring,
+        answer,
         compare,
         cut,
         estimate,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         import_store,
         load,
         merge_stores,
+        sweep,
         systems,
         time,
     )
@@ -30,6 +32,7 @@ __all__ = [
     "DLBricksError",
     "Measuring",
     "__version__",
+    "answer",
     "compare",
     "cut",
     "estimate",
@@ -37,6 +40,7 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
+    "sweep",
     "systems",
     "time",
 ]

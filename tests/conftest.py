@@ -225,3 +225,12 @@ def emptied(postgres):
         return urls[number]
 
     return empty
+
+
+@pytest.fixture(scope="session")
+def save_decoder():
+    """Saves a small language model with a cache; see ``helpers/decoder.py``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        import decoder
+    return decoder.save_decoder

@@ -6,6 +6,7 @@ calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 
 from dlbricks_core.api.functions import (
     Measuring,
+    answer,
     compare,
     cut,
     estimate,
@@ -13,6 +14,7 @@ from dlbricks_core.api.functions import (
     import_store,
     load,
     merge_stores,
+    sweep,
     systems,
     time,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "Result",
     "Systems",
     "Timings",
+    "answer",
     "compare",
     "cut",
     "estimate",
@@ -42,6 +45,7 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
+    "sweep",
     "systems",
     "time",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -111,6 +111,14 @@ def _store(value: Any) -> str | ResultStore:
     return value if isinstance(value, ResultStore) else os.fspath(value)
 
 
+def _sizes(value: Any) -> tuple[int, ...]:
+    """One size or several, each once."""
+    several = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return tuple(dict.fromkeys(map(_at_least(0), several)))
+
+
+_TOKENS = "a whole number of tokens, or several of them"
+
 _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "backend": (_text, "the name of a backend, such as 'onnxruntime'"),
     "backends": (_texts, "a list of names, such as ['onnxruntime', 'pytorch']"),
@@ -133,6 +141,11 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "systems": (_texts, "a list of names, such as ['lab', '71bff16a']"),
     "store": (_store, "a path, a URL or an open store"),
     "batch": (_at_least(0), "a whole number, 0 or more"),
+    "prompt": (_sizes, _TOKENS),
+    "generate": (_sizes, _TOKENS),
+    "depth": (_sizes, _TOKENS),
+    "batches": (_sizes, "a whole number of requests, or several of them"),
+    "axes": (_by_name(_sizes), "sizes by name, such as {'sequence': [1, 128, 512]}"),
     "dims": (_by_name(_at_least(0)), "sizes by name, such as {'sequence': 128}"),
     "shapes": (_by_name(_shape), "shapes by name, such as {'data': (1, 3, 224, 224)}"),
     "values": (_by_name(_number), "numbers by name, such as {'sample_rate': 16000}"),

@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -31,14 +31,21 @@ from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
+    GENERATE,
     NO_PREDICTOR,
     PREDICTOR,
+    PROMPT,
     CutOptions,
+    Generation,
     KnownSetup,
+    LoadedModels,
     LoadOptions,
     ModelLoader,
+    ModelsAtSizes,
     Observer,
     Request,
+    Sweep,
+    read_asked,
     travelling,
 )
 
@@ -226,37 +233,102 @@ def estimate(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read.
     """
-    checked(end_to_end=end_to_end, stored=stored)
-    asked = checked(predictor=predictor, system=system)
-    if asked and not stored:
-        first = next(iter(asked))
-        raise DLBricksError(
-            f"the {first} is for estimates that run nothing",
-            hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
-        )
-    name = asked.get("predictor", PREDICTOR)
-    cutting = _cutting(granularity, split, composer)
-    if not stored:
-        request = _request(backend, backend_options, measuring)
-        every = _models(models)
-        with _opened(store) as opened:
-            return Estimates(
-                workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
-            )
-    unsaid = (granularity, split, composer) == (None, None, None)
-    with _opened(store, writes=False) as opened:
-        target, there = workflows.at_system(opened, asked.get("system"))
-        setups = partial(workflows.known_setups, there, backend)
-        request = _request(backend, backend_options, measuring, target, setups)
-        return Estimates(
-            workflows.estimate(
-                _models(models),
-                None if unsaid else cutting,
-                request,
-                there,
-                None if name == NO_PREDICTOR else name,
-            )
-        )
+    how = _How(
+        granularity, split, composer, end_to_end, stored, predictor, system, store, backend_options
+    )
+    return how.estimates(lambda: LoadedModels(_models(models), []), backend, measuring)
+
+
+def answer(
+    models: Sources,
+    *,
+    backend: str,
+    prompt: int | Sequence[int] = PROMPT,
+    generate: int | Sequence[int] = GENERATE,
+    depth: int | Sequence[int] = 0,
+    batch: int | Sequence[int] = 1,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
+    end_to_end: bool = False,
+    stored: bool = False,
+    system: str | None = None,
+    store: Store = None,
+    backend_options: Mapping[str, str] | None = None,
+    **measuring: Unpack[Measuring],
+) -> Estimates:
+    """Estimates how fast language models answer: time to first token, time per output token.
+
+    Models are decoders whose inputs leave the number of new tokens and the length of the cache
+    open: paths, names in a collection, or what an importer gives, not what :func:`load` returns.
+    Each number of tokens may be several; every combination of them is a workload.
+
+    Args:
+        models: One or several.
+        backend: Name of the framework's plugin.
+        prompt: Tokens of the prompt.
+        generate: Output tokens.
+        depth: Tokens that the cache holds before the prompt.
+        batch: Requests that are computed together.
+        dims: Sizes of other dimensions that a model leaves open, by name.
+        values: Numbers that inputs always hold, by name.
+        end_to_end: As for :func:`estimate`.
+        stored: As for :func:`estimate`.
+        system: As for :func:`estimate`.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+        **measuring: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read, or is no decoder with open dimensions and a cache.
+    """
+    axes = checked(prompt=prompt, generate=generate, depth=depth)
+    asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
+    reading = LoadOptions(**checked(dims=dims, values=values))
+    how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
+    return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
+
+
+def sweep(
+    models: Sources,
+    axes: Mapping[str, Sequence[int]],
+    *,
+    backend: str,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
+    end_to_end: bool = False,
+    stored: bool = False,
+    system: str | None = None,
+    store: Store = None,
+    backend_options: Mapping[str, str] | None = None,
+    **measuring: Unpack[Measuring],
+) -> Estimates:
+    """Estimates models over sizes of dimensions that they leave open.
+
+    Args:
+        models: One or several, as for :func:`answer`.
+        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Every
+            combination of them is a point.
+        backend: Name of the framework's plugin.
+        batch: Size of batch axes, where that is no axis.
+        dims: As for :func:`answer`.
+        values: As for :func:`answer`.
+        end_to_end: As for :func:`estimate`.
+        stored: As for :func:`estimate`.
+        system: As for :func:`estimate`.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+        **measuring: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong.
+        ModelError: If a model cannot be read, or does not leave a dimension open.
+    """
+    asked = Sweep(checked(axes=axes)["axes"])
+    reading = LoadOptions(**checked(batch=batch, dims=dims, values=values))
+    how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
+    return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
 
 
 def compare(
@@ -408,17 +480,84 @@ def _request(
     )
 
 
+@dataclass(frozen=True)
+class _How:
+    """How models are estimated: arguments of :func:`estimate`."""
+
+    granularity: int | None
+    split: str | None
+    composer: str | None
+    end_to_end: bool
+    stored: bool
+    predictor: str | None
+    system: str | None
+    store: Store
+    backend_options: Mapping[str, str] | None
+
+    def estimates(
+        self, load: Callable[[], LoadedModels | ModelsAtSizes], backend: str, measuring: Measuring
+    ) -> Estimates:
+        """Estimates of models, which are loaded once the arguments are known to be right."""
+        checked(end_to_end=self.end_to_end, stored=self.stored)
+        asked = checked(predictor=self.predictor, system=self.system)
+        if asked and not self.stored:
+            first = next(iter(asked))
+            raise DLBricksError(
+                f"the {first} is for estimates that run nothing",
+                hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
+            )
+        cutting = _cutting(self.granularity, self.split, self.composer)
+        if self.stored:
+            return self._stored(load, backend, measuring, cutting, asked)
+        request = _request(backend, self.backend_options, measuring)
+        loaded = load()
+        with _opened(self.store) as opened:
+            found = workflows.run(
+                loaded.models, cutting, request, opened, Observer(), end_to_end=self.end_to_end
+            )
+        return Estimates(loaded.told(found))
+
+    def _stored(
+        self,
+        load: Callable[[], LoadedModels | ModelsAtSizes],
+        backend: str,
+        measuring: Measuring,
+        cutting: CutOptions,
+        asked: Mapping[str, str],
+    ) -> Estimates:
+        name = asked.get("predictor", PREDICTOR)
+        unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
+        with _opened(self.store, writes=False) as opened:
+            target, there = workflows.at_system(opened, asked.get("system"))
+            setups = partial(workflows.known_setups, there, backend)
+            request = _request(backend, self.backend_options, measuring, target, setups)
+            loaded = load()
+            found = workflows.estimate(
+                loaded.models,
+                None if unsaid else cutting,
+                request,
+                there,
+                None if name == NO_PREDICTOR else name,
+            )
+        return Estimates(loaded.told(found))
+
+
 def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
     given = checked(granularity=granularity, split=split, composer=composer)
     return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
 
 
 def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
+    with ModelLoader(options) as loader:
+        return loader.load(_sources(sources))
+
+
+def _sources(sources: Sources) -> list[str | RawModel]:
+    """What importers take, or gave; one or more."""
     every = [_importable(source) for source in _several(sources)]
     if not every:
         raise ModelError("no model is given", hint="Give one model or more.")
-    with ModelLoader(options) as loader:
-        return loader.load(every)
+    return every
 
 
 def _several(sources: Any) -> Iterable[Any]:

@@ -225,7 +225,15 @@ class Estimates(_RunBased):
         "parallel_estimate_ms", "measured_ms", "normalized", "partial",
     )  # fmt: skip
 
+    def rows(self) -> Rows:
+        """One row for each model; for each workload or size where several were asked for."""
+        answers, curves = self._data["answers"], self._data["curves"]
+        points = [{"name": each["name"], **p} for each in curves for p in each["points"]]
+        return [*map(_answer_row, answers), *map(_point_row, points)] or super().rows()
+
     def __repr__(self) -> str:
+        if self.result.is_over_sizes:
+            return self._shown(f"{_listed(self.result.by_name)} at {len(self)} sizes")
         return self._shown(_listed(map(_estimated, self._data["models"])))
 
 
@@ -270,6 +278,33 @@ class ComparisonResult(_Measured):
             for model in self._data["models"]
         )
         return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
+
+
+_WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
+
+
+def _answer_row(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for a workload: times with their intervals, and tokens per second."""
+    row = {name: answer[name] for name in _WORKLOAD}
+    for name in ("ttft", "tpot", "total"):
+        time = answer[name] or {}
+        low, high = time.get("interval_ms") or (None, None)
+        row |= {
+            f"{name}_ms": time.get("estimate_ms"),
+            f"{name}_low_ms": low,
+            f"{name}_high_ms": high,
+            f"{name}_measured_ms": time.get("measured_ms"),
+        }
+    rate = answer["generated_tokens_per_s"]["value"]
+    return {**row, "generated_tokens_per_s": rate, "partial": answer["total"]["partial"]}
+
+
+def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for a model at one combination of sizes."""
+    low, high = point["interval"] or (None, None)
+    told = {name: point[name] for name in ("measured", "normalized", "partial")}
+    ends = {"estimate": point["estimate"], "low": low, "high": high}
+    return {"name": point["name"], **point["sizes"], **ends, **told}
 
 
 _SHOWN = 3

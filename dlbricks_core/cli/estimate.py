@@ -23,11 +23,12 @@ from dlbricks_core.workflows import (
     CutOptions,
     Invocation,
     LoadedModels,
+    ModelsAtSizes,
     Request,
     at_system,
     estimate,
     known_setups,
-    load_models,
+    load_asked,
 )
 from dlbricks_core.workflows.carried import place_of, read_results
 from dlbricks_core.workflows.private import keep_graphs
@@ -37,6 +38,7 @@ from dlbricks_core.workflows.private import keep_graphs
 @options.models_argument
 @options.quantity_option
 @options.estimate_options
+@options.sizes_options
 @click.option(
     "--system",
     metavar="SYSTEM",
@@ -67,9 +69,12 @@ def command(
 
     Figures of bricks come from the store, and from a predictor where the store has none.
     """
+    sizes = options.sizes_of(values)
     if key is not None:
-        if models or not results:
-            raise click.UsageError("--key goes with --results, and without MODELs: it has them.")
+        if models or not results or sizes:
+            raise click.UsageError(
+                "--key goes with --results, and without MODELs and sizes: it has them."
+            )
         predictor = predictor or NO_PREDICTOR
     elif not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -87,7 +92,8 @@ def command(
         if key is not None:
             loaded, cut = _unlocked(key, request, opened)
         else:
-            loaded = load_models(models, load, progress, options.import_settings_of(values))
+            settings = options.import_settings_of(values)
+            loaded = load_asked(models, sizes, load, progress, settings)
             cut = options.cut_options_of(values) if asked else None
         result = estimate(
             loaded.models,
@@ -96,7 +102,7 @@ def command(
             there,
             _predictor(predictor, values["quantity"]),
         )
-    result = replace(result, unread=loaded.failures)
+    result = loaded.told(result)
     print_run(output.console, result)
     invocation = partial(
         Invocation.of, "estimate", loaded.models, end_to_end=False, cut_by_store=not asked
@@ -108,7 +114,7 @@ def command(
 
 def _unlocked(
     key: Path, request: Request, results: ResultStore
-) -> tuple[LoadedModels, CutOptions | None]:
+) -> tuple[LoadedModels | ModelsAtSizes, CutOptions | None]:
     """Models of a private suite, and how they were cut."""
     unlocked = read_key(key)
     keep_graphs(unlocked, request, results)

@@ -17,13 +17,18 @@ from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
+    GENERATE,
     NO_PREDICTOR,
     PREDICTOR,
+    PROMPT,
     CutOptions,
+    Generation,
     ImportSettings,
     KnownSetup,
     LoadOptions,
     Request,
+    Sized,
+    Sweep,
 )
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -110,6 +115,31 @@ load_options = _group(
     timeout_option,
     click.option(
         "--reimport", is_flag=True, help="Import models anew, also those imported before."
+    ),
+)
+
+sizes_options = _group(
+    click.option(
+        "--prompt",
+        type=_POSITIVE,
+        metavar="TOKENS",
+        help="Tell how fast a language model answers a prompt of so many tokens: time to first "
+        f"token, time per output token.  [default: {PROMPT}, with --generate]",
+    ),
+    click.option(
+        "--generate",
+        type=_POSITIVE,
+        metavar="TOKENS",
+        help=f"Output tokens of the answer.  [default: {GENERATE}, with --prompt]",
+    ),
+    click.option(
+        "--sweep",
+        "sweeps",
+        metavar="NAME=SIZE,SIZE...",
+        multiple=True,
+        help="Tell the latency over sizes of an open dimension (sequence=1,128,512); batch stands "
+        "for all batch axes. For language models over prompt, generate, batch, or depth, the "
+        "tokens that the cache holds before the prompt. May be given more than once.",
     ),
 )
 
@@ -430,6 +460,43 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
             shapes[name] = shape
     fixed = {name: _number(name, text) for name, text in _pairs(values["fixed"], "--value")}
     return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"], fixed)
+
+
+def sizes_of(values: dict[str, Any]) -> Sized | None:
+    """Sizes at which models are wanted, by the options of ``sizes_options``; ``None`` for one."""
+    sweeps = _sweeps(values["sweeps"])
+    given = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
+    generates = bool(given) or not sweeps.keys().isdisjoint(("prompt", "generate"))
+    if generates and values["batch"] is not None:
+        given["batch"] = (values["batch"],)
+    taken = {*given, *(["batch"] if values["batch"] is not None else []),
+             *(text.rpartition("=")[0] for text in values["dims"])}  # fmt: skip
+    for name in sweeps:
+        if name in taken:
+            raise click.BadParameter(
+                f"{name} is given alone too: leave that out", param_hint="--sweep"
+            )
+    if generates:
+        if values["quantity"] != LATENCY.name:
+            raise click.UsageError("--prompt and --generate are about latency: no --quantity.")
+        return Generation({**given, **sweeps})
+    return Sweep(sweeps) if sweeps else None
+
+
+def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Sizes by the name of a dimension, each once."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, text in _pairs(texts, "--sweep"):
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--sweep")
+        try:
+            found[name] = tuple(dict.fromkeys(int(size) for size in text.split(",")))
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{name}={text}: write sizes with commas between (sequence=1,128,512)",
+                param_hint="--sweep",
+            ) from error
+    return found
 
 
 def import_settings_of(values: dict[str, Any]) -> ImportSettings:

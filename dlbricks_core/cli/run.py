@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ from dlbricks_core.workflows import (
     CutOptions,
     Invocation,
     dialled,
-    load_models,
+    load_asked,
     run,
 )
 
@@ -27,6 +26,7 @@ from dlbricks_core.workflows import (
 @options.models_argument
 @options.quantity_option
 @options.estimate_options
+@options.sizes_options
 @options.timing_options
 @click.option(
     "--end-to-end/--no-end-to-end",
@@ -43,16 +43,19 @@ def command(
     their bricks, and compares the estimates with the whole. What the store already holds is not
     measured again.
     """
+    sizes = options.sizes_of(values)
     output = Output(values)
     load = options.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
     cut = _cut_options(values, compares=not models)
     request = options.request_of(values)
     names = models or tuple(request.backend.default_models)
+    if sizes is not None and not models:
+        raise click.UsageError("Name at least one MODEL.")
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(names, load, progress, options.import_settings_of(values))
+        loaded = load_asked(names, sizes, load, progress, options.import_settings_of(values))
         result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
-    result = replace(result, unread=loaded.failures)
+    result = loaded.told(result)
     print_run(output.console, result)
     output.write_record(
         lambda: run_data(result, load, Invocation.of("run", loaded.models, end_to_end=compares))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -49,6 +49,32 @@ class Estimate:
     def partial(self) -> bool:
         """Whether bricks are missing."""
         return bool(self.missing)
+
+    @classmethod
+    def weighted(cls, parts: Sequence[tuple[float, Estimate]]) -> Self:
+        """Weighted sum of estimates that were composed from the same figures.
+
+        Draws are added one by one, so that errors of bricks that the estimates share do not average
+        out. The error of composing counts as common to all of them. No scatter is known.
+
+        Args:
+            parts: Weights, none of them negative, and estimates; one or more.
+        """
+        missing = tuple(dict.fromkeys(s for _, each in parts for s in each.missing))
+        values = [weight * each.value for weight, each in parts if each.value is not None]
+        if len(values) < len(parts):
+            return cls(None, None, missing)
+        value = sum(values)
+        known = [(weight, e.draws, e.composing_error) for weight, e in parts if e.draws is not None]
+        if len(known) < len(parts):
+            return cls(value, None, missing)
+        draws = np.sum([weight * each for weight, each, _ in known], axis=0)
+        spread = np.sum(
+            [weight * each * _composing(error) for weight, each, error in known], axis=0
+        )
+        shares = zip(values, (each.composing_error for _, each in parts), strict=True)
+        error = sum(share * each for share, each in shares) / value if value else 0.0
+        return cls(value, interval(spread), missing, None, draws, error)
 
 
 class Composer(ABC):
@@ -165,15 +191,19 @@ class Composer(ABC):
             call + np.broadcast_to(self.total(cut, {**costs, **absent}), RESAMPLES)
             for costs in (points, spread, plausible)
         )
-        off = 1 + self.composing_error * np.random.default_rng(0).standard_normal(RESAMPLES)
         return Estimate(
             float(ms[0]),
-            interval(replicates * off),
+            interval(replicates * _composing(self.composing_error)),
             missing,
             interval(scatter),
             replicates,
             self.composing_error,
         )
+
+
+def _composing(error: float) -> FloatArray:
+    """Factors by which composing may be off, the same for all estimates: shape (RESAMPLES,)."""
+    return np.asarray(1 + error * np.random.default_rng(0).standard_normal(RESAMPLES))
 
 
 def _without_call(latencies_ms: FloatArray, latency: Figure) -> FloatArray:

@@ -11,6 +11,7 @@ from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.rewrite import Rewrite
 from dlbricks_core.facts.session import Session
 from dlbricks_core.facts.system import Cache, System
+from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
@@ -34,5 +35,6 @@ __all__ = [
     "Setup",
     "Subject",
     "System",
+    "Workload",
     "canonical_json",
 ]

@@ -309,6 +309,46 @@ class Placed(Figure):
         return self.predicted.plausible
 
 
+@dataclass(frozen=True)
+class Combined(Figure):
+    """Weighted sum of figures, such as a mean over several sizes of a model.
+
+    Their replicates are added one by one: what rounds have in common does not average out.
+
+    Attributes:
+        parts: Weights and figures; one or more.
+        samples: Always empty.
+    """
+
+    parts: tuple[tuple[float, Figure], ...]
+    samples: tuple[float, ...] = ()
+
+    @property
+    def overhead(self) -> float:  # type: ignore[override]
+        """Sum over the parts."""
+        return sum(weight * part.overhead for weight, part in self.parts)
+
+    @property
+    def origin(self) -> Origin:
+        """Figures of other networks."""
+        return "derived"
+
+    @property
+    def value(self) -> float:
+        """Sum over the parts."""
+        return sum(weight * part.value for weight, part in self.parts)
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """Sums over the parts' replicates."""
+        return np.asarray(sum(weight * part.replicates for weight, part in self.parts))
+
+    @cached_property
+    def plausible(self) -> FloatArray:
+        """Sums over the parts' plausible values."""
+        return np.asarray(sum(weight * part.plausible for weight, part in self.parts))
+
+
 def undisturbed(measurement: Measurement) -> Measurement:
     """The measurement without disturbed samples, if enough others are left.
 

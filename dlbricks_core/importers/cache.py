@@ -131,15 +131,19 @@ class ImportCache:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _users_folder()
 
-    def key(self, target: str, source: str | Path, options: LoadOptions) -> str:
+    def key(
+        self, target: str, source: str | Path, options: LoadOptions, asked: str = "load"
+    ) -> str:
         """Key of an entry.
 
         Args:
             target: ``"module:Class"`` of the importer or collection.
             source: The file, or the name in the collection.
             options: How it is read.
+            asked: What is asked of the host.
         """
         parts = {
+            "asked": asked,
             "source": str(source.absolute()) if isinstance(source, Path) else source,
             # A collection may look for modules of the user's own.
             "where": [] if isinstance(source, Path) else [str(Path.cwd()), *sys.path],
@@ -220,6 +224,7 @@ class _Unpickler(pickle.Unpickler):
 
 _CLASSES = {
     "dlbricks_core.importers.host": {"Imported"},
+    "dlbricks_core.passes.dimensions": {"OpenDimension"},
     "dlbricks_core.ir.model": {"Layer", "CanonicalModel", "RawModel", "Subgraph", "TensorValue"},
     "dlbricks_core.ir.tensors": {"TensorSpec"},
     "numpy": {"dtype", "ndarray"},

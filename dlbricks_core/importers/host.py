@@ -10,6 +10,7 @@ from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import dimension_names, normalize
+from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import load_object
 
 
@@ -27,6 +28,25 @@ class Imported:
     names: frozenset[str]
 
 
+@dataclass(frozen=True)
+class _Raw:
+    """A raw model, what it was read from, and how.
+
+    Attributes:
+        key: Importer, source and options.
+        model: The model.
+        files: States of the files that were read for it.
+    """
+
+    key: tuple[str, str | Path, ImportOptions]
+    model: RawModel
+    files: list[FileState]
+
+    def holds(self) -> bool:
+        """Whether all files are still the same."""
+        return all(each.holds() for each in self.files)
+
+
 class ImportHost:
     """Service that calls importers and collections, inside a worker process.
 
@@ -36,6 +56,7 @@ class ImportHost:
 
     def __init__(self) -> None:
         self._read = ReadFiles()
+        self._last: _Raw | None = None
 
     def load(
         self, target: str, spec: str, source: str | Path, options: LoadOptions
@@ -51,9 +72,26 @@ class ImportHost:
         Raises:
             ModelError: If the model cannot be read or lowered.
         """
+        found = self._raw(target, spec, source, options)
+        # Shapes of layers may need files too.
+        return canonical(found.model, options, spec), [*found.files, *self._read.states()]
+
+    def dimensions(
+        self, target: str, spec: str, source: str | Path, options: LoadOptions
+    ) -> tuple[tuple[OpenDimension, ...], list[FileState]]:
+        """Dimensions that a model leaves open; arguments and errors as for :meth:`load`."""
+        found = self._raw(target, spec, source, options)
+        return open_dimensions(found.model), found.files
+
+    def _raw(self, target: str, spec: str, source: str | Path, options: LoadOptions) -> _Raw:
+        """A raw model; the last one again, if its files are the same: only sizes may differ."""
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
-        raw = self.raw(target, source, _import_options(options.of(name, *_aliases(spec))))
-        return canonical(raw, options, spec), self._read.states()
+        own = _import_options(options.of(name, *_aliases(spec)))
+        key = (target, source, own)
+        if self._last is None or self._last.key != key or not self._last.holds():
+            model = self.raw(target, source, own)
+            self._last = _Raw(key, model, self._read.states())
+        return self._last
 
     def raw(self, target: str, source: str | Path, options: ImportOptions) -> RawModel:
         """Raw model as its importer or collection returns it; arguments as for :meth:`load`."""

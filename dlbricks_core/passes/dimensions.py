@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from dlbricks_core.ir import RawModel, TensorSpec
 from dlbricks_core.passes import expressions
@@ -47,3 +48,32 @@ def dynamic_dimensions(
         for axis, dim in enumerate(tensors[name].shape or ())
         if not isinstance(dim, int)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDimension:
+    """A dimension of an input that a model leaves open.
+
+    Attributes:
+        input: Name of the input.
+        axis: Its axis.
+        name: The name that ``dims`` knows it by: a symbol, an expression over symbols, or the place
+            (``data.2``).
+    """
+
+    input: str
+    axis: int
+    name: str
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names that sizes are given for: the parts of an expression, or the name itself."""
+        return expressions.parts(self.name) or frozenset({self.name})
+
+
+def open_dimensions(model: RawModel) -> tuple[OpenDimension, ...]:
+    """Each dimension that a model's inputs leave open."""
+    return tuple(
+        OpenDimension(name, axis, label)
+        for (name, axis), label in dynamic_dimensions(model.inputs, model.tensors)
+    )

@@ -29,9 +29,10 @@ def quantity_name(quantity: Quantity) -> str:
 
 def models(result: RunResult) -> str:
     """Name of the run's model, or how many there are."""
-    if len(result.models) == 1:
-        return result.models[0].cut.model.name
-    return count(len(result.models), "model") if result.models else "bricks"
+    names = list(result.by_name)
+    if len(names) == 1:
+        return names[0]
+    return count(len(names), "model") if names else "bricks"
 
 
 def backend(request: Request) -> str:

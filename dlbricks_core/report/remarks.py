@@ -58,13 +58,20 @@ def run_remarks(result: RunResult) -> list[Remark]:
             *_of_partial(result.models),
             *_of_predicted(result),
             *(Remark(Effect.NOTE, text) for text in result.outcome.notes),
-            *(
-                Remark(Effect.NOTE, f"{model.cut.model.name}: {note}")
-                for model in result.models
-                for note in model.notes
-            ),
+            *_of_models(result.models),
         ]
     )
+
+
+def _of_models(models: Sequence[ModelResult]) -> Iterator[Remark]:
+    """Notes on models; those that share a note stand together."""
+    noted: dict[str, list[str]] = {}
+    for model in models:
+        for note in model.notes:
+            noted.setdefault(note, []).append(model.cut.model.name)
+    for note, names in noted.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield Remark(Effect.NOTE, f"{', '.join(names[:_NAMED])}{more}: {note}")
 
 
 def comparison_remarks(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
+from dlbricks_core.compose import Estimate
+from dlbricks_core.workflows import Compared
+
 _NAME_WIDTH = 12
 
 
@@ -40,3 +43,26 @@ def quantity(value: float) -> str:
 
 def _decimals(value: float) -> int:
     return 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+
+
+def compared_cells(compared: Compared) -> list[str]:
+    """Cells for an estimate beside a measurement: both, the interval before, the ratio after."""
+    measured, normalized = compared.measured, compared.normalized
+    return [
+        estimate_text(compared.estimate),
+        interval_text(compared.estimate.interval),
+        "-" if measured is None else ms(measured.value),
+        "-" if normalized is None else f"{normalized:.3f}",
+    ]
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """An estimate in the quantity's unit, marked where bricks are missing."""
+    if estimate.value is None:
+        return "-"
+    return f"{'>' if estimate.partial else ''}{ms(estimate.value)}"
+
+
+def interval_text(ends: tuple[float, float] | None) -> str:
+    """An interval: ``49.3-57.0``."""
+    return "-" if ends is None else "-".join(map(ms, ends))

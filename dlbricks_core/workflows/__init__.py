@@ -1,6 +1,7 @@
 """What users do, from loading models to results: one module for each job."""
 
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.workflows.answers import Answer, Rate, SizeCurve, SizePoint
 from dlbricks_core.workflows.bench import bench
 from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
 from dlbricks_core.workflows.compare import compare
@@ -26,6 +27,7 @@ from dlbricks_core.workflows.loading import (
     load_model,
     load_models,
 )
+from dlbricks_core.workflows.model_result import Compared, ModelResult, PartResult
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.oracle import PREDICTOR
 from dlbricks_core.workflows.request import Request
@@ -33,12 +35,20 @@ from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
     Dial,
-    ModelResult,
     Offer,
-    PartResult,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
+from dlbricks_core.workflows.sizes import (
+    GENERATE,
+    PROMPT,
+    Generation,
+    ModelsAtSizes,
+    Sized,
+    Sweep,
+    load_asked,
+    read_asked,
+)
 from dlbricks_core.workflows.speedup import Speedups
 from dlbricks_core.workflows.study import Study, study
 from dlbricks_core.workflows.systems import at_system
@@ -46,17 +56,22 @@ from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
+    "GENERATE",
     "LEARNED_COMPOSER",
     "NO_PREDICTOR",
     "PREDICTOR",
+    "PROMPT",
+    "Answer",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",
+    "Compared",
     "Comparison",
     "CutOptions",
     "Dial",
     "Evaluation",
     "Fitting",
+    "Generation",
     "ImportSettings",
     "Invocation",
     "KnownSetup",
@@ -67,15 +82,21 @@ __all__ = [
     "ModelEvaluation",
     "ModelLoader",
     "ModelResult",
+    "ModelsAtSizes",
     "Observer",
     "Offer",
     "OperatorTotal",
     "PartComparison",
     "PartResult",
+    "Rate",
     "Request",
     "RunResult",
+    "SizeCurve",
+    "SizePoint",
+    "Sized",
     "Speedups",
     "Study",
+    "Sweep",
     "Verdict",
     "VerifyOptions",
     "at_system",
@@ -89,8 +110,10 @@ __all__ = [
     "generate",
     "known_setups",
     "layer_latencies",
+    "load_asked",
     "load_model",
     "load_models",
+    "read_asked",
     "run",
     "study",
     "verify",

@@ -17,14 +17,9 @@ from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import find_composer
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.model_result import Compared, ModelResult, PartResult
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import (
-    Benchmarking,
-    BrickResult,
-    ModelResult,
-    PartResult,
-    RunResult,
-)
+from dlbricks_core.workflows.results import Benchmarking, BrickResult, RunResult
 
 _NATIVE_TOLERANCE = 0.03
 """Relative difference to the framework's own form from which on it is worth a note."""
@@ -256,7 +251,9 @@ def _part_results(
     keys = request.parts(request.key(cut.whole.signature, "model"))
     wholes = [outcome.measurements.get(key) for key in keys]
     return [
-        PartResult(part, estimate, Measured.of(whole, request.protocol) if whole else None)
+        PartResult(
+            part, Compared(estimate, Measured.of(whole, request.protocol) if whole else None)
+        )
         for (part, estimate), whole in zip(estimates.items(), wholes, strict=True)
     ]
 

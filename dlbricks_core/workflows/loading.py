@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
 from dlbricks_core.facts import Failure
@@ -15,10 +15,14 @@ from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import Plugin, attempt, discover, find
 from dlbricks_core.wording import settings
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.results import RunResult
+
+LoadedT = TypeVar("LoadedT")
 
 _REASONS = 3
 """Number of models whose reasons an error tells if none can be loaded."""
@@ -49,6 +53,10 @@ class LoadedModels:
     models: list[CanonicalModel]
     failures: list[Failure]
 
+    def told(self, result: RunResult) -> RunResult:
+        """The result of a run of the models, with those that could not be loaded."""
+        return replace(result, unread=self.failures)
+
 
 class ModelLoader:
     """Loads models, each kind of importer in a process of its own.
@@ -56,7 +64,7 @@ class ModelLoader:
     A model that was imported before comes from a cache.
 
     Attributes:
-        reused: Number of models that came from the cache.
+        imported: Number of times that an importer was asked: the cache did not know.
 
     Example:
         >>> with ModelLoader(LoadOptions(batch=1)) as loader:
@@ -71,7 +79,7 @@ class ModelLoader:
         self._cache = ImportCache()
         self._workers: dict[str, WorkerProcess] = {}
         self._unused = {*self._options.dims, *self._options.shapes, *self._options.values}
-        self.reused = 0
+        self.imported = 0
 
     def load(self, sources: Iterable[str | RawModel]) -> list[CanonicalModel]:
         """Loads models.
@@ -92,19 +100,32 @@ class ModelLoader:
         self.check_options()
         return _with_unique_names(models)
 
-    def load_one(self, source: str | RawModel) -> CanonicalModel:
+    def load_one(
+        self, source: str | RawModel, options: LoadOptions | None = None
+    ) -> CanonicalModel:
         """Loads one model.
 
         Args:
             source: A path, ``collection:name``, or a model that an importer returned.
+            options: Options for this model, where they are not those of the loader.
 
         Raises:
             ModelError: If it cannot be read or lowered.
             PluginError: If no plugin reads it, or the plugin that does is broken.
         """
-        found = self._read(source) if isinstance(source, str) else canonical(source, self._options)
+        own = options or self._options
+        found: Imported = (
+            self._ask("load", source, own) if isinstance(source, str) else canonical(source, own)
+        )
         self._unused -= found.names
         return found.model
+
+    def dimensions(self, source: str | RawModel) -> tuple[OpenDimension, ...]:
+        """Dimensions that the inputs of a model leave open; as for :meth:`load_one`."""
+        if not isinstance(source, str):
+            return open_dimensions(source)
+        found: tuple[OpenDimension, ...] = self._ask("dimensions", source, self._options)
+        return found
 
     def check_options(self) -> None:
         """Checks that every size and value that the user gave belongs to a model.
@@ -123,30 +144,35 @@ class ModelLoader:
                 "write MODEL:NAME.",
             )
 
-    def _read(self, spec: str) -> Imported:
+    def _ask(self, what: str, spec: str, options: LoadOptions) -> Any:
+        """What a method of the host says of a model, or said before."""
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
-            return self._import(find_collection(prefix), spec, name)
-        return self._import(importer_for(spec), spec, Path(spec))
+            return self._import(what, find_collection(prefix), spec, name, options)
+        return self._import(what, importer_for(spec), spec, Path(spec), options)
 
-    def _import(self, plugin: Plugin, spec: str, source: str | Path) -> Imported:
-        key = self._cache.key(plugin.target, source, self._options)
-        found: Imported | None = None if self._settings.fresh else self._cache.get(key)
+    def _import(
+        self, what: str, plugin: Plugin, spec: str, source: str | Path, options: LoadOptions
+    ) -> Any:
+        key = self._cache.key(plugin.target, source, options, what)
+        found = None if self._settings.fresh else self._cache.get(key)
         if found is not None:
-            self.reused += 1
             return found
-        found, files = self._call(plugin, spec, source)
+        self.imported += 1
+        found, files = self._call(what, plugin, spec, source, options)
         self._cache.put(key, files, found)
         return found
 
-    def _call(self, plugin: Plugin, spec: str, source: str | Path) -> Any:
+    def _call(
+        self, what: str, plugin: Plugin, spec: str, source: str | Path, options: LoadOptions
+    ) -> Any:
         alone = plugin.target if plugin.loaded.isolated else ""
         worker = self._workers.get(alone)
         if worker is None:
             worker = self._workers[alone] = WorkerProcess("dlbricks_core.importers.host:ImportHost")
         try:
             return worker.call(
-                "load", plugin.target, spec, source, self._options, timeout=self._settings.timeout_s
+                what, plugin.target, spec, source, options, timeout=self._settings.timeout_s
             )
         except WorkerError as error:
             del self._workers[alone]
@@ -234,27 +260,52 @@ def load_models(
     Raises:
         DLBricksError: If no model can be loaded, or a size or value belongs to none of them.
     """
+    with ModelLoader(options, settings) as loader:
+        models, failures = load_each(specs, loader, loader.load_one, observer)
+    return LoadedModels(_with_unique_names(models), failures)
+
+
+def load_each(
+    specs: Sequence[str],
+    loader: ModelLoader,
+    load: Callable[[str], LoadedT],
+    observer: Observer,
+) -> tuple[list[LoadedT], list[Failure]]:
+    """What a function loads of every model, and why it cannot load some.
+
+    Args:
+        specs: Names as the user typed them.
+        loader: The loader that the function uses.
+        load: Loads one model by its name.
+        observer: Hears of each model.
+
+    Raises:
+        DLBricksError: If no model can be loaded, or a size or value belongs to none of them.
+    """
     errors: dict[str, DLBricksError] = {}
     wanted = _expanded(specs, errors)
-    models = []
-    with ModelLoader(options, settings) as loader:
-        observer.stage("Importing models", len(wanted))
-        for spec in wanted:
-            observer.advance(spec)
-            try:
-                models.append(loader.load_one(spec))
-            except DLBricksError as error:
-                errors[spec] = error
-        if loader.reused:
-            observer.note(f"{loader.reused} of {len(wanted)} models were imported before: reused.")
-        if not models:
-            raise _nothing_loaded(specs, errors)
-        if not errors:  # a model that is missing may have the input or the dimension
-            loader.check_options()
+    found: list[LoadedT] = []
+    observer.stage("Importing models", len(wanted))
+    reused = 0
+    for spec in wanted:
+        observer.advance(spec)
+        before = loader.imported
+        try:
+            found.append(load(spec))
+        except DLBricksError as error:
+            errors[spec] = error
+        else:
+            reused += loader.imported == before
+    if reused:
+        observer.note(f"{reused} of {len(wanted)} models were imported before: reused.")
+    if not found:
+        raise _nothing_loaded(specs, errors)
+    if not errors:  # a model that is missing may have the input or the dimension
+        loader.check_options()
     failures = [Failure(spec, _reason(spec, error), "read") for spec, error in errors.items()]
     for failure in failures:  # hours of measuring may follow
         observer.note(f"{failure.where} is left out: {failure.reason}")
-    return LoadedModels(_with_unique_names(models), failures)
+    return found, failures
 
 
 def load_model(

@@ -13,6 +13,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Setup, System
 from dlbricks_core.facts.checks import checked, moment
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows.mlperf import described
 
 VERSION = 1
@@ -322,6 +323,11 @@ def read_record(path: Path) -> Record:
             f"{path} does not say how its results were made: another command wrote it, or a "
             "DLBricks before records",
             hint=_HINT,
+        )
+    if data.get("answers") or data.get("curves"):
+        raise DLBricksError(
+            f"{path} holds results of models at several sizes: no record is made of these",
+            hint=f"Run a model at one size, with {settings(dims={'sequence': 128})}.",
         )
     read: Callable[[Mapping[str, Any]], Record]
     read = Record.from_dict if is_record else Record.of_result

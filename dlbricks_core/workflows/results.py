@@ -3,86 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.bricks.naming import fold
-from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Quantity
 from dlbricks_core.facts.failure import Stage
 from dlbricks_core.figures.figure import Figure, Origin, interval
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
+from dlbricks_core.workflows.answers import Answer, SizeCurve
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.model_result import ModelResult
 from dlbricks_core.workflows.request import Request
 
-
-@dataclass(frozen=True)
-class PartResult:
-    """Result for one part of a quantity of a model.
-
-    Attributes:
-        quantity: The part.
-        estimate: Estimate of the part.
-        measured: Figure of the whole model, if it was measured.
-    """
-
-    quantity: Quantity
-    estimate: Estimate
-    measured: Figure | None
-
-
-@dataclass(frozen=True)
-class ModelResult:
-    """Result for one model.
-
-    Attributes:
-        cut: The model and its bricks.
-        estimate: Estimate by the request's composer.
-        parallel: Estimate of the critical path.
-        measured: Figure of the whole model, if it was measured.
-        native: Figure of the model in its framework's own form, if the backend is that framework.
-        missing: Reason for each brick without a figure, by signature.
-        unsupported: Those of the missing bricks that the backend does not support.
-        failure: Reason why the whole model was not measured; empty if it was, or was not meant to
-            be.
-        notes: Remarks on the figures.
-        origin: Shares of the sum over the known bricks by where their figures come from, without
-            the timer's own cost. They add up to 1; empty if no brick is known.
-        composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
-        parts: Parts of the quantity, where its probe has any.
-    """
-
-    cut: CutModel
-    estimate: Estimate
-    parallel: Estimate
-    measured: Figure | None = None
-    native: Figure | None = None
-    missing: Mapping[str, str] = field(default_factory=dict)
-    unsupported: Mapping[str, str] = field(default_factory=dict)
-    failure: str = ""
-    notes: Sequence[str] = ()
-    origin: Mapping[Origin, float] = field(default_factory=dict)
-    composer: str = ""
-    parts: Sequence[PartResult] = ()
-
-    @property
-    def normalized(self) -> float | None:
-        """Estimate over measurement; ``None`` if one is missing or partial, or 0 was measured."""
-        if self.measured is None or self.estimate.value is None or self.estimate.partial:
-            return None
-        return self.estimate.value / self.measured.value if self.measured.value else None
-
-    @property
-    def normalized_interval(self) -> tuple[float, float] | None:
-        """The estimate's interval over the measurement; ``None`` as for ``normalized``."""
-        ends = self.estimate.interval
-        if self.measured is None or self.normalized is None or ends is None:
-            return None
-        return ends[0] / self.measured.value, ends[1] / self.measured.value
+__all__ = ["Benchmarking", "BrickResult", "Dial", "ModelResult", "Offer", "RunResult"]
 
 
 @dataclass(frozen=True)
@@ -191,6 +129,8 @@ class RunResult:
         unread: Models that were named and could not be loaded.
         predictor: Name of the predictor of bricks that the store does not hold; empty for none.
         dial: How far a run went that timed what tells most; ``None`` for other runs.
+        answers: How fast language models do workloads, where that was asked for.
+        curves: Models over sizes of their open dimensions, where that was asked for.
     """
 
     request: Request
@@ -202,6 +142,25 @@ class RunResult:
     unread: Sequence[Failure] = ()
     predictor: str = ""
     dial: Dial | None = None
+    answers: Sequence[Answer] = ()
+    curves: Sequence[SizeCurve] = ()
+
+    @property
+    def is_over_sizes(self) -> bool:
+        """Whether the models are some at several sizes each."""
+        return bool(self.answers or self.curves)
+
+    @property
+    def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
+        """Results by the names of the models, those at all sizes of a model together."""
+        if not self.is_over_sizes:
+            return {each.cut.model.name: [each] for each in self.models}
+        several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
+        found: dict[str, dict[str, ModelResult]] = {}
+        for sized in several:
+            for each in sized.results:
+                found.setdefault(sized.name, {})[each.cut.model.name] = each
+        return {name: list(each.values()) for name, each in found.items()}
 
     @property
     def cut_options(self) -> CutOptions:

@@ -26,6 +26,7 @@ TWO = ("--backends", "onnxruntime,pytorch")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
+DECODER, OPEN = "decoder.onnx", "open.onnx"
 FINGERPRINT = current_system().fingerprint
 
 #: Every command, in an order in which later ones find what earlier ones left.
@@ -33,6 +34,9 @@ LINES = [
     ("run", A, *ONE),
     ("run", A, B, *DIALLED),
     ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
+    ("run", DECODER, *DIALLED, "--prompt", "8", "--generate", "4", "--end-to-end"),
+    ("run", OPEN, *ONE, "--sweep", "sequence=2,4", "--sweep", "batch=1,2"),
+    ("estimate", DECODER, "absent.onnx", *ONE, "--sweep", "prompt=8,16", "--generate", "1"),
     ("estimate", A, *ONE),
     ("advise", A, "absent.onnx", "--store", "results.sqlite"),
     (
@@ -97,7 +101,7 @@ def closed(part):
 
 
 @pytest.fixture(scope="module")
-def written(perceptron, tmp_path_factory):
+def written(perceptron, save_decoder, tmp_path_factory):
     """What each command line wrote."""
     folder = tmp_path_factory.mktemp("json")
     found = []
@@ -105,6 +109,8 @@ def written(perceptron, tmp_path_factory):
         patch.chdir(folder)
         perceptron(A, 1, 4)
         perceptron(B, 2, 4)
+        perceptron(OPEN, "batch", "sequence")
+        save_decoder(DECODER)
         cpu = json.dumps(current_system().cpu)
         Path("prices.toml").write_text(f"[per_hour]\n{cpu} = 0.1", "utf-8")
         Path("accuracies.toml").write_text("[accuracy]\na = 70\nb = 80", "utf-8")

@@ -22,6 +22,9 @@ RUN = re.compile(r"^ *<!-- run(?:: (\d+))? -->\n *```bash\n(.*?)^ *```", re.DOTA
 #: A block of Python that is run.
 PYTHON = re.compile(r"^<!-- run -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
+#: The configuration of a model that a page shows, and its commands name.
+CONFIGURATION = re.compile(r"`config\.json`:\n\n```json\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
 #: Commands that time something take two runs here: what they print is not looked at.
 TIMING = {"run", "estimate", "evaluate", "calibrate", "explain", "compare", "bench"}
 
@@ -50,6 +53,8 @@ def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     perceptron("a.onnx", "batch", "sequence")
     perceptron("b.onnx", 1, 4)
+    if found := CONFIGURATION.search(page.read_text(encoding="utf-8")):
+        Path("config.json").write_text(found[1], encoding="utf-8")
     for status, code in blocks(page):
         for line in code.strip().splitlines():
             with pytest.raises(SystemExit) as ended:

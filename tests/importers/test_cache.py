@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -19,6 +21,33 @@ from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.workflows import ImportSettings, ModelLoader
 
 TARGET = "dlbricks_core.importers.onnx:OnnxImporter"
+
+ONE_READ = f"""
+from pathlib import Path
+import onnx
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.host import ImportHost
+from dlbricks_core.importers.onnx import OnnxImporter
+
+def save(op):
+    head = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,2] x) => (float[N,2] y)'
+    onnx.save(onnx.parser.parse_model(head + " {{ y = %s(x) }}" % op), "a.onnx")
+
+def load(size):
+    found, files = host.load("{TARGET}", "a.onnx", Path("a.onnx"), LoadOptions(dims={{"N": size}}))
+    assert str(Path("a.onnx").absolute()) in [each.path for each in files]
+    return found.model.tensors["y"].sizes
+
+reads, read = [], OnnxImporter.load
+OnnxImporter.load = lambda *given: reads.append(given) or read(*given)
+save("Relu")
+host = ImportHost()
+(dimension,), files = host.dimensions("{TARGET}", "a.onnx", Path("a.onnx"), LoadOptions())
+assert dimension.name == "N" and files
+assert (load(3), load(4), len(reads)) == ((3, 2), (4, 2), 1)
+save("Tanh")
+assert (load(3), len(reads)) == ((3, 2), 2)
+"""
 
 
 def relu(path, size=4):
@@ -38,7 +67,7 @@ def load(tmp_path, monkeypatch):
 
     def load_one(spec, options=None, *, fresh=False):
         with ModelLoader(options, ImportSettings(fresh=fresh)) as loader:
-            return loader.load_one(str(spec)), bool(loader.reused)
+            return loader.load_one(str(spec)), not loader.imported
 
     return load_one
 
@@ -51,6 +80,11 @@ def test_a_model_is_imported_once(load, tmp_path):
     assert reused
     assert (again.name, again.layers, again.tensors) == (first.name, first.layers, first.tensors)
     assert not load(path, fresh=True)[1]
+
+
+def test_a_file_is_read_once_for_several_sizes(tmp_path):
+    # In a process of its own: the record of files that are read cannot be ended.
+    subprocess.run([sys.executable, "-c", ONE_READ], cwd=tmp_path, check=True)
 
 
 def test_other_contents_are_imported_anew(load, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
@@ -205,11 +205,13 @@ class Curve:
         values: By the number.
         joined: Whether a line joins them.
         level: Whether the (only) value stands for all numbers, as a dashed line.
+        intervals: Intervals of the values, by the number, where there are some.
     """
 
     values: Mapping[int, float]
     joined: bool = True
     level: bool = False
+    intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title: str,
@@ -234,6 +236,9 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
             if curve.level:
                 axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
                 continue
+            for number, ends in curve.intervals.items():
+                axes.plot((number, number), ends, color=look["color"], linewidth=1.6,
+                          solid_capstyle="butt")  # fmt: skip
             axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
                       linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)],
                       linestyle="-" if curve.joined else "", **look)  # fmt: skip

@@ -21,6 +21,7 @@ from dlbricks_core.report.data import (
     system_data,
     totals,
 )
+from dlbricks_core.report.sizes.data import sizes_data
 from dlbricks_core.workflows import (
     Benchmarking,
     BrickResult,
@@ -51,6 +52,7 @@ def run_data(
         "settings": settings_data(result, load),
         "totals": totals(result.brickset, len(result.cutting.plan.timed)),
         "models": [_model(model, request.quantity, invocation) for model in result.models],
+        **sizes_data(result),
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
@@ -79,11 +81,12 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
 
 
 def _part(part: PartResult) -> dict[str, Any]:
+    measured = part.compared.measured
     return {
         "quantity": _quantity(part.quantity),
-        "estimate": part.estimate.value,
-        "interval": part.estimate.interval,
-        "measured": part.measured.value if part.measured else None,
+        "estimate": part.compared.estimate.value,
+        "interval": part.compared.estimate.interval,
+        "measured": measured.value if measured else None,
     }
 
 

@@ -14,6 +14,7 @@ from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
 from dlbricks_core.report.remarks import alike, doubts, run_remarks
 from dlbricks_core.report.run.words import answer, dial, layers, origins, speedups
+from dlbricks_core.report.sizes.page import depths_table, sizes_plot, sizes_table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
 
@@ -41,6 +42,9 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         failures=alike(result.failures),
         about=" ".join(filter(None, (layers(result), dial(result), origins(result)))),
         speedups=speedups(result),
+        sizes=sizes_table(result),
+        sizes_plot=sizes_plot(result),
+        depths=depths_table(result),
         normalized_plot=normalized_plot(result.models, noun=noun),
         noun=noun,
         is_latency=result.request.probe is None,
@@ -95,9 +99,9 @@ def _parts(models: Sequence[ModelResult]) -> Table | None:
         [
             model.cut.model.name,
             each.quantity.name,
-            partial(each.estimate),
-            between(each.estimate.interval),
-            or_dash(each.measured.value if each.measured else None),
+            partial(each.compared.estimate),
+            between(each.compared.estimate.interval),
+            or_dash(measured.value if (measured := each.compared.measured) else None),
             each.quantity.unit,
             each.quantity.meaning,
         ]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.compose import Estimate
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.heading import count, print_setting, subject
 from dlbricks_core.report.remarks import (
@@ -16,8 +15,9 @@ from dlbricks_core.report.remarks import (
     print_warnings,
     run_remarks,
 )
-from dlbricks_core.report.run.words import answer, between, dial, layers, origins, reused, speedups
-from dlbricks_core.report.tables import ms, table
+from dlbricks_core.report.run.words import answer, dial, layers, origins, reused, speedups
+from dlbricks_core.report.sizes.terminal import print_sizes
+from dlbricks_core.report.tables import compared_cells, estimate_text, ms, table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
 
@@ -31,6 +31,19 @@ def print_run(console: Console, result: RunResult) -> None:
     for line in answer(result):
         console.print(styled((line, "bold")))
     print_warnings(console, remarks, len(result.failures))
+    if result.is_over_sizes:
+        print_sizes(console, result)
+    else:
+        _print_models(console, result)
+    for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
+        if line:
+            console.print(line)
+    print_notes(console, remarks)
+    print_failures(console, result.failures)
+    print_setting(console, result)
+
+
+def _print_models(console: Console, result: RunResult) -> None:
     is_latency = result.request.probe is None
     console.print(_models(result.models, parallel=is_latency))
     parallel = "Parallel: critical path. " if is_latency else ""
@@ -40,12 +53,6 @@ def print_run(console: Console, result: RunResult) -> None:
     )
     if any(model.parts for model in result.models):
         console.print(_parts(result.models))
-    for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
-        if line:
-            console.print(line)
-    print_notes(console, remarks)
-    print_failures(console, result.failures)
-    print_setting(console, result)
 
 
 def print_bench(console: Console, result: RunResult) -> None:
@@ -78,14 +85,10 @@ def _models(models: Sequence[ModelResult], *, parallel: bool) -> Table:
     column = ["Parallel"] if parallel else []
     shown = table("Model", "Estimate", "90% interval", "Measured", "Norm.", *column, "Bricks")
     for model in models:
-        normalized = model.normalized
         shown.add_row(
             model.cut.model.name,
-            _estimate(model.estimate),
-            between(model.estimate),
-            "-" if model.measured is None else ms(model.measured.value),
-            "-" if normalized is None else f"{normalized:.3f}",
-            *([_estimate(model.parallel)] if parallel else []),
+            *compared_cells(model.compared),
+            *([estimate_text(model.parallel)] if parallel else []),
             str(len(model.cut.occurrences)),
         )
     return shown
@@ -102,14 +105,6 @@ def _parts(models: Sequence[ModelResult]) -> Table:
             shown.add_row(
                 each.quantity.name,
                 each.quantity.meaning,
-                _estimate(each.estimate),
-                between(each.estimate),
-                "-" if each.measured is None else ms(each.measured.value),
+                *compared_cells(each.compared)[:3],
             )
     return shown
-
-
-def _estimate(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "-"
-    return f"{'>' if estimate.partial else ''}{ms(estimate.value)}"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.report.heading import count, subject
-from dlbricks_core.report.tables import ms
+from dlbricks_core.report.sizes.words import sizes_answer
+from dlbricks_core.report.tables import interval_text, ms
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, Offer, RunResult
 
 
 def answer(result: RunResult) -> list[str]:
     """The estimates and how far they are off, in a sentence; then what they rest on."""
+    if result.is_over_sizes:
+        return [sizes_answer(result)]
     if len(result.models) == 1:
         return [f"{subject(result)}: {_of_model(result.models[0], result.request.quantity.unit)}."]
     errors = {
@@ -57,10 +60,7 @@ def side(error: float) -> str:
 
 def between(estimate: Estimate) -> str:
     """Interval of an estimate in the quantity's unit: ``49.3-57.0``."""
-    if estimate.interval is None:
-        return "-"
-    low, high = estimate.interval
-    return f"{ms(low)}-{ms(high)}"
+    return interval_text(estimate.interval)
 
 
 def origins(result: RunResult) -> str:

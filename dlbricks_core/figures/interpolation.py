@@ -1,0 +1,37 @@
+"""Means over whole numbers of something that is known at a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dlbricks_core.figures.statistics import FloatArray
+
+
+def spread_over(numbers: range, most: int) -> tuple[int, ...]:
+    """Numbers that lie evenly over a range, both ends among them.
+
+    Args:
+        numbers: Consecutive whole numbers, at least one.
+        most: Most numbers to take, 2 or more.
+    """
+    places = np.linspace(0, len(numbers) - 1, min(most, len(numbers)))
+    return tuple(dict.fromkeys(numbers[round(place)] for place in places))
+
+
+def mean_weights(numbers: range, known: Sequence[int]) -> FloatArray:
+    """Weights with which values at a few numbers give the mean over all of them.
+
+    Values at the other numbers lie on straight lines between those that are known.
+
+    Args:
+        numbers: Consecutive whole numbers, at least one.
+        known: Some of them, ascending, both ends among them: shape (n,).
+
+    Returns:
+        Array of shape (n,) whose sum is 1.
+    """
+    every = np.asarray(numbers, dtype=np.float64)
+    hats = [np.interp(every, known, each).mean() for each in np.eye(len(known))]
+    return np.asarray(hats)

@@ -1,0 +1,1 @@
+"""Models at several sizes: how fast language models answer, and curves over sizes."""

@@ -1,0 +1,110 @@
+"""Results for models at several sizes: answers about generating text, and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.facts import Workload
+from dlbricks_core.workflows.model_result import Compared, ModelResult
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Tokens per second.
+
+    Attributes:
+        value: The rate; ``None`` if the time is not known, or a lower bound.
+        interval: 90% interval; ``None`` where the time has none above 0.
+    """
+
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, tokens: int, time: Estimate) -> Self:
+        """Rate of so many tokens in an estimated time in milliseconds."""
+        if not time.value or time.partial:
+            return cls()
+        per_ms = 1e3 * tokens
+        if time.interval is None or time.interval[0] <= 0:
+            return cls(per_ms / time.value)
+        low, high = time.interval
+        return cls(per_ms / time.value, (per_ms / high, per_ms / low))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How fast a language model does a workload.
+
+    Attributes:
+        name: Name of the model.
+        workload: The workload.
+        first: Time to the first token in milliseconds (TTFT).
+        token: Mean time for each output token after the first in milliseconds (TPOT); ``None``
+            where there is only one.
+        total: Time from the prompt to the last token in milliseconds.
+        prefill: The model on the prompt.
+        curve: The model on one token, by the tokens that the cache holds before it.
+    """
+
+    name: str
+    workload: Workload
+    first: Compared
+    token: Compared | None
+    total: Compared
+    prefill: ModelResult
+    curve: Mapping[int, ModelResult]
+
+    @property
+    def results(self) -> list[ModelResult]:
+        """Results that the answer follows from, each once."""
+        return [self.prefill, *self.curve.values()]
+
+    @property
+    def prompt_rate(self) -> Rate:
+        """Tokens of prompts that are read per second, over the whole batch."""
+        return Rate.of(self.workload.batch * self.workload.prompt, self.first.estimate)
+
+    @property
+    def generation_rate(self) -> Rate:
+        """Output tokens per second while text is generated, over the whole batch."""
+        return Rate.of(self.workload.batch, self.token.estimate) if self.token else Rate()
+
+    @property
+    def output_rate(self) -> Rate:
+        """Output tokens per second of the total time, over the whole batch."""
+        return Rate.of(self.workload.batch * self.workload.generate, self.total.estimate)
+
+
+@dataclass(frozen=True)
+class SizePoint:
+    """A model at one combination of sizes.
+
+    Attributes:
+        sizes: Sizes by the names of the axes.
+        result: Its result.
+    """
+
+    sizes: Mapping[str, int]
+    result: ModelResult
+
+
+@dataclass(frozen=True)
+class SizeCurve:
+    """A model over all sizes of a sweep.
+
+    Attributes:
+        name: Name of the model.
+        points: In the order of the grid, the last axis running fastest.
+    """
+
+    name: str
+    points: Sequence[SizePoint]
+
+    @property
+    def results(self) -> list[ModelResult]:
+        """Results at all of the points."""
+        return [point.result for point in self.points]

@@ -1,0 +1,18 @@
+"""Models at several sizes: each size is a model of its own, and they share bricks."""
+
+from dlbricks_core.workflows.sizes.generation import GENERATE, PROMPT, Generation
+from dlbricks_core.workflows.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked
+from dlbricks_core.workflows.sizes.sizing import Sizes
+from dlbricks_core.workflows.sizes.sweep import Sweep
+
+__all__ = [
+    "GENERATE",
+    "PROMPT",
+    "Generation",
+    "ModelsAtSizes",
+    "Sized",
+    "Sizes",
+    "Sweep",
+    "load_asked",
+    "read_asked",
+]

@@ -1,0 +1,125 @@
+"""Generation of text: time to the first token, and time for each further one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Workload
+from dlbricks_core.figures.figure import Combined
+from dlbricks_core.figures.interpolation import mean_weights, spread_over
+from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.answers import Answer
+from dlbricks_core.workflows.model_result import Compared, ModelResult
+from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.sizes.decoder import DecoderDimensions
+from dlbricks_core.workflows.sizes.loading import AtSizes
+from dlbricks_core.workflows.sizes.sizing import Sizes, check_axes, grid
+
+PROMPT, GENERATE = 512, 128
+"""Tokens of the prompt and of the output unless the user says otherwise, as in llama-bench."""
+
+_DEPTHS = 3
+"""Depths at which a token is estimated: a token's time grows nearly in proportion to the cache."""
+
+
+AXES = ("prompt", "generate", "depth", "batch")
+"""Axes of a sweep over workloads: the fields of a workload."""
+
+_LEAST: Mapping[str, int] = {"prompt": 1, "generate": 1, "depth": 0, "batch": 1}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Request for how fast language models generate text.
+
+    Attributes:
+        axes: Values by the fields of a workload, in the order in which they are shown.
+
+    Raises:
+        DLBricksError: If a workload has no such field, or a value is too small, or there are too
+            many workloads.
+    """
+
+    axes: Mapping[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        check_axes(self.axes)
+        for name, values in self.axes.items():
+            if name not in AXES:
+                raise DLBricksError(
+                    f"{argument('sweep')} {name}: a workload has no {name!r}",
+                    hint=f"With {argument('prompt')} or {argument('generate')}, sweep over "
+                    f"{', '.join(AXES)}; without them, over any open dimension.",
+                )
+            if min(values) < _LEAST[name]:
+                raise DLBricksError(
+                    f"{argument(name)} {min(values)} is too small",
+                    hint=f"Use {_LEAST[name]} or more.",
+                )
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """All workloads."""
+        usual = {"prompt": PROMPT, "generate": GENERATE}
+        return [Workload(**{**usual, **values}) for values in grid(self.axes)]
+
+    def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
+        """Sizes for all prompts and for tokens at a few depths, each once.
+
+        Raises:
+            ModelError: If the model is no decoder with open dimensions and a cache.
+        """
+        found = DecoderDimensions.of(name, dimensions)
+        wanted = (each for workload in self.workloads for each in _sizes(found, workload).values())
+        return list(dict.fromkeys(wanted))
+
+    def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
+        """The result of a run of the models, with an answer for each model and workload."""
+        found = {each.cut.model.name: each for each in result.models}
+        answers = []
+        for each in models:
+            dimensions = DecoderDimensions.of(each.name, each.dimensions)
+            for workload in self.workloads:
+                sizes = _sizes(dimensions, workload)
+                results = {p: found[each.models[s].name] for p, s in sizes.items()}
+                answers.append(_answer(each.name, workload, results))
+        return replace(result, answers=answers)
+
+
+_PROMPT = -1
+"""Stands for the prompt among depths."""
+
+
+def _sizes(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Sizes]:
+    """Sizes for the prompt, and for one token at a few depths, by the depth."""
+    batch = workload.batch
+    found = {_PROMPT: dimensions.sizes(workload.prompt, workload.depth, batch)}
+    if workload.depths:
+        for depth in spread_over(workload.depths, _DEPTHS):
+            found[depth] = dimensions.sizes(1, depth, batch)
+    return found
+
+
+def _answer(name: str, workload: Workload, results: Mapping[int, ModelResult]) -> Answer:
+    """The answer from results for the prompt and for some depths."""
+    prefill = results[_PROMPT]
+    curve = {depth: each for depth, each in results.items() if depth != _PROMPT}
+    if not curve:
+        return Answer(name, workload, prefill.compared, None, prefill.compared, prefill, curve)
+    weights = mean_weights(workload.depths, list(curve))
+    tokens = list(zip(map(float, weights), curve.values(), strict=True))
+    further = len(workload.depths)
+    total = [(1.0, prefill), *((further * weight, each) for weight, each in tokens)]
+    return Answer(name, workload, prefill.compared, _sum(tokens), _sum(total), prefill, curve)
+
+
+def _sum(parts: Sequence[tuple[float, ModelResult]]) -> Compared:
+    """Weighted sum of results, which keeps what their figures have in common."""
+    estimate = Estimate.weighted([(weight, each.estimate) for weight, each in parts])
+    measured = [(weight, each.measured) for weight, each in parts if each.measured is not None]
+    whole = Combined(tuple(measured)) if len(measured) == len(parts) else None
+    return Compared(estimate, whole)

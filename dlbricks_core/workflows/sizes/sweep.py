@@ -1,0 +1,59 @@
+"""Sweeps: the latency of a model over sizes of its open dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.workflows.answers import SizeCurve, SizePoint
+from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.sizes.loading import AtSizes
+from dlbricks_core.workflows.sizes.sizing import BATCH, Sizes, check_axes, grid, opened
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Request for models over sizes of their open dimensions.
+
+    Attributes:
+        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes.
+
+    Raises:
+        DLBricksError: If an axis is no list of sizes, or there are too many points.
+    """
+
+    axes: Mapping[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        check_axes(self.axes)
+
+    def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
+        """Every combination of the sizes.
+
+        Raises:
+            ModelError: If the model does not leave one of the dimensions open.
+        """
+        known = {each.name for each in dimensions}.union(*(e.symbols for e in dimensions))
+        for axis in self.axes:
+            if axis not in known and axis != BATCH:
+                raise ModelError(f"{name} leaves no dimension {axis!r} open", opened(dimensions))
+        return [_sizes(point) for point in grid(self.axes)]
+
+    def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
+        """The result of a run of the models, with a curve for each of them."""
+        found = {each.cut.model.name: each for each in result.models}
+        curves = [
+            SizeCurve(
+                each.name,
+                [SizePoint(p, found[each.models[_sizes(p)].name]) for p in grid(self.axes)],
+            )
+            for each in models
+        ]
+        return replace(result, curves=curves)
+
+
+def _sizes(point: Mapping[str, int]) -> Sizes:
+    dims = tuple((name, size) for name, size in point.items() if name != BATCH)
+    return Sizes(dims, point.get(BATCH))

@@ -1,0 +1,127 @@
+"""Language models and sweeps through the command line, on a real backend."""
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+ONE = ("--backend", "onnxruntime", "--threads", "1", "--store", "s.sqlite", "--json", "r.json")
+
+
+@pytest.fixture
+def decoders(save_decoder, dlbricks):
+    """Two decoders, and one without open sizes, in the current folder."""
+    save_decoder("a.onnx")
+    save_decoder("b.onnx", ("batch_size", "sequence_length", "past_sequence_length"), blocks=1)
+    save_decoder("fixed.onnx", (1, 4, 4))
+
+
+@pytest.fixture
+def told(dlbricks, decoders, read):
+    """A command that works: what it printed, and its JSON."""
+
+    def run(*arguments, status=0):
+        done = dlbricks(*arguments, *ONE)
+        assert done.status == status, done.err
+        assert max(map(len, done.out.splitlines())) <= 80
+        return " ".join(done.out.split()), read("r.json")
+
+    return run
+
+
+def test_measured_times_stand_beside_estimates(told):
+    out, data = told("run", "a.onnx", "--prompt", "8", "--generate", "5", "--end-to-end",
+                     "--runs", "3")  # fmt: skip
+    (answer,) = data["answers"]
+    models = {each["name"]: each for each in data["models"]}
+    assert answer["ttft"]["measured_ms"] == models[answer["prefill_model"]]["measured_ms"]
+    for name in ("ttft", "tpot", "total"):
+        time = answer[name]
+        ratio = time["estimate_ms"] / time["measured_ms"]
+        assert time["normalized"] == pytest.approx(ratio)
+        assert time["measured_interval_ms"][0] <= time["measured_interval_ms"][1]
+    depths = [models[each["model"]]["measured_ms"] for each in answer["curve"]]
+    assert min(depths) <= answer["tpot"]["measured_ms"] <= max(depths)
+    total = answer["ttft"]["measured_ms"] + 4 * answer["tpot"]["measured_ms"]
+    assert answer["total"]["measured_ms"] == pytest.approx(total)
+    assert "1 thread: prompt 8, generate 5; first token after" in out
+    assert "measured" in out
+
+
+def test_nothing_runs_for_an_estimate(told):
+    out, data = told("estimate", "a.onnx", "--generate", "4", "--batch", "2")
+    (answer,) = data["answers"]
+    assert (answer["prompt"], answer["generate"], answer["batch"]) == (512, 4, 2)
+    assert {each["origin"] for each in data["bricks"]} == {"predicted"}
+    assert [each["depth"] for each in answer["curve"]] == [512, 513, 514]
+    assert "batch 2" in out
+
+
+def test_a_table_over_prompts_and_depths(told):
+    out, data = told("estimate", "a.onnx", "b.onnx", "--sweep", "prompt=8,16", "--sweep",
+                     "depth=0,64", "--generate", "3")  # fmt: skip
+    asked = [(each["name"], each["prompt"], each["depth"]) for each in data["answers"]]
+    sizes = [(8, 0), (8, 64), (16, 0), (16, 64)]
+    assert asked == [(name, *size) for name in ("a", "b") for size in sizes]
+    assert "2 models on" in out
+    assert "8 workloads" in out
+
+
+def test_one_bad_model_is_named_and_the_others_are_done(told):
+    out, data = told("estimate", "fixed.onnx", "a.onnx", "absent.onnx", "--prompt", "4",
+                     "--generate", "2", status=3)  # fmt: skip
+    assert [each["name"] for each in data["answers"]] == ["a"]
+    assert [each["where"] for each in data["failures"]] == ["fixed.onnx", "absent.onnx"]
+    assert "leaves no dimension open for new tokens or the cache" in out
+
+
+def test_a_sweep_of_any_dimension(told, dlbricks):
+    out, data = told("estimate", "a.onnx", "--sweep", "sequence=1,8", "--dim", "past=2",
+                     "--batch", "1", "--html", "r.html")  # fmt: skip
+    (curve,) = data["curves"]
+    assert [each["sizes"] for each in curve["points"]] == [{"sequence": 1}, {"sequence": 8}]
+    assert [each["name"] for each in data["models"]] == [p["model"] for p in curve["points"]]
+    assert data["answers"] == []
+    assert "at 2 points" in out
+
+
+def test_the_page_shows_the_curve(told, tmp_path):
+    told("estimate", "a.onnx", "--prompt", "4", "--generate", "9", "--html", "r.html")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "Time of one output token over the number of tokens in the cache" in page
+    assert "Time to first token, ms" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("--prompt", "0"), "0 is not in the range"),
+     (("--sweep", "prompt=0,4"), "--prompt 0 is too small"),
+     (("--sweep", "width=1,2"), "leaves no dimension 'width' open"),
+     (("--sweep", "sequence=1,x"), "write sizes with commas between"),
+     (("--sweep", "sequence=-1"), "--sweep sequence=-1 is no list of sizes"),
+     (("--prompt", "4", "--sweep", "sequence=1,2"), "a workload has no 'sequence'"),
+     (("--prompt", "4", "--sweep", "prompt=1,2"), "prompt is given alone too"),
+     (("--prompt", "4", "--batch", "2", "--sweep", "batch=1,2"), "batch is given alone too"),
+     (("--dim", "sequence=2", "--sweep", "sequence=1,2"), "sequence is given alone too"),
+     (("--sweep", "sequence=1", "--sweep", "sequence=2"), "sequence is given twice"),
+     (("--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for"),
+     (("--prompt", "4", "--quantity", "peak-memory"), "no --quantity")],
+    ids=str,
+)  # fmt: skip
+def test_wrong_input_is_told_in_a_line(dlbricks, decoders, options, message):
+    done = dlbricks("estimate", "a.onnx", *ONE, *options)
+    assert done.status == 2
+    (line,) = [line for line in done.err.splitlines() if line.startswith("Error:")]
+    assert message in line
+
+
+def test_sizes_need_a_model(dlbricks):
+    done = dlbricks("run", "--backend", "onnxruntime", "--prompt", "4")
+    assert done.status == 2
+    assert "Name at least one MODEL" in done.err
+
+
+def test_results_at_several_sizes_are_no_record(told, dlbricks):
+    told("estimate", "a.onnx", "--prompt", "4", "--generate", "1")
+    done = dlbricks("spec", "r.json")
+    assert done.status == 2
+    assert "no record is made" in done.err
