@@ -209,12 +209,10 @@ class _Block:
         )  # fmt: skip
 
     def _attention(self, part: Attention, x: str) -> str:
-        rows = self._projections(part, x)
-        if part.clip is not None:
-            rows = tuple(self._clipped(part.clip, each) for each in rows)
-        query, key, value = rows
+        query, key, value = self._projections(part, x)
         query = self._turned(part, query, part.heads, "q")
         key = self._turned(part, key, part.kv_heads, "k")
+        value = self._clipped(part, value)
         attend = self._with_alibi if part.alibi else self._fused
         y = attend(part, query, key, value)
         return linear(
@@ -258,8 +256,10 @@ class _Block:
             for each, name, count in zip(parts, names, counts, strict=True)
         )
 
-    def _clipped(self, limit: float, x: str) -> str:
-        low, high = self.graph.number(-limit), self.graph.number(limit)
+    def _clipped(self, part: Attention, x: str) -> str:
+        if part.clip is None:
+            return x
+        low, high = self.graph.number(-part.clip), self.graph.number(part.clip)
         return self.graph.add("Clip", x, low, high, out=f"{x}.clipped")
 
     def _turned(self, part: Attention, x: str, heads: int, name: str) -> str:
@@ -272,6 +272,7 @@ class _Block:
             x = graph.add("Reshape", x, graph.integers(0, 0, width), out=f"{at}.{name}_norm.rows")
         elif part.norm:
             x = normalized(graph, part.norm, x, width, f"{at}.{name}_norm")
+        x = self._clipped(part, x)
         if part.rotary is None:
             return x
         cos, sin = self.positions.angles(part.rotary)

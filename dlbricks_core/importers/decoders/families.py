@@ -98,7 +98,7 @@ class _Sizes:
 
 def _sizes(fields: Fields, **defaults: Any) -> _Sizes:
     """Sizes of a decoder, whatever a family calls them."""
-    hidden = fields.integer("hidden_size", "n_embd")
+    hidden = fields.integer("n_embed", "hidden_size", "n_embd")
     heads = fields.integer("num_attention_heads", "n_head")
     kv_heads = fields.integer("num_key_value_heads", "num_kv_heads",
                               default=defaults.get("kv_heads", heads))  # fmt: skip
@@ -220,9 +220,11 @@ def _granite(fields: Fields) -> Decoder:
     )
 
 
-def _mistral(fields: Fields, experts: Experts | None = None) -> Decoder:
-    sizes, norm = _sizes(fields, kv_heads=8), _norm(fields)
-    attention = _attention(sizes, rotary=_rotary(fields, sizes))
+def _mistral(
+    fields: Fields, experts: Experts | None = None, epsilon: float = 1e-6, theta: float = 10000.0
+) -> Decoder:
+    sizes, norm = _sizes(fields, kv_heads=8), _norm(fields, default=epsilon)
+    attention = _attention(sizes, rotary=_rotary(fields, sizes, theta))
     window = fields.integer("sliding_window", default=None)
     kinds = _kinds(fields, sizes.layers, [_SLIDING] * sizes.layers)
     feed_forward = FeedForward(
@@ -235,7 +237,8 @@ def _mistral(fields: Fields, experts: Experts | None = None) -> Decoder:
 
 def _mixtral(fields: Fields) -> Decoder:
     count = fields.integer("num_local_experts", "num_experts", default=8)
-    return _mistral(fields, Experts(count, fields.integer("num_experts_per_tok", default=2)))
+    experts = Experts(count, fields.integer("num_experts_per_tok", default=2))
+    return _mistral(fields, experts, epsilon=1e-5, theta=1e6)
 
 
 def _smollm3(fields: Fields) -> Decoder:
@@ -544,6 +547,7 @@ def _gptj(fields: Fields) -> Decoder:
 
 
 def _falcon(fields: Fields) -> Decoder:
+    """Falcon; its cache holds each head of keys once, where transformers repeats it."""
     fields.only("alibi", False)
     fields.only("parallel_attn", True)
     grouped = fields.flag("new_decoder_architecture", default=False)
@@ -605,7 +609,7 @@ def _cohere(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), _layer_norm(fields, bias=False)
     fields.only("use_qk_norm", False)
     bias = fields.flag("attention_bias", default=False)
-    turns = replace(_rotary(fields, sizes), interleaved=True)
+    turns = replace(_rotary(fields, sizes, theta=500000.0), interleaved=True)
     attention = _attention(sizes, rotary=turns, bias=bias, output_bias=bias)
     block = Block(
         attention, FeedForward(sizes.width, _activation(fields)), before_attention=norm,
