@@ -145,14 +145,16 @@ class Fields:
     def part(self, *names: str) -> Fields:
         """A part that is a mapping; an empty one if it is missing."""
         value = self.get(*names)
+        name = next((each for each in names if each in self), names[0])
         if value is not None and not isinstance(value, dict):
-            raise self._misfit(names[0], value, "an object")
-        return Fields(value or {}, self._source, f"{names[0]}.")
+            raise self._misfit(name, value, "an object")
+        return Fields(value or {}, self._source, f"{self._part}{name}.")
 
     def with_default(self, name: str, value: Any) -> Fields:
         """The same fields, with a value for one where there is none."""
-        self._read.add(name)
-        return Fields({name: value, **self._values}, self._source, self._part)
+        found = Fields({name: value, **self._values}, self._source, self._part)
+        found.ignore(*self._read, name)
+        return found
 
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
