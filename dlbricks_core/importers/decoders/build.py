@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dlbricks_core.importers.decoders.architecture import (
     Activation,
     Attention,
@@ -110,7 +112,7 @@ def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str) -> s
     """
     if norm is None:
         return x
-    ones = graph.numbers([1.0] * size) if not norm.weight else graph.weight(f"{at}.weight", size)
+    ones = graph.constant(np.ones(size, np.float32)) if not norm.weight else graph.weight(f"{at}.weight", size)
     if not norm.centered:
         return graph.add(
             "RMSNormalization", x, ones, out=at, axis=-1, epsilon=norm.epsilon

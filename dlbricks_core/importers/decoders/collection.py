@@ -115,7 +115,7 @@ def _name_of(path: Path) -> str:
 
 def _spelled(count: int) -> str:
     """A number of parameters in words: millions below one billion."""
-    return f"{count / 1e9:.3g} billion" if count >= 1e9 else f"{count / 1e6:.3g} million"
+    return f"{count / 1e9:.2f} billion" if count >= 995e6 else f"{count / 1e6:.0f} million"
 
 
 def _kinds(decoder: Decoder) -> str:

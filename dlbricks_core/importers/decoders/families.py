@@ -42,6 +42,8 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 """Activation functions by the names that configurations use."""
 
+_MOST_BLOCKS, _MOST_EXPERTS = 1024, 1024
+
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
@@ -63,6 +65,11 @@ def decoder_of(values: Any, source: str) -> Decoder:
         )
     family = values["model_type"]
     known = ", ".join(FAMILIES)
+    if family not in FAMILIES and isinstance(values.get("text_config"), dict):
+        raise ModelError(
+            f"{source}: model_type {shown(family)} reads more than text, which is not supported",
+            hint="Its text_config describes the language model: make that a file of its own.",
+        )
     if family not in FAMILIES:
         near = difflib.get_close_matches(family, FAMILIES, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
@@ -72,8 +79,9 @@ def decoder_of(values: Any, source: str) -> Decoder:
         )
     fields = Fields(values, source)
     if "quantization_config" in fields:
-        raise fields.refusal(
-            "quantization_config", "", "Decoders have 32-bit weights; remove the field for those."
+        raise ModelError(
+            f"{source}: quantized weights are not supported (quantization_config)",
+            hint="Remove the field for the model with 32-bit weights.",
         )
     fields.only("is_encoder_decoder", False)
     fields.only("add_cross_attention", False)
@@ -97,20 +105,20 @@ class _Sizes:
 
 
 def _sizes(fields: Fields, **defaults: Any) -> _Sizes:
-    """Sizes of a decoder, whatever a family calls them."""
-    hidden = fields.integer("n_embed", "hidden_size", "n_embd")
+    """Sizes of a decoder, whatever a family calls them; defaults are those of the family."""
+    hidden = fields.integer("hidden_size", "n_embed", "n_embd")
     heads = fields.integer("num_attention_heads", "n_head")
-    kv_heads = fields.integer("num_key_value_heads", "num_kv_heads",
-                              default=defaults.get("kv_heads", heads))  # fmt: skip
+    usual = heads if fields.given("num_key_value_heads") else defaults.get("kv_heads", heads)
+    kv_heads = fields.integer("num_key_value_heads", "num_kv_heads", default=usual)
     if heads % kv_heads:
         raise fields.refusal("num_key_value_heads", kv_heads, f"It has to divide {heads} heads.")
-    head_dim = fields.integer("head_dim", default=None)
+    head_dim = fields.integer("head_dim", default=defaults.get("head_dim"))
     if head_dim is None and hidden % heads:
         raise fields.refusal("num_attention_heads", heads, f"It has to divide {hidden} elements.")
     return _Sizes(
         fields.integer("vocab_size"),
         hidden,
-        fields.integer("num_hidden_layers", "n_layer"),
+        fields.integer("num_hidden_layers", "n_layer", most=_MOST_BLOCKS),
         heads,
         kv_heads,
         head_dim or hidden // heads,
@@ -150,8 +158,8 @@ def _rotary(
     if kind and kind in scaling:
         scaling.ignore(_FULL, _SLIDING)
         scaling = scaling.part(kind)
-    named_theta = fields.number("rope_theta", "rotary_emb_base", default=theta)
-    theta = scaling.number("rope_theta", default=named_theta)
+    named_theta = fields.positive("rope_theta", "rotary_emb_base", default=theta)
+    theta = scaling.positive("rope_theta", default=named_theta)
     named_share = fields.number("partial_rotary_factor", "rotary_pct", default=share)
     share = scaling.number("partial_rotary_factor", default=named_share)
     before = fields.integer("original_max_position_embeddings", default=None)
@@ -216,16 +224,21 @@ def _granite(fields: Fields) -> Decoder:
         plain,
         blocks=(block,) * len(plain.blocks),
         embedding_scale=fields.number("embedding_multiplier", default=1.0),
-        logits_scale=1.0 / fields.number("logits_scaling", default=1.0),
+        logits_scale=1.0 / fields.positive("logits_scaling", default=1.0),
     )
 
 
 def _mistral(
-    fields: Fields, experts: Experts | None = None, epsilon: float = 1e-6, theta: float = 10000.0
+    fields: Fields,
+    experts: Experts | None = None,
+    epsilon: float = 1e-6,
+    theta: float = 10000.0,
+    usual_window: int | None = 4096,
 ) -> Decoder:
     sizes, norm = _sizes(fields, kv_heads=8), _norm(fields, default=epsilon)
     attention = _attention(sizes, rotary=_rotary(fields, sizes, theta))
-    window = fields.integer("sliding_window", default=None)
+    usual = None if fields.given("sliding_window") else usual_window
+    window = fields.integer("sliding_window", default=usual)
     kinds = _kinds(fields, sizes.layers, [_SLIDING] * sizes.layers)
     feed_forward = FeedForward(
         sizes.width, _activation(fields), joined=experts is not None, experts=experts
@@ -236,9 +249,9 @@ def _mistral(
 
 
 def _mixtral(fields: Fields) -> Decoder:
-    count = fields.integer("num_local_experts", "num_experts", default=8)
+    count = fields.integer("num_local_experts", "num_experts", default=8, most=_MOST_EXPERTS)
     experts = Experts(count, fields.integer("num_experts_per_tok", default=2))
-    return _mistral(fields, experts, epsilon=1e-5, theta=1e6)
+    return _mistral(fields, experts, epsilon=1e-5, theta=1e6, usual_window=None)
 
 
 def _smollm3(fields: Fields) -> Decoder:
@@ -284,8 +297,10 @@ def _qwen2(fields: Fields) -> Decoder:
     return _decoder(fields, sizes, blocks, norm)
 
 
-def _qwen3(fields: Fields, experts: Experts | None = None, width: int = 0) -> Decoder:
-    sizes, norm = _sizes(fields), _norm(fields)
+def _qwen3(
+    fields: Fields, experts: Experts | None = None, width: int = 0, head_dim: int | None = 128
+) -> Decoder:
+    sizes, norm = _sizes(fields, head_dim=head_dim), _norm(fields)
     bias = fields.flag("attention_bias", default=False)
     attention = _attention(
         sizes, rotary=_rotary(fields, sizes), bias=bias, output_bias=bias, norm=norm
@@ -303,11 +318,12 @@ def _qwen3_moe(fields: Fields) -> Decoder:
     fields.only("decoder_sparse_step", 1)
     fields.only("mlp_only_layers", [])
     experts = Experts(
-        fields.integer("num_experts", "num_local_experts", default=128),
+        fields.integer("num_experts", "num_local_experts", default=128, most=_MOST_EXPERTS),
         fields.integer("num_experts_per_tok", default=8),
         fields.flag("norm_topk_prob", default=False),
     )
-    return _qwen3(fields, experts, fields.integer("moe_intermediate_size", default=768))
+    width = fields.integer("moe_intermediate_size", default=768)
+    return _qwen3(fields, experts, width, head_dim=None)
 
 
 def _olmoe(fields: Fields) -> Decoder:
@@ -317,7 +333,7 @@ def _olmoe(fields: Fields) -> Decoder:
         sizes, rotary=_rotary(fields, sizes), norm=norm, norm_by_head=False, clip=_clip(fields)
     )
     experts = Experts(
-        fields.integer("num_experts", "num_local_experts", default=64),
+        fields.integer("num_experts", "num_local_experts", default=64, most=_MOST_EXPERTS),
         fields.integer("num_experts_per_tok", default=8),
         fields.flag("norm_topk_prob", default=False),
     )
@@ -333,7 +349,7 @@ def _clip(fields: Fields) -> float | None:
 
 
 def _gemma(fields: Fields) -> Decoder:
-    sizes, norm = _sizes(fields), _norm(fields)
+    sizes, norm = _sizes(fields, head_dim=256), _norm(fields)
     fields.only("use_bidirectional_attention", False)
     fields.only("attention_bias", False)
     attention = _attention(sizes, rotary=_rotary(fields, sizes))
@@ -350,7 +366,7 @@ def _gemma_alternating(
     fields: Fields, pattern: int, *, normalized: bool, local_theta: float | None
 ) -> Decoder:
     """Gemma 2 and 3: every ``pattern``-th block sees all positions, others a window."""
-    sizes, norm = _sizes(fields), _norm(fields)
+    sizes, norm = _sizes(fields, head_dim=256), _norm(fields)
     fields.only("use_bidirectional_attention", False)
     fields.only("attention_bias", False)
     pattern = fields.integer("sliding_window_pattern", "_sliding_window_pattern", default=pattern)
@@ -359,7 +375,7 @@ def _gemma_alternating(
     attention = _attention(
         sizes,
         rotary=_rotary(fields, sizes, theta=1e6 if local_theta else 10000.0, kind=_FULL),
-        scale=fields.number("query_pre_attn_scalar", default=256.0) ** -0.5,
+        scale=fields.positive("query_pre_attn_scalar", default=256.0) ** -0.5,
         softcap=fields.number("attn_logit_softcapping", default=0.0),
         norm=norm if normalized else None,
     )
@@ -386,7 +402,7 @@ def _local_rotary(fields: Fields, sizes: _Sizes, theta: float) -> Rotary:
     """The rotary embedding of blocks that see a window, which no scaling applies to."""
     if _SLIDING in fields.part("rope_parameters"):
         return _rotary(fields, sizes, theta, kind=_SLIDING)
-    base = fields.number("rope_local_base_freq", default=theta)
+    base = fields.positive("rope_local_base_freq", default=theta)
     return rotary(Fields({}, ""), base, sizes.head_dim, sizes.longest)
 
 
@@ -405,8 +421,9 @@ def _olmo2(fields: Fields, pattern: int = 0) -> Decoder:
     sizes, norm = _sizes(fields), _norm(fields, default=1e-5)
     bias = fields.flag("attention_bias", default=False)
     attention = _attention(
-        sizes, rotary=_rotary(fields, sizes, kind=_FULL), bias=bias, output_bias=bias,
-        norm=norm, norm_by_head=False,
+        sizes,
+        rotary=_rotary(fields, sizes, theta=500000.0 if pattern else 10000.0, kind=_FULL),
+        bias=bias, output_bias=bias, norm=norm, norm_by_head=False,
     )  # fmt: skip
     attentions = [attention] * sizes.layers
     if pattern:
@@ -426,7 +443,7 @@ def _olmo2(fields: Fields, pattern: int = 0) -> Decoder:
 
 
 def _local_or_plain(fields: Fields, sizes: _Sizes) -> Rotary:
-    theta = fields.number("rope_theta", default=10000.0)
+    theta = fields.positive("rope_theta", default=500000.0)
     return _local_rotary(fields, sizes, theta)
 
 

@@ -11,6 +11,11 @@ T = TypeVar("T")
 
 _NONE: Any = object()
 
+_MOST = 2**24
+"""Largest number of anything: tokens, positions, elements."""
+
+_SHIPPED = "Take the config.json that the model ships with."
+
 HARMLESS = frozenset(
     """
     architectures attention_probs_dropout_prob attention_softmax_in_fp32 attn_pdrop auto_map
@@ -66,19 +71,25 @@ class Fields:
         """Marks fields as read that do not change which layers run here."""
         self._read.update(names)
 
-    def integer(self, *names: str, default: Any = _NONE) -> Any:
+    def given(self, name: str) -> bool:
+        """Whether the field is there, be it null."""
+        return name in self._values
+
+    def integer(self, *names: str, default: Any = _NONE, most: int = _MOST) -> Any:
         """A positive integer.
 
         Args:
             names: Names of the field; the first that is there counts.
             default: Value where there is none.
+            most: Largest number that is taken.
 
         Raises:
             ModelError: If it is something else, or missing without a default.
         """
         value = self._value(names, default)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
-        return self._checked(names, value, default, is_integer and value > 0, "a positive integer")
+        fits = is_integer and 0 < value <= most
+        return self._checked(names, value, default, fits, f"an integer from 1 to {most}")
 
     def number(self, *names: str, default: Any = _NONE) -> Any:
         """A number; arguments and errors as for :meth:`integer`."""
@@ -86,6 +97,12 @@ class Fields:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         checked = self._checked(names, value, default, is_number, "a number")
         return float(checked) if is_number else checked
+
+    def positive(self, *names: str, default: Any = _NONE) -> Any:
+        """A number above 0; arguments and errors as for :meth:`integer`."""
+        value = self.number(*names, default=default)
+        return self._checked(names, value, default, value is not None and value > 0,
+                             "a positive number")  # fmt: skip
 
     def flag(self, *names: str, default: bool) -> bool:
         """True or false; arguments and errors as for :meth:`integer`."""
@@ -108,7 +125,7 @@ class Fields:
         names = tuple(each for each in names_and_table if isinstance(each, str))
         value = self._value(names, default)
         if not isinstance(value, str) or value not in table:
-            raise self.refusal(names[0], value, f"Known here: {', '.join(sorted(table))}.")
+            raise self.refusal(self._found(names), value, f"Known here: {', '.join(sorted(table))}.")
         return table[value]
 
     def only(self, name: str, *allowed: Any) -> None:
@@ -145,7 +162,7 @@ class Fields:
     def part(self, *names: str) -> Fields:
         """A part that is a mapping; an empty one if it is missing."""
         value = self.get(*names)
-        name = next((each for each in names if each in self), names[0])
+        name = self._found(names)
         if value is not None and not isinstance(value, dict):
             raise self._misfit(name, value, "an object")
         return Fields(value or {}, self._source, f"{self._part}{name}.")
@@ -192,16 +209,20 @@ class Fields:
         if value is _NONE:
             raise ModelError(
                 f"{self._source}: {self._part}{names[0]} is missing",
-                hint="Take the config.json that the model ships with.",
+                hint=_SHIPPED,
             )
         if not fits and value is not default:
-            raise self._misfit(names[0], value, kind)
+            raise self._misfit(self._found(names), value, kind)
         return value
+
+    def _found(self, names: tuple[str, ...]) -> str:
+        """The name by which a field is there; the usual one if it is not."""
+        return next((each for each in names if each in self), names[0])
 
     def _misfit(self, name: str, value: Any, kind: str) -> ModelError:
         return ModelError(
             f"{self._source}: {self._part}{name} is {_spelled(value)}, not {kind}",
-            hint="Take the config.json that the model ships with.",
+            hint=_SHIPPED,
         )
 
 

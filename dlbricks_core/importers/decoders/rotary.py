@@ -27,6 +27,8 @@ def rotary(scaling: Fields, theta: float, dimensions: int, longest: int) -> Rota
     Raises:
         ModelError: If the kind of scaling is not known, or a field of it is missing.
     """
+    if dimensions < 2 or dimensions % 2:
+        raise scaling.refusal("rotated dimensions", dimensions, "They have to be pairs.")
     kind = scaling.choice("rope_type", SCALINGS, "type", default="default")
     plain = theta ** -(np.arange(0, dimensions, 2, dtype=np.float64) / dimensions)
     return kind(scaling, plain, theta, longest)
@@ -38,7 +40,7 @@ def _default(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotar
 
 
 def _linear(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
-    return Rotary(_tuple(plain / scaling.number("factor")))
+    return Rotary(_tuple(plain / scaling.positive("factor")))
 
 
 def _dynamic(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
@@ -48,8 +50,10 @@ def _dynamic(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotar
 
 
 def _llama3(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
-    factor = scaling.number("factor")
-    low, high = scaling.number("low_freq_factor"), scaling.number("high_freq_factor")
+    factor = scaling.positive("factor")
+    low, high = scaling.positive("low_freq_factor"), scaling.positive("high_freq_factor")
+    if low == high:
+        raise scaling.refusal("high_freq_factor", high, "It is larger than low_freq_factor.")
     turns = scaling.integer("original_max_position_embeddings") * plain / (2 * math.pi)
     kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
     return Rotary(_tuple((1 - kept) * plain / factor + kept * plain))
@@ -57,7 +61,7 @@ def _llama3(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary
 
 def _yarn(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
     """YaRN (Peng et al., 2023)."""
-    factor = scaling.number("factor")
+    factor = scaling.positive("factor")
     before = scaling.integer("original_max_position_embeddings", default=longest)
     size = 2 * len(plain)
 
@@ -65,8 +69,8 @@ def _yarn(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
         """Dimension that turns that often within the original length."""
         return size * math.log(before / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
-    first = dimension(scaling.number("beta_fast", default=32.0))
-    last = dimension(scaling.number("beta_slow", default=1.0))
+    first = dimension(scaling.positive("beta_fast", default=32.0))
+    last = dimension(scaling.positive("beta_slow", default=1.0))
     if scaling.flag("truncate", default=True):
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, size - 1)
@@ -87,7 +91,7 @@ def _longrope(scaling: Fields, plain: Array, theta: float, longest: int) -> Rota
     before = scaling.integer("original_max_position_embeddings", default=longest)
     short, long = (np.array(scaling.list_of_numbers(f"{name}_factor", len(plain)))
                    for name in ("short", "long"))  # fmt: skip
-    factor = scaling.number("factor", default=longest / before)
+    factor = scaling.positive("factor", default=longest / before)
     usual = math.sqrt(1 + math.log(factor) / math.log(before)) if factor > 1 else 1.0
     scale = scaling.number("attention_factor", default=usual)
     return Rotary(_tuple(plain / short), scale, _tuple(plain / long), before)
