@@ -18,7 +18,6 @@ from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.wording import settings
 
-
 _MOST_PLACES = 8
 """Dimensions that an error names."""
 

@@ -112,11 +112,13 @@ def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str) -> s
     """
     if norm is None:
         return x
-    ones = graph.constant(np.ones(size, np.float32)) if not norm.weight else graph.weight(f"{at}.weight", size)
+    ones = (
+        graph.constant(np.ones(size, np.float32))
+        if not norm.weight
+        else graph.weight(f"{at}.weight", size)
+    )
     if not norm.centered:
-        return graph.add(
-            "RMSNormalization", x, ones, out=at, axis=-1, epsilon=norm.epsilon
-        )
+        return graph.add("RMSNormalization", x, ones, out=at, axis=-1, epsilon=norm.epsilon)
     bias = [graph.weight(f"{at}.bias", size)] if norm.bias else []
     return graph.add("LayerNormalization", x, ones, *bias, out=at, axis=-1, epsilon=norm.epsilon)
 
@@ -232,9 +234,7 @@ class _Block:
                 linear(self.graph, x, self.hidden, width, f"{at}.{name}_proj", bias=part.bias)
                 for name, width in zip("qkv", widths, strict=True)
             )
-        joined = linear(
-            self.graph, x, self.hidden, sum(widths), f"{at}.qkv_proj", bias=part.bias
-        )
+        joined = linear(self.graph, x, self.hidden, sum(widths), f"{at}.qkv_proj", bias=part.bias)
         names = tuple(f"{at}.{name}" for name in "qkv")
         if part.joined is Joined.IN_ROW:
             sizes = self.graph.integers(*widths)

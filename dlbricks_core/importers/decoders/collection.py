@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
 from dlbricks_core.importers.decoders.architecture import Decoder
 from dlbricks_core.importers.decoders.build import build

@@ -436,9 +436,7 @@ def _olmo2(fields: Fields, pattern: int = 0) -> Decoder:
         attentions = [near if kind == _SLIDING else attention
                       for kind in _kinds(fields, sizes.layers, usual)]  # fmt: skip
     feed_forward = FeedForward(sizes.width, _activation(fields))
-    after = partial(
-        Block, feed_forward=feed_forward, after_attention=norm, after_feed_forward=norm
-    )
+    after = partial(Block, feed_forward=feed_forward, after_attention=norm, after_feed_forward=norm)
     return _decoder(fields, sizes, [after(each) for each in attentions], norm)
 
 
@@ -486,9 +484,7 @@ def _gpt2(fields: Fields) -> Decoder:
         bias=True,
     )  # fmt: skip
     block = _before_both(norm, attention, feed_forward)
-    return _decoder(
-        fields, sizes, [block] * sizes.layers, norm, tied=True, positions=sizes.longest
-    )
+    return _decoder(fields, sizes, [block] * sizes.layers, norm, tied=True, positions=sizes.longest)
 
 
 _OPT_OFFSET = 2
@@ -522,14 +518,10 @@ def _opt(fields: Fields) -> Decoder:
 def _bloom(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), _layer_norm(fields, "layer_norm_epsilon")
     fields.only("apply_residual_connection_post_layernorm", False)
-    attention = _attention(
-        sizes, joined=Joined.BY_HEAD, bias=True, output_bias=True, alibi=True
-    )
+    attention = _attention(sizes, joined=Joined.BY_HEAD, bias=True, output_bias=True, alibi=True)
     feed_forward = FeedForward(sizes.width, _TANH, gated=False, bias=True)
     block = _before_both(norm, attention, feed_forward)
-    return _decoder(
-        fields, sizes, [block] * sizes.layers, norm, tied=True, embedding_norm=norm
-    )
+    return _decoder(fields, sizes, [block] * sizes.layers, norm, tied=True, embedding_norm=norm)
 
 
 def _gpt_neox(fields: Fields) -> Decoder:

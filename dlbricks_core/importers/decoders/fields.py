@@ -16,28 +16,27 @@ _MOST = 2**24
 
 _SHIPPED = "Take the config.json that the model ships with."
 
-HARMLESS = frozenset(
-    """
-    architectures attention_probs_dropout_prob attention_softmax_in_fp32 attn_pdrop auto_map
-    bad_words_ids begin_suppress_tokens bos_token bos_token_id cache_implementation
-    chunk_size_feed_forward classifier_dropout decoder_start_token_id dtype embd_pdrop
-    embedding_dropout eos_token eos_token_id expert_dropout finetuning_task gradient_checkpointing
-    hidden_dropout id2label initializer_range init_std is_decoder is_encoder_decoder
-    label2id layerdrop
-    masked_softmax_fusion max_length min_length model_type n_ctx n_inner_dropout n_special
-    name_or_path num_labels num_return_sequences
-    offset_alibi output_attentions output_hidden_states output_router_logits output_scores
-    output_past pad_token pad_token_id predict_special_tokens prefix pretraining_tp problem_type
-    reorder_and_upcast_attn resid_pdrop residual_dropout return_dict return_dict_in_generate
-    rope_theta_scaling router_aux_loss_coef router_jitter_noise router_z_loss_coef seq_length
-    sep_token_id skip_bias_add skip_bias_add_qkv slow_but_exact
-    summary_activation summary_first_dropout
-    summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params
-    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version transformers.js_config typical_p unk_token_id unsloth_fixed
-    unsloth_version use_bfloat16 use_cache
-    """.split()
-)
+HARMLESS = frozenset({
+    "architectures", "attention_probs_dropout_prob", "attention_softmax_in_fp32", "attn_pdrop",
+    "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token", "bos_token_id",
+    "cache_implementation", "chunk_size_feed_forward", "classifier_dropout",
+    "decoder_start_token_id", "dtype", "embd_pdrop", "embedding_dropout", "eos_token",
+    "eos_token_id", "expert_dropout", "finetuning_task", "gradient_checkpointing",
+    "hidden_dropout", "id2label", "initializer_range", "init_std", "is_decoder",
+    "is_encoder_decoder", "label2id", "layerdrop", "masked_softmax_fusion", "max_length",
+    "min_length", "model_type", "n_ctx", "n_inner_dropout", "n_special", "name_or_path",
+    "num_labels", "num_return_sequences", "offset_alibi", "output_attentions",
+    "output_hidden_states", "output_router_logits", "output_scores", "output_past", "pad_token",
+    "pad_token_id", "predict_special_tokens", "prefix", "pretraining_tp", "problem_type",
+    "reorder_and_upcast_attn", "resid_pdrop", "residual_dropout", "return_dict",
+    "return_dict_in_generate", "rope_theta_scaling", "router_aux_loss_coef",
+    "router_jitter_noise", "router_z_loss_coef", "seq_length", "sep_token_id", "skip_bias_add",
+    "skip_bias_add_qkv", "slow_but_exact", "summary_activation", "summary_first_dropout",
+    "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens",
+    "task_specific_params", "temperature", "tf_legacy_loss", "tokenizer_class", "top_k",
+    "top_p", "torch_dtype", "torchscript", "transformers_version", "transformers.js_config",
+    "typical_p", "unk_token_id", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
+})  # fmt: skip
 """Fields that do not change which layers run: of training, of generation, of tokenizers."""
 
 _HARMLESS_ENDINGS = ("_dropout", "_token_id", "_token_ids", "_pdrop", "_version")
@@ -107,9 +106,7 @@ class Fields:
     def flag(self, *names: str, default: bool) -> bool:
         """True or false; arguments and errors as for :meth:`integer`."""
         value = self._value(names, default)
-        return bool(
-            self._checked(names, value, default, isinstance(value, bool), "true or false")
-        )
+        return bool(self._checked(names, value, default, isinstance(value, bool), "true or false"))
 
     def choice(self, *names_and_table: Any, default: Any = _NONE) -> Any:
         """What a table has for a field's text.
@@ -125,7 +122,9 @@ class Fields:
         names = tuple(each for each in names_and_table if isinstance(each, str))
         value = self._value(names, default)
         if not isinstance(value, str) or value not in table:
-            raise self.refusal(self._found(names), value, f"Known here: {', '.join(sorted(table))}.")
+            raise self.refusal(
+                self._found(names), value, f"Known here: {', '.join(sorted(table))}."
+            )
         return table[value]
 
     def only(self, name: str, *allowed: Any) -> None:

@@ -60,9 +60,7 @@ def mixture(
     return graph.add("Reshape", y, graph.add("Shape", x, out=f"{at}.shape"), out=at)
 
 
-def _shares(
-    graph: Graph, experts: Experts, flat: str, limit: str, hidden: int, at: str
-) -> str:
+def _shares(graph: Graph, experts: Experts, flat: str, limit: str, hidden: int, at: str) -> str:
     """Weight of each choice of each token, ``[tokens, experts of a token, 1]``."""
     count, each = experts.count, experts.per_token
     router = graph.weight(f"{at}.gate.weight", hidden, count)

@@ -14,6 +14,9 @@ from dlbricks_core.importers.decoders.architecture import Rotary
 from dlbricks_core.importers.decoders.fields import Fields
 from dlbricks_core.ir import Array
 
+_Scaling = Callable[[Fields, Array, float, int], Rotary]
+"""The embedding from ``(fields about scaling, plain frequencies, theta, longest sequence)``."""
+
 
 def rotary(scaling: Fields, theta: float, dimensions: int, longest: int) -> Rotary:
     """The rotary embedding that a configuration describes.
@@ -29,7 +32,7 @@ def rotary(scaling: Fields, theta: float, dimensions: int, longest: int) -> Rota
     """
     if dimensions < 2 or dimensions % 2:
         raise scaling.refusal("rotated dimensions", dimensions, "They have to be pairs.")
-    kind = scaling.choice("rope_type", SCALINGS, "type", default="default")
+    kind: _Scaling = scaling.choice("rope_type", SCALINGS, "type", default="default")
     plain = theta ** -(np.arange(0, dimensions, 2, dtype=np.float64) / dimensions)
     return kind(scaling, plain, theta, longest)
 
@@ -76,7 +79,10 @@ def _yarn(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
     first, last = max(first, 0), min(last, size - 1)
     ramp = (np.arange(len(plain)) - first) / (max(last - first, 0.001))
     kept = 1 - np.clip(ramp, 0.0, 1.0)
-    whole, parts = scaling.number("mscale", default=0.0), scaling.number("mscale_all_dim", default=0.0)
+    whole, parts = (
+        scaling.number("mscale", default=0.0),
+        scaling.number("mscale_all_dim", default=0.0),
+    )
     usual = _mscale(factor, whole) / _mscale(factor, parts) if whole and parts else _mscale(factor)
     scale = scaling.number("attention_factor", default=usual)
     return Rotary(_tuple((1 - kept) * plain / factor + kept * plain), scale)
@@ -101,7 +107,7 @@ def _tuple(values: Array) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-SCALINGS: Mapping[str, Callable[[Fields, Array, float, int], Rotary]] = {
+SCALINGS: Mapping[str, _Scaling] = {
     "default": _default,
     "linear": _linear,
     "dynamic": _dynamic,

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from golden_weights import tokens, weight
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from dlbricks_core.importers.decoders.build import build
 from dlbricks_core.importers.decoders.families import decoder_of
 
 HERE = Path(__file__).parent
-
-from golden_weights import tokens, weight
-
 PROMPT = 7
 
 COMMON = [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_weights import tokens, weight
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from golden_weights import tokens, weight
 
 from dlbricks_core.importers.decoders.build import build
 from dlbricks_core.importers.decoders.families import FAMILIES, decoder_of
