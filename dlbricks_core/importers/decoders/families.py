@@ -461,6 +461,8 @@ def _phi(fields: Fields) -> Decoder:
 def _phi3(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), _norm(fields, default=1e-5)
     fields.only("attention_bias", False)
+    fields.only("interpolate_factor", 1)
+    fields.only("full_attn_mod", 1)
     attention = _attention(
         sizes, rotary=_rotary(fields, sizes), joined=Joined.IN_ROW,
         window=fields.integer("sliding_window", default=None),
@@ -600,6 +602,7 @@ def _stablelm(fields: Fields) -> Decoder:
 def _starcoder2(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields, kv_heads=2), _layer_norm(fields, "norm_epsilon")
     fields.only("norm_type", "layer_norm")
+    fields.only("scale_attn_weights", True)
     fields.only("mlp_type", "default")
     bias = fields.flag("use_bias", default=True)
     attention = _attention(
