@@ -402,7 +402,7 @@ def attention(queries: int, past: int | None, **attributes: Any) -> CanonicalMod
     return normalize(raw)
 
 
-@pytest.mark.parametrize("queries", [1, 512])
+@pytest.mark.parametrize("queries", [1, 8192])
 def test_attention_with_an_empty_cache_is_one_without(queries):
     empty, none = (attention(queries, past, is_causal=1) for past in (0, None))
     assert empty.layers[0].inputs == none.layers[0].inputs == ("q", "k", "v")

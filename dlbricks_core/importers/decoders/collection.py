@@ -41,15 +41,14 @@ class LanguageModels(ModelCollection):
         Raises:
             ModelError: If there is no such configuration, or decoders like that are not built.
         """
+        source, published = f"{self.name}:{name}", _FOLDER / f"{name}.json"
+        if "/" not in name and published.exists():
+            return build(decoder_of(_read(published), name), name, source)
         path = Path(name)
-        if name in _published():
-            return build(decoder_of(_published()[name], name), name, f"{self.name}:{name}")
         if not (path.exists() or "/" in name or name.endswith(".json")):
             raise self.unknown(name)
         path = path / _FILE if path.is_dir() else path
-        source = f"{self.name}:{name}"
-        decoder = decoder_of(_read(path), str(path))
-        return build(decoder, _name_of(path), source)
+        return build(decoder_of(_read(path), str(path)), _name_of(path), source)
 
     def describe(self, name: str) -> ModelNotes | None:
         """Size and kind of a configuration that comes with DLBricks."""
@@ -60,7 +59,7 @@ class LanguageModels(ModelCollection):
         count = parameters(decoder)
         return ModelNotes(
             title=f"{_spelled(count)} parameters, {_kinds(decoder)}",
-            task="text generation",
+            task="text",
             layers=len(decoder.blocks),
             parameters=count,
         )
@@ -73,7 +72,11 @@ class LanguageModels(ModelCollection):
 
 @cache
 def _published() -> dict[str, dict[str, Any]]:
-    """Configurations that come with DLBricks, by name, in the order to show them."""
+    """Configurations that come with DLBricks, by name, in the order to show them.
+
+    Each is what its publisher ships on the Hugging Face Hub, less the fields of training and
+    generation; ``_name_or_path`` names the model there.
+    """
     found = {path.stem: json.loads(path.read_text()) for path in _FOLDER.glob("*.json")}
     return dict(sorted(found.items(), key=lambda each: _order(*each)))
 
