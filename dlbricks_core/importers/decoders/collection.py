@@ -74,8 +74,8 @@ class LanguageModels(ModelCollection):
 def _published() -> dict[str, dict[str, Any]]:
     """Configurations that come with DLBricks, by name, in the order to show them.
 
-    Each is what its publisher ships on the Hugging Face Hub, less the fields of training and
-    generation; ``_name_or_path`` names the model there.
+    Each has the fields that shape the layers, with the values that the model has on the Hugging
+    Face Hub, where ``_name_or_path`` names it.
     """
     found = {path.stem: json.loads(path.read_text()) for path in _FOLDER.glob("*.json")}
     return dict(sorted(found.items(), key=lambda each: _order(*each)))
