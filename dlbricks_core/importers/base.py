@@ -43,12 +43,14 @@ class ModelNotes:
         task: Task of the model, in the collection's words.
         inputs: Shape of each input by name, without the batch axis.
         layers: Number of layers by the count of its source; ``None`` if that does not say.
+        parameters: Number of its weights; ``None`` if it is not known.
     """
 
     title: str
     task: str = ""
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     layers: int | None = None
+    parameters: int | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ _ADVICE = {
     "was made from.",
     (".gguf", ".ggml", ".npz", ".npy", ".msgpack"): _WEIGHTS,
     (".py",): "Python code: name a factory in it, torch:module:factory",
+    ("config.json",): "The configuration of a language model is named as llm:PATH/config.json.",
     (".json",): "An MXNet graph is called NAME-symbol.json, with NAME-0000.params beside it.",
     (".zip", ".gz", ".tgz", ".tar", ".xz", ".bz2", ".zst", ".7z"): "An archive: unpack it first.",
 }

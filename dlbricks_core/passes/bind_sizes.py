@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
@@ -17,6 +17,9 @@ from dlbricks_core.passes.dimensions import (
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.wording import settings
+
+_MOST_PLACES = 8
+"""Dimensions that an error names."""
 
 
 def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
@@ -155,6 +158,12 @@ class _Sizes:
                 self.places.setdefault((name, 0), batch)
 
 
+def _listed(places: Sequence[str]) -> str:
+    """The places; only the first if there are many, as in caches of language models."""
+    more = len(places) - _MOST_PLACES
+    return ", ".join(places[:_MOST_PLACES]) + (f" ... and {more} more" if more > 0 else "")
+
+
 def _choices(model: RawModel) -> str:
     names = list(dict.fromkeys(name for _, name in dynamic_dimensions(model.inputs, model.tensors)))
     return f"Its dynamic dimensions are: {', '.join(names)}." if names else "It has none."
@@ -196,7 +205,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
     if others:
         missing["dims"] = others
     raise UnboundDimensionsError(
-        f"{model.name}: dimensions without a size: {', '.join(places)}",
+        f"{model.name}: dimensions without a size: {_listed(places)}",
         hint=f"Give {settings(**missing)} with sizes for N.",
     )
 

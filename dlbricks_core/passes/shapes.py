@@ -86,9 +86,26 @@ def _found(
             hint="Check the sizes given for dynamic dimensions.",
         ) from error
     found = {name: _spec(types[name]) if name in types else UNKNOWN for name in outputs}
+    if layer.op == "Attention" and not layer.domain:
+        found |= _first_cache(layer, specs)
     if all(spec.is_static for spec in found.values()) or not _has_fixed_shape(layer, values):
         return found
     return _stand_in(layer, specs, values, opset) or found
+
+
+def _first_cache(layer: Layer, specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+    """Cache that an attention without one begins, which general inference leaves open."""
+    if any(layer.inputs[4:6]):
+        return {}
+    found = {}
+    for new, cache in zip(layer.inputs[1:3], layer.outputs[1:3], strict=False):
+        sizes = specs[new].sizes
+        heads = layer.attributes.get("kv_num_heads")
+        if len(sizes) == 3 and isinstance(heads, int) and heads > 0:
+            sizes = (sizes[0], heads, sizes[1], sizes[2] // heads)
+        if cache and len(sizes) == 4:
+            found[cache] = TensorSpec(specs[new].dtype, sizes)
+    return found
 
 
 def _common(

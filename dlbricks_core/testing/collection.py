@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.ir import RawModel
+from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing.suite import Suite, fresh
 from dlbricks_core.worker import WorkerProcess
@@ -38,6 +38,7 @@ class CollectionConformance(Suite):
         framework_modules: As for :class:`Suite`. Required.
         sample: Name of a model that is quick to load. Required.
         options: Sizes of that model's dynamic dimensions, if it has any.
+        dims: Sizes of those that go by a name.
     """
 
     kind: ClassVar[str] = "models"
@@ -46,6 +47,7 @@ class CollectionConformance(Suite):
     plugin: ClassVar[type[ModelCollection]]
     sample: ClassVar[str]
     options: ClassVar[ImportOptions] = NO_OPTIONS
+    dims: ClassVar[Mapping[str, int]] = {}
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -58,6 +60,11 @@ class CollectionConformance(Suite):
         """A model of the collection, loaded in the worker."""
         model: RawModel = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
         return model
+
+    def normalized(self, worker: WorkerProcess) -> CanonicalModel:
+        """The sample in canonical form."""
+        raw = self.build(worker, self.sample)
+        return normalize(raw, batch=self.options.batch, dims=self.dims)
 
     def test_names_need_no_framework(self) -> None:
         """Names, and notes on the models, are listed without importing the framework.
@@ -82,7 +89,7 @@ class CollectionConformance(Suite):
 
     def test_the_sample_becomes_canonical(self, worker: WorkerProcess) -> None:
         """All layers of the sample get static shapes."""
-        model = normalize(self.build(worker, self.sample), batch=self.options.batch)
+        model = self.normalized(worker)
         assert len(model.layers) > 1
         assert not [layer.opaque for layer in model.layers if layer.opaque]
         assert all(spec.is_static for spec in model.tensors.values())
@@ -92,7 +99,7 @@ class CollectionConformance(Suite):
         notes = self.plugin().describe(self.sample)
         if notes is None or not notes.inputs:
             pytest.skip("the collection has no notes on the sample's inputs")
-        model = normalize(self.build(worker, self.sample), batch=self.options.batch)
+        model = self.normalized(worker)
         found = {name: model.tensors[name].sizes[1:] for name in model.inputs}
         assert found == dict(notes.inputs)
 

@@ -379,3 +379,39 @@ def test_normalizing_a_canonical_model_changes_nothing() -> None:
     again = normalize(raw)
     assert (type(raw), type(again)) == (RawModel, CanonicalModel)
     assert again.layers == model.layers
+
+
+def attention(queries: int, past: int | None, **attributes: Any) -> CanonicalModel:
+    """Canonical form of an attention of two heads on one, with a cache of some length."""
+    tensors = {
+        "q": TensorSpec("float32", (1, queries, 16)),
+        "k": TensorSpec("float32", (1, queries, 8)),
+        "v": TensorSpec("float32", (1, queries, 8)),
+    }
+    inputs = ("q", "k", "v")
+    if past is not None:
+        cache = TensorSpec("float32", (1, 1, past, 8))
+        tensors |= {"past_k": cache, "past_v": cache}
+        inputs = (*inputs, "", "past_k", "past_v")
+    outputs = ("y", "present_k", "present_v")
+    heads = {"q_num_heads": 2, "kv_num_heads": 1}
+    layer = Layer("Attention", inputs, outputs, {**heads, **attributes})
+    unknown = dict.fromkeys(outputs, TensorSpec("undefined", None))
+    raw = RawModel("m", (layer,), tuple(tensors), outputs, {**tensors, **unknown},
+                   opsets={"": 24})  # fmt: skip
+    return normalize(raw)
+
+
+@pytest.mark.parametrize("queries", [1, 8192])
+def test_attention_with_an_empty_cache_is_one_without(queries):
+    empty, none = (attention(queries, past, is_causal=1) for past in (0, None))
+    assert empty.layers[0].inputs == none.layers[0].inputs == ("q", "k", "v")
+    assert dict(empty.layers[0].attributes) == dict(none.layers[0].attributes)
+    for model in (empty, none):
+        assert not model.layers[0].opaque
+        assert model.tensors["present_k"] == TensorSpec("float32", (1, 1, queries, 8))
+
+
+def test_attention_of_one_query_hides_nothing():
+    assert attention(1, 7, is_causal=1).layers[0].attributes["is_causal"] == 0
+    assert attention(2, 7, is_causal=1).layers[0].attributes["is_causal"] == 1

@@ -1,12 +1,14 @@
 """The core's own importer and collection pass the suites."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from dlbricks_core.importers import ImportOptions
+from dlbricks_core.importers.decoders.collection import LanguageModels
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.testing import CollectionConformance, ImporterConformance
@@ -38,3 +40,11 @@ class TestLightModels(CollectionConformance):
     plugin = LightModels
     framework_modules = ("onnx.reference",)
     sample = "light_squeezenet"
+
+
+class TestLanguageModels(CollectionConformance):
+    plugin = LanguageModels
+    framework_modules = ("onnx.reference",)
+    sample = "smollm2-135m"
+    options = ImportOptions(batch=1)
+    dims: ClassVar = {"sequence": 1, "past": 16}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dlbricks_core.passes.forms import (
+    attention,
     attributes,
     axes,
     idle,
@@ -56,6 +57,7 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 
 #: Operator -> function for the particulars of its canonical form.
 CANONICAL: Mapping[str, Callable[[Draft], None]] = {
+    "Attention": attention.attention,
     "AveragePool": windows.pooling,
     "BatchNormalization": idle.batch_normalization,
     "Cast": idle.cast,

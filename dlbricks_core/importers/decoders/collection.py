@@ -1,0 +1,135 @@
+"""The collection ``llm``: language models by their configuration."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
+from dlbricks_core.importers.decoders.architecture import Decoder
+from dlbricks_core.importers.decoders.build import build
+from dlbricks_core.importers.decoders.families import decoder_of
+from dlbricks_core.importers.decoders.parameters import parameters
+from dlbricks_core.ir import RawModel
+
+_FOLDER = Path(__file__).parent / "configurations"
+_FILE = "config.json"
+_MAX_BYTES = 1 << 22
+
+
+class LanguageModels(ModelCollection):
+    """Decoders of language models, built from the configuration that a model ships with.
+
+    ``llm:PATH/config.json`` is a configuration of the user's own, ``llm:NAME`` one that comes
+    with DLBricks. No weights are read.
+    """
+
+    name = "llm"
+
+    def names(self) -> Sequence[str]:
+        """Names of the configurations that come with DLBricks, the smallest of a family first."""
+        return list(_published())
+
+    def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
+        """Builds the decoder of a configuration.
+
+        Raises:
+            ModelError: If there is no such configuration, or decoders like that are not built.
+        """
+        source, published = f"{self.name}:{name}", _FOLDER / f"{name}.json"
+        if "/" not in name and published.exists():
+            return build(decoder_of(_read(published), name), name, source)
+        path = Path(name)
+        if not (path.exists() or "/" in name or name.endswith(".json")):
+            raise self.unknown(name)
+        path = path / _FILE if path.is_dir() else path
+        return build(decoder_of(_read(path), str(path)), _name_of(path), source)
+
+    def describe(self, name: str) -> ModelNotes | None:
+        """Size and kind of a configuration that comes with DLBricks."""
+        values = _published().get(name)
+        if values is None:
+            return None
+        decoder = decoder_of(values, name)
+        count = parameters(decoder)
+        return ModelNotes(
+            title=f"{_spelled(count)} parameters, {_kinds(decoder)}",
+            task="text",
+            layers=len(decoder.blocks),
+            parameters=count,
+        )
+
+    def unknown(self, name: str) -> ModelError:
+        """Error for a name that is neither a file nor a configuration that is known."""
+        error = super().unknown(name)
+        return error.with_hint(f"{error.hint}. Or name a file: {self.name}:PATH/{_FILE}")
+
+
+@cache
+def _published() -> dict[str, dict[str, Any]]:
+    """Configurations that come with DLBricks, by name, in the order to show them.
+
+    Each has the fields that shape the layers, with the values that the model has on the Hugging
+    Face Hub, where ``_name_or_path`` names it.
+    """
+    found = {path.stem: json.loads(path.read_text()) for path in _FOLDER.glob("*.json")}
+    return dict(sorted(found.items(), key=lambda each: _order(*each)))
+
+
+def _order(name: str, values: dict[str, Any]) -> tuple[str, int, str]:
+    decoder = decoder_of(values, name)
+    return decoder.family, parameters(decoder), name
+
+
+def _read(path: Path) -> Any:
+    """A configuration of the user's.
+
+    Raises:
+        ModelError: If the file cannot be read, or is not JSON.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise ModelError(
+            f"{path}: {(error.strerror or 'it cannot be read').lower()}",
+            hint=f"Name the {_FILE} that the model ships with, or a model of: dlbricks models llm:",
+        ) from error
+    if len(content) > _MAX_BYTES:
+        raise ModelError(f"{path} is too large for a configuration", hint=f"Name a {_FILE}.")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ModelError(
+            f"{path} is not JSON{place}", hint=f"Name the {_FILE} that the model ships with."
+        ) from error
+
+
+def _name_of(path: Path) -> str:
+    """Name of a model by its file: that of the folder, if the file has the usual name."""
+    return path.resolve().parent.name if path.name == _FILE else path.stem
+
+
+def _spelled(count: int) -> str:
+    """A number of parameters in words: millions below one billion."""
+    return f"{count / 1e9:.2f} billion" if count >= 995e6 else f"{count / 1e6:.0f} million"
+
+
+def _kinds(decoder: Decoder) -> str:
+    """Kinds of blocks in a few words."""
+    attention = decoder.blocks[0].attention
+    heads = f"{attention.heads} heads"
+    if attention.kv_heads < attention.heads:
+        heads += f" on {attention.kv_heads}"
+    windows = Counter(block.attention.window for block in decoder.blocks)
+    near = [f"{count} of {len(decoder.blocks)} see {window}"
+            for window, count in windows.items() if window]  # fmt: skip
+    experts = decoder.blocks[0].feed_forward.experts
+    several = [f"{experts.per_token} of {experts.count} experts"] if experts else []
+    return ", ".join([heads, *near, *several])

@@ -1,0 +1,239 @@
+"""Fields of a configuration, read strictly: what nobody understands is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from dlbricks_core.errors import ModelError, shown
+
+T = TypeVar("T")
+
+_NONE: Any = object()
+
+_MOST = 2**24
+"""Largest number of anything: tokens, positions, elements."""
+
+_SHIPPED = "Take the config.json that the model ships with."
+
+HARMLESS = frozenset({
+    "activation_dropout", "architectures", "attention_probs_dropout_prob",
+    "attention_softmax_in_fp32", "attn_implementation", "attn_pdrop", "auto_map",
+    "bad_words_ids", "begin_suppress_tokens", "bias_dropout_fusion", "bos_token",
+    "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "classifier_dropout",
+    "decoder_start_token_id", "diversity_penalty", "do_sample", "dropout", "dtype",
+    "early_stopping", "embd_pdrop", "embedding_dropout", "encoder_no_repeat_ngram_size",
+    "eos_token", "eos_token_id", "expert_dropout", "exponential_decay_length_penalty",
+    "finetuning_task", "forced_bos_token_id", "gradient_checkpointing", "hidden_dropout",
+    "id2label", "ignore_keys_at_rope_validation", "init_std", "initializer_range", "is_decoder",
+    "is_llama_config", "label2id", "layerdrop", "length_penalty", "masked_softmax_fusion",
+    "max_length", "min_length", "model_max_length", "model_type", "n_ctx", "n_special",
+    "name_or_path", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
+    "num_return_sequences", "offset_alibi", "output_attentions", "output_hidden_states",
+    "output_past", "output_router_logits", "output_scores", "pad_token", "pad_token_id",
+    "predict_special_tokens", "prefix", "pretraining_tp", "problem_type", "pruned_heads",
+    "remove_invalid_values", "reorder_and_upcast_attn", "repetition_penalty", "resid_pdrop",
+    "residual_dropout", "return_dict", "return_dict_in_generate", "router_aux_loss_coef",
+    "router_jitter_noise", "router_z_loss_coef", "scale_attention_softmax_in_fp32",
+    "sep_token_id", "seq_length", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj", "suppress_tokens", "task_specific_params", "temperature",
+    "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "top_k", "top_p", "torch_dtype",
+    "torchscript", "transformers.js_config", "transformers_version", "typical_p",
+    "unk_token_id", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
+    "use_return_dict",
+})  # fmt: skip
+"""Fields that do not change which layers run: of training, of generation, of tokenizers."""
+
+_HARMLESS_ENDINGS = ("_dropout", "_token_id", "_token_ids", "_pdrop", "_version")
+
+
+class Fields:
+    """Fields of a configuration, or of a part of one.
+
+    Args:
+        values: The fields.
+        source: Name of the configuration for messages.
+        part: Name of the part in the configuration; empty for the whole.
+    """
+
+    def __init__(self, values: Mapping[str, Any], source: str, part: str = "") -> None:
+        self._values = values
+        self._source = source
+        self._part = part
+        self._read: set[str] = set()
+
+    def get(self, *names: str) -> Any:
+        """Value of the first field that is there; ``None`` if none is.
+
+        All names count as read.
+        """
+        self._read.update(names)
+        found = (self._values[name] for name in names if self._values.get(name) is not None)
+        return next(found, None)
+
+    def ignore(self, *names: str) -> None:
+        """Marks fields as read that do not change which layers run here."""
+        self._read.update(names)
+
+    def given(self, name: str) -> bool:
+        """Whether the field is there, be it null."""
+        return name in self._values
+
+    def integer(self, *names: str, default: Any = _NONE, most: int = _MOST) -> Any:
+        """A positive integer.
+
+        Args:
+            names: Names of the field; the first that is there counts.
+            default: Value where there is none.
+            most: Largest number that is taken.
+
+        Raises:
+            ModelError: If it is something else, or missing without a default.
+        """
+        value = self._value(names, default)
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        fits = is_integer and 0 < value <= most
+        return self._checked(names, value, default, fits, f"an integer from 1 to {most}")
+
+    def number(self, *names: str, default: Any = _NONE) -> Any:
+        """A number; arguments and errors as for :meth:`integer`."""
+        value = self._value(names, default)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        checked = self._checked(names, value, default, is_number, "a number")
+        return float(checked) if is_number else checked
+
+    def positive(self, *names: str, default: Any = _NONE) -> Any:
+        """A number above 0; arguments and errors as for :meth:`integer`."""
+        value = self.number(*names, default=default)
+        return self._checked(names, value, default, value is not None and value > 0,
+                             "a positive number")  # fmt: skip
+
+    def flag(self, *names: str, default: bool) -> bool:
+        """True or false; arguments and errors as for :meth:`integer`."""
+        value = self._value(names, default)
+        return bool(self._checked(names, value, default, isinstance(value, bool), "true or false"))
+
+    def choice(self, *names_and_table: Any, default: Any = _NONE) -> Any:
+        """What a table has for a field's text.
+
+        Args:
+            names_and_table: Names of the field, and a mapping among them: the table.
+            default: Text where there is none.
+
+        Raises:
+            ModelError: If the table does not have it.
+        """
+        (table,) = (each for each in names_and_table if isinstance(each, Mapping))
+        names = tuple(each for each in names_and_table if isinstance(each, str))
+        value = self._value(names, default)
+        if not isinstance(value, str) or value not in table:
+            raise self.refusal(
+                self._found(names), value, f"Known here: {', '.join(sorted(table))}."
+            )
+        return table[value]
+
+    def only(self, name: str, *allowed: Any) -> None:
+        """Refuses every value of a field but some; one that is missing is fine."""
+        value = self.get(name)
+        if value is not None and value not in allowed:
+            known = ", ".join(_spelled(each) for each in allowed)
+            raise self.refusal(name, value, f"Decoders are built for {known} alone.")
+
+    def list_of_numbers(self, name: str, length: int) -> list[float]:
+        """A list of numbers of a known length."""
+        value = self.get(name)
+        if (
+            not isinstance(value, list)
+            or len(value) != length
+            or not all(isinstance(each, int | float) and each > 0 for each in value)
+        ):
+            raise self._misfit(name, value, f"{length} positive numbers")
+        return [float(each) for each in value]
+
+    def list_of(self, name: str, allowed: Sequence[Any], length: int) -> list[Any] | None:
+        """A list of known values, one for each block; ``None`` if it is missing."""
+        value = self.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) != length:
+            raise self._misfit(name, value, f"a list of {length} entries, one for each layer")
+        for each in value:
+            if each not in allowed:
+                known = ", ".join(map(_spelled, allowed))
+                raise self.refusal(name, each, f"Known here: {known}.")
+        return value
+
+    def part(self, *names: str) -> Fields:
+        """A part that is a mapping; an empty one if it is missing."""
+        value = self.get(*names)
+        name = self._found(names)
+        if value is not None and not isinstance(value, dict):
+            raise self._misfit(name, value, "an object")
+        return Fields(value or {}, self._source, f"{self._part}{name}.")
+
+    def with_default(self, name: str, value: Any) -> Fields:
+        """The same fields, with a value for one where there is none."""
+        found = Fields({name: value, **self._values}, self._source, self._part)
+        found.ignore(*self._read, name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def check_all_read(self) -> None:
+        """Refuses fields that were not read and may change which layers run.
+
+        Raises:
+            ModelError: If there is one. Fields that say nothing (null, false, 0, or empty) are
+                none, nor are those of :data:`HARMLESS`.
+        """
+        for name, value in self._values.items():
+            harmless = name in HARMLESS or name.startswith("_") or name.endswith(_HARMLESS_ENDINGS)
+            if name not in self._read and not harmless and value:
+                raise self.refusal(
+                    name,
+                    value,
+                    "It is not known whether it changes the model's layers; remove it if it "
+                    "does not.",
+                )
+
+    def refusal(self, name: str, value: Any, hint: str) -> ModelError:
+        """Error for a value that decoders are not built for."""
+        return ModelError(
+            f"{self._source}: {self._part}{name} {_spelled(value)} is not supported", hint=hint
+        )
+
+    def _value(self, names: tuple[str, ...], default: Any) -> Any:
+        value = self.get(*names)
+        return default if value is None else value
+
+    def _checked(
+        self, names: tuple[str, ...], value: Any, default: Any, fits: bool, kind: str
+    ) -> Any:
+        if value is _NONE:
+            raise ModelError(
+                f"{self._source}: {self._part}{names[0]} is missing",
+                hint=_SHIPPED,
+            )
+        if not fits and value is not default:
+            raise self._misfit(self._found(names), value, kind)
+        return value
+
+    def _found(self, names: tuple[str, ...]) -> str:
+        """The name by which a field is there; the usual one if it is not."""
+        return next((each for each in names if each in self), names[0])
+
+    def _misfit(self, name: str, value: Any, kind: str) -> ModelError:
+        return ModelError(
+            f"{self._source}: {self._part}{name} is {_spelled(value)}, not {kind}",
+            hint=_SHIPPED,
+        )
+
+
+def _spelled(value: Any) -> str:
+    """A value as JSON spells it, of bounded length."""
+    words = {True: "true", False: "false", None: "null"}
+    if isinstance(value, bool) or value is None:
+        return words[value]
+    return shown(value) if isinstance(value, str) else shown(str(value)).strip("'")

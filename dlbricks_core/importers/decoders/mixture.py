@@ -1,0 +1,79 @@
+"""Mixture of experts, written as the work that it is when tokens spread evenly.
+
+Which experts work on a token depends on the token. The layers of a model do not: so the choices of
+all tokens go round through the experts, the first token's to the first ones. For one token that is
+exactly the work of any choice. Of many tokens each expert gets its share; where a router prefers
+some experts, fewer weights are read, and more rows of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlbricks_core.importers.decoders.architecture import Experts
+from dlbricks_core.importers.decoders.graph import Graph
+
+
+def mixture(
+    graph: Graph,
+    experts: Experts,
+    x: str,
+    hidden: int,
+    tokens: str,
+    at: str,
+    expert: Callable[[str, str], str],
+) -> str:
+    """The sum of what experts give for each token, weighted by the router.
+
+    Args:
+        graph: Graph of the decoder.
+        experts: Number of experts, in all and for each token.
+        x: States of the tokens, ``[batch, sequence, hidden]``.
+        hidden: Elements of a state.
+        tokens: Number of tokens, as a list of one integer.
+        at: Name of the part.
+        expert: Function that adds the layers of one expert, given rows and the expert's name.
+    """
+    count, each = experts.count, experts.per_token
+    choices = graph.add("Mul", tokens, graph.integers(each), out=f"{at}.choices")
+    limit = graph.add("Squeeze", choices, graph.integers(0), out=f"{at}.choices.scalar")
+    flat = graph.add("Reshape", x, graph.integers(-1, hidden), out=f"{at}.rows")
+    shares = _shares(graph, experts, flat, limit, hidden, at)
+    picked, results = [], []
+    for index in range(count):
+        place = f"{at}.experts.{index}"
+        # The range is empty, and normalization drops the expert, where there are too few tokens.
+        mine = graph.add("Range", graph.integer(index), limit, graph.integer(count),
+                         out=f"{place}.choices")  # fmt: skip
+        row = graph.add("Div", mine, graph.integer(each), out=f"{place}.tokens")
+        results.append(expert(graph.add("Gather", flat, row, out=f"{place}.rows"), place))
+        picked.append(mine)
+    given = graph.add("Concat", *results, out=f"{at}.by_expert", axis=0)
+    order = graph.add("Concat", *picked, out=f"{at}.order", axis=0)
+    # Places of the choices among the results of all experts: the order's inverse.
+    _, back = graph.add_many("TopK", order, choices, largest=0,
+                             out=(f"{at}.order.sorted", f"{at}.order.back"))  # fmt: skip
+    y = graph.add("Gather", given, back, out=f"{at}.by_choice")
+    y = graph.add("Reshape", y, graph.integers(-1, each, hidden), out=f"{at}.by_token")
+    y = graph.add("Mul", y, shares, out=f"{at}.weighted")
+    y = graph.add("ReduceSum", y, graph.integers(1), out=f"{at}.rows_sum", keepdims=0)
+    return graph.add("Reshape", y, graph.add("Shape", x, out=f"{at}.shape"), out=at)
+
+
+def _shares(graph: Graph, experts: Experts, flat: str, limit: str, hidden: int, at: str) -> str:
+    """Weight of each choice of each token, ``[tokens, experts of a token, 1]``."""
+    count, each = experts.count, experts.per_token
+    router = graph.weight(f"{at}.gate.weight", hidden, count)
+    logits = graph.add("MatMul", flat, router, out=f"{at}.gate")
+    shares = graph.add("Softmax", logits, out=f"{at}.gate.shares", axis=-1)
+    if experts.normalized:
+        best, _ = graph.add_many("TopK", shares, graph.integers(each), axis=-1,
+                                 out=(f"{at}.gate.best", f"{at}.gate.indices"))  # fmt: skip
+        total = graph.add("ReduceSum", best, graph.integers(-1), out=f"{at}.gate.total")
+        shares = graph.add("Div", shares, total, out=f"{at}.gate.normalized")
+    all_choices = graph.add("Range", graph.integer(0), limit, graph.integer(1),
+                            out=f"{at}.gate.choices")  # fmt: skip
+    chosen = graph.add("Mod", all_choices, graph.integer(count), out=f"{at}.gate.experts")
+    chosen = graph.add("Reshape", chosen, graph.integers(-1, each), out=f"{at}.gate.chosen")
+    picked = graph.add("GatherElements", shares, chosen, out=f"{at}.gate.picked", axis=1)
+    return graph.add("Unsqueeze", picked, graph.integers(-1), out=f"{at}.gate.weights")

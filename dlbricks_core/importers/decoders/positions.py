@@ -1,0 +1,138 @@
+"""Positions of tokens, and what a decoder computes from them once for all of its blocks.
+
+Layers compute it all from sizes, so that a decoder holds for every length. Once the sizes are
+known, normalization turns these layers into constants of a row for each new token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dlbricks_core.importers.decoders.architecture import Rotary
+from dlbricks_core.importers.decoders.graph import Graph
+from dlbricks_core.ir import Array
+
+
+class Positions:
+    """Positions of the tokens that a decoder reads, after those that its cache holds.
+
+    Args:
+        graph: Graph of the decoder.
+        tokens: The tokens, ``[batch, sequence]``.
+        cache: Keys or values of a block, ``[batch, heads, past, head_dim]``.
+
+    Attributes:
+        new: Positions of the tokens, ``[sequence]``.
+        tokens: Number of the tokens, batches included, as a list of one integer.
+    """
+
+    def __init__(self, graph: Graph, tokens: str, cache: str) -> None:
+        self._graph = graph
+        self._made: dict[object, tuple[str, ...]] = {}
+        self._batch = self._size(tokens, 0, "sizes.batch")
+        sequence = self._size(tokens, 1, "sizes.sequence")
+        past = self._size(cache, 2, "sizes.past")
+        self._total = graph.add("Add", past, sequence, out="sizes.total")
+        self.tokens = graph.add("Mul", self._batch, sequence, out="sizes.tokens")
+        one, total = graph.integer(1), self._scalar(self._total)
+        self.new = graph.add("Range", self._scalar(past), total, one, out="positions")
+        self._keys = graph.add("Range", graph.integer(0), total, one, out="positions.keys")
+
+    def _size(self, of: str, axis: int, out: str) -> str:
+        return self._graph.add("Shape", of, out=out, start=axis, end=axis + 1)
+
+    def _scalar(self, of: str) -> str:
+        return self._graph.add("Squeeze", of, self._graph.integers(0), out=f"{of}.scalar")
+
+    def _once(self, key: object, make: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _causal(self) -> tuple[str, str]:
+        """Distance of each token from each key, and whether it sees the key."""
+        graph = self._graph
+        rows = graph.add("Unsqueeze", self.new, graph.integers(1), out="positions.rows")
+        columns = graph.add("Unsqueeze", self._keys, graph.integers(0), out="positions.columns")
+        distance = graph.add("Sub", rows, columns, out="positions.distance")
+        seen = graph.add("GreaterOrEqual", distance, graph.integer(0), out="mask.causal")
+        return distance, seen
+
+    def window(self, size: int) -> tuple[str, str]:
+        """Mask of a window (``[sequence, keys]``), and whether it hides any earlier key."""
+
+        def make() -> tuple[str, str]:
+            graph, at = self._graph, f"mask.window{size}"
+            distance, causal = self._once("causal", self._causal)
+            near = graph.add("Less", distance, graph.integer(size), out=f"{at}.near")
+            mask = graph.add("And", causal, near, out=at)
+            hides = graph.add("Greater", self._total, graph.integers(size), out=f"{at}.hides")
+            return mask, hides
+
+        mask, hides = self._once(("window", size), make)
+        return mask, hides
+
+    def added_mask(self) -> str:
+        """Causal mask to be added to scores, ``[sequence, keys]``."""
+
+        def make() -> tuple[str]:
+            graph = self._graph
+            _, causal = self._once("causal", self._causal)
+            hidden = graph.number(float(np.finfo(np.float32).min))
+            return (graph.add("Where", causal, graph.number(0.0), hidden, out="mask.added"),)
+
+        return self._once("added", make)[0]
+
+    def alibi(self, heads: int) -> str:
+        """Bias of the scores of each head by the position of the key, ``[1, heads, 1, keys]``."""
+
+        def make() -> tuple[str]:
+            graph = self._graph
+            slopes = graph.constant(_slopes(heads).reshape(1, heads, 1, 1))
+            keys = graph.cast(self._keys, "float32", out="alibi.keys")
+            return (graph.add("Mul", slopes, keys, out=f"alibi{heads}"),)
+
+        return self._once(("alibi", heads), make)[0]
+
+    def angles(self, rotary: Rotary) -> tuple[str, str]:
+        """Cosines and sines of the positions, ``[batch, sequence, pairs]``."""
+
+        def make() -> tuple[str, str]:
+            at = f"rotary{sum(isinstance(key, Rotary) for key in self._made)}"
+            turns = self._turns(rotary, at)
+            return self._wave("Cos", turns, rotary, at), self._wave("Sin", turns, rotary, at)
+
+        cos, sin = self._once(rotary, make)
+        return cos, sin
+
+    def _turns(self, rotary: Rotary, at: str) -> str:
+        """Angles in radians, ``[sequence, pairs]``."""
+        graph = self._graph
+        frequencies = graph.numbers(rotary.frequencies)
+        if rotary.long_frequencies:
+            after = graph.integers(rotary.long_after)
+            beyond = graph.add("Greater", self._total, after, out=f"{at}.beyond")
+            longer = graph.numbers(rotary.long_frequencies)
+            frequencies = graph.add("Where", beyond, longer, frequencies, out=f"{at}.frequencies")
+        places = graph.cast(self.new, "float32", out=f"{at}.places")
+        rows = graph.add("Unsqueeze", places, graph.integers(1), out=f"{at}.rows")
+        return graph.add("Mul", rows, frequencies, out=f"{at}.angles")
+
+    def _wave(self, op: str, turns: str, rotary: Rotary, at: str) -> str:
+        graph, out = self._graph, f"{at}.{op.lower()}"
+        y = graph.add(op, turns, out=f"{out}.plain")
+        if rotary.scale != 1.0:
+            y = graph.add("Mul", y, graph.number(rotary.scale), out=f"{out}.scaled")
+        shape = graph.add("Concat", self._batch, graph.integers(1, 1), out=f"{out}.shape", axis=0)
+        return graph.add("Expand", y, shape, out=out)
+
+
+def _slopes(heads: int) -> Array:
+    """Slopes of ALiBi's heads: a geometric series, and every other value of a denser one."""
+    power = 2 ** int(math.log2(heads))
+    slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
+    slopes += [2.0 ** (-4.0 * (2 * i + 1) / power) for i in range(heads - power)]
+    return np.array(slopes, np.float32)

@@ -1,0 +1,118 @@
+"""Configurations by name and by file, and what is said where they cannot be read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers.decoders.collection import LanguageModels
+
+TINY = {
+    "model_type": "llama",
+    "vocab_size": 32,
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+
+#: Parameters that the publishers of models count.
+PUBLISHED = {
+    "gpt2": 124_439_808,
+    "gpt2-xl": 1_557_611_200,
+    "opt-125m": 125_239_296,
+    "opt-350m": 331_196_416,
+    "bloom-560m": 559_214_592,
+    "pythia-410m": 405_334_016,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3.2-1b": 1_235_814_400,
+    "tinyllama-1.1b": 1_100_048_384,
+    "smollm2-135m": 134_515_008,
+    "mistral-7b": 7_241_732_096,
+    "mixtral-8x7b": 46_702_792_704,
+    "qwen2-0.5b": 494_032_768,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "gemma-2b": 2_506_172_416,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-3-1b": 999_885_952,
+    "phi-2": 2_779_683_840,
+    "phi-3-mini": 3_821_079_552,
+    "olmo-1b": 1_176_764_416,
+    "olmo-2-1b": 1_484_916_736,
+    "olmoe-1b-7b": 6_919_161_856,
+    "falcon-7b": 6_921_720_704,
+    "starcoder2-3b": 3_030_371_328,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_decoders_have_as_many_parameters_as_published(name):
+    notes = LanguageModels().describe(name)
+    assert notes is not None
+    assert notes.parameters == PUBLISHED[name]
+
+
+def test_every_listed_model_loads_without_weights():
+    collection = LanguageModels()
+    for name in collection.names():
+        model = collection.load(name)
+        assert model.source == f"llm:{name}"
+        assert model.inputs[:2] == ("input_ids", "past_key_values.0.key")
+        assert model.outputs[0] == "logits"
+        assert sum(value.size for value in model.constants.values()) < 1e6
+
+
+def test_a_configuration_is_named_by_its_folder(tmp_path):
+    path = tmp_path / "mine" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(TINY))
+    for spelled in (path, path.parent):
+        model = LanguageModels().load(str(spelled))
+        assert model.name == "mine"
+        assert model.source == f"llm:{spelled}"
+
+
+def test_a_file_of_another_name_names_the_model(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(TINY))
+    assert LanguageModels().load(str(path)).name == "mine"
+
+
+def test_a_misspelt_name_gets_the_nearest_and_the_way_to_a_file():
+    with pytest.raises(ModelError, match="no model 'lama-3-8b'") as caught:
+        LanguageModels().load("lama-3-8b")
+    assert "llama-3-8b" in caught.value.hint
+    assert "config.json" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is not JSON"),
+        (b'{"model_type": "llama",', "is not JSON .line 1"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[1]", "it has no model_type"),
+        (b'{"model_type": 3}', "it has no model_type"),
+        (b" " * (1 << 23), "too large"),
+    ],
+)
+def test_a_file_that_is_no_configuration_gives_one_line(tmp_path, content, says):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=says) as caught:
+        LanguageModels().load(str(path))
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_path_that_does_not_exist_gives_one_line(tmp_path):
+    with pytest.raises(ModelError, match="no such file") as caught:
+        LanguageModels().load(str(tmp_path / "config.json"))
+    assert "dlbricks models llm:" in caught.value.hint

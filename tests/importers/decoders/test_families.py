@@ -1,0 +1,151 @@
+"""What configurations change, and what they may not say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dlbricks_core.bricks.signature import signature
+from dlbricks_core.errors import ModelError, UnboundDimensionsError
+from dlbricks_core.importers.decoders.build import build
+from dlbricks_core.importers.decoders.families import decoder_of
+from dlbricks_core.passes import normalize
+
+TINY = {
+    "vocab_size": 32,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+def raw(family, **more):
+    return build(decoder_of({"model_type": family, **TINY, **more}, "config.json"), "m", "llm:m")
+
+
+def bound(family, sequence=1, past=8, batch=1, **more):
+    return normalize(raw(family, **more), batch=batch, dims={"sequence": sequence, "past": past})
+
+
+def kinds(model):
+    """Number of distinct layers."""
+    return len({signature(model, [index]) for index in range(len(model.layers))})
+
+
+@pytest.mark.parametrize(
+    ("family", "more", "says"),
+    [
+        ("t5", {}, "model_type 't5' is not supported"),
+        ("llama", {"hidden_act": "xielu"}, "hidden_act 'xielu'"),
+        ("llama", {"num_experts": 8}, "num_experts '8'|num_experts 8"),
+        ("llama", {"rope_scaling": {"rope_type": "magic"}}, "rope_scaling.rope_type 'magic'"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0, "odd": 1}}, "odd 1"),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "is missing"),
+        ("llama", {"rope_theta": 0}, "rope_theta"),
+        ("llama", {"hidden_size": "16"}, "hidden_size is '16'"),
+        ("llama", {"hidden_size": None}, "hidden_size is missing"),
+        ("llama", {"hidden_size": True}, "hidden_size is true"),
+        ("llama", {"num_key_value_heads": 3}, "num_key_value_heads 3"),
+        ("llama", {"num_attention_heads": 3, "num_key_value_heads": 3}, "num_attention_heads 3"),
+        ("llama", {"num_hidden_layers": 10**7}, "num_hidden_layers"),
+        ("llama", {"head_dim": 5}, "rotated dimensions 5"),
+        ("llama", {"quantization_config": {"bits": 4}}, "quantized"),
+        ("llama", {"is_encoder_decoder": True}, "is_encoder_decoder true"),
+        ("gemma3", {"text_config": {"model_type": "gemma3_text"}}, "more than text"),
+        ("gemma2", {"layer_types": ["chunked_attention"] * 6}, "chunked_attention"),
+        ("gemma2", {"layer_types": ["full_attention"]}, "layer_types"),
+        ("phi", {"qk_layernorm": True}, "qk_layernorm true"),
+        ("falcon", {"alibi": True}, "alibi true"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+        ("qwen3_moe", {"decoder_sparse_step": 2}, "decoder_sparse_step 2"),
+    ],
+)
+def test_what_decoders_are_not_built_for_is_refused_by_name(family, more, says):
+    with pytest.raises(ModelError, match=says) as caught:
+        raw(family, **more)
+    assert caught.value.message.startswith("config.json: ")
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_fields_of_training_and_generation_change_nothing():
+    more = {"attention_dropout": 0.1, "torch_dtype": "bfloat16", "bos_token_id": 1,
+            "unsloth_version": "1", "_name_or_path": "x", "use_sliding_window": False}  # fmt: skip
+    assert len(raw("llama", **more).layers) == len(raw("llama").layers)
+
+
+def test_open_dimensions_are_batch_sequence_and_past():
+    model = raw("llama")
+    named = {dim for name in model.inputs for dim in model.tensors[name].shape}
+    assert {dim for dim in named if isinstance(dim, str)} == {"batch", "sequence", "past"}
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(model)
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize(("sequence", "past"), [(1, 8), (7, 0), (3, 5), (1, 0)])
+def test_results_have_the_shapes_that_were_agreed_on(sequence, past):
+    model = bound("llama", sequence, past, batch=2)
+    assert model.tensors["logits"].shape == (2, 1, 32)
+    assert model.tensors["present.5.value"].shape == (2, 2, sequence + past, 4)
+    assert not any(layer.opaque for layer in model.layers)
+
+
+def test_blocks_that_are_alike_have_the_same_signatures():
+    few, many = bound("llama", num_hidden_layers=3), bound("llama", num_hidden_layers=40)
+    assert len(many.layers) > 10 * len(few.layers)
+    assert kinds(many) == kinds(few)
+
+
+def test_scaled_rotary_embeddings_are_the_same_work():
+    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+               "high_freq_factor": 4.0, "original_max_position_embeddings": 16}  # fmt: skip
+    plain, scaled = bound("llama"), bound("llama", rope_scaling=scaling)
+    everything = range(len(plain.layers))
+    assert signature(plain, everything) == signature(scaled, everything)
+
+
+@pytest.mark.parametrize(("past", "masked"), [(3, False), (4, True)])
+def test_a_window_is_masked_only_where_it_hides_something(past, masked):
+    model = bound("mistral", past=past, sliding_window=4)
+    attentions = [layer for layer in model.layers if layer.op == "Attention"]
+    assert len(attentions) == 6
+    assert all(bool(layer.inputs[3]) == masked for layer in attentions)
+
+
+def test_only_the_blocks_with_a_window_are_masked():
+    model = bound("gemma3_text", past=64, sliding_window=4, sliding_window_pattern=3, head_dim=8)
+    attentions = [layer for layer in model.layers if layer.op == "Attention"]
+    assert [bool(layer.inputs[3]) for layer in attentions] == [True, True, False] * 2
+
+
+def test_what_follows_from_sizes_is_no_layer_and_of_a_row_for_each_token():
+    model = bound("llama", sequence=1, past=100_000)
+    allowed = {"Gather", "RMSNormalization", "MatMul", "RotaryEmbedding", "Attention", "Add",
+               "Swish", "Mul", "Slice"}  # fmt: skip
+    assert {layer.op for layer in model.layers} <= allowed
+    assert model.tensors["rotary0.cos"].shape == (1, 1, 2)
+
+
+def test_a_tied_embedding_is_one_weight():
+    tied = bound("llama", tie_word_embeddings=True)
+    assert "lm_head.weight" not in tied.weights
+    head = next(layer for layer in tied.layers if layer.op == "Gemm")
+    assert "embed_tokens.weight" in head.inputs
+
+
+@pytest.mark.parametrize(("tokens", "experts"), [(1, 2), (2, 4), (4, 8), (16, 8)])
+def test_tokens_spread_evenly_over_experts(tokens, experts):
+    more = {"num_local_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 1}
+    model = bound("mixtral", sequence=tokens, **more)
+    rows = Counter(
+        model.tensors[layer.outputs[0]].shape[0]
+        for layer in model.layers
+        if layer.outputs[0].endswith("gate_up_proj")
+    )
+    assert rows == {max(1, tokens * 2 // 8): experts}
+    read = {name for name in model.weights if name.endswith("gate_up_proj.weight")}
+    assert len(read) == experts
