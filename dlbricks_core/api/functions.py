@@ -61,9 +61,11 @@ class Measuring(TypedDict, total=False):
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use.
-        precision: Half-width of the 90% intervals to reach, relative to the latency; without it,
-            0.01, which is 1%.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120.
+        precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
+            :func:`estimate` takes 0.1, which is 10%, and :func:`time` and :func:`compare` take
+            0.01.
+        budget_s: Seconds after which measuring ends, precise or not; without it, 120. If it is
+            given without a precision, :func:`estimate` goes on until 0.05.
         protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
             ``"paper"``.
         seed: Seed of weights and inputs; without it, 0.
@@ -157,8 +159,9 @@ def time(
 ) -> Timings:
     """Times the bricks of models; what the store holds is not measured again.
 
-    Models are cut as :func:`estimate` cuts them. An estimate with the same arguments therefore
-    finds all of its bricks in the store.
+    Models are cut as :func:`estimate` cuts them at a precision of 0.05 and below, or if it is given
+    ``runs``, ``granularity``, ``split`` or ``composer``. An estimate with the same arguments
+    therefore finds all of its bricks in the store.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -204,6 +207,10 @@ def estimate(
 ) -> Estimates:
     """Estimates models from their bricks, timing or predicting what the store lacks.
 
+    It times only what tells most, until the intervals are within ±10% or the ``precision`` that
+    is given. From 0.05 down, or if ``runs``, ``granularity``, ``split`` or ``composer`` are given,
+    it times all bricks.
+
     Args:
         models: One or several, as :func:`load` takes them.
         backend: Name of the framework's plugin.
@@ -235,15 +242,16 @@ def estimate(
             hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
         )
     name = asked.get("predictor", PREDICTOR)
-    cutting = _cutting(granularity, split, composer)
     if not stored:
-        request = _request(backend, backend_options, measuring)
+        cutting, precision = _dialled(granularity, split, composer, measuring)
+        request = _request(backend, backend_options, {**measuring, "precision": precision})
         every = _models(models)
         with _opened(store) as opened:
             return Estimates(
                 workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
             )
     unsaid = (granularity, split, composer) == (None, None, None)
+    cutting = _cutting(granularity, split, composer)
     with _opened(store, writes=False) as opened:
         target, there = workflows.at_system(opened, asked.get("system"))
         setups = partial(workflows.known_setups, there, backend)
@@ -406,6 +414,17 @@ def _request(
         system=system,
         known=setups,
     )
+
+
+def _dialled(
+    granularity: int | None, split: str | None, composer: str | None, measuring: Measuring
+) -> tuple[CutOptions, float | None]:
+    """How models are cut, and the precision, as on the command line."""
+    cutting = checked(granularity=granularity, split=split, composer=composer)
+    names = ("runs", "precision", "budget_s", "protocol")
+    given = checked(**{name: measuring.get(name) for name in names})
+    chosen = map(cutting.get, ("granularity", "split", "composer"))
+    return workflows.cut_and_precision(*chosen, **given)
 
 
 def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:

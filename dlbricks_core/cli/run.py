@@ -9,18 +9,9 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.facts import LATENCY
-from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import (
-    LEARNED_COMPOSER,
-    CutOptions,
-    Invocation,
-    dialled,
-    load_models,
-    run,
-)
+from dlbricks_core.workflows import Invocation, cut_and_precision, load_models, run
 
 
 @click.command("run")
@@ -46,11 +37,13 @@ def command(
     output = Output(values)
     load = options.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
-    cut = _cut_options(values, compares=not models)
-    request = options.request_of(values)
-    names = models or tuple(request.backend.default_models)
+    names = ("granularity", "strategy", "composer", "runs", "budget_s", "protocol", "quantity")
+    said = {name: values[name] for name in (*names, "precision")}
+    cut, precision = cut_and_precision(**said, compares=not models)
+    request = options.request_of({**values, "precision": precision})
+    wanted = models or tuple(request.backend.default_models)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(names, load, progress, options.import_settings_of(values))
+        loaded = load_models(wanted, load, progress, options.import_settings_of(values))
         result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
     result = replace(result, unread=loaded.failures)
     print_run(output.console, result)
@@ -59,20 +52,3 @@ def command(
     )
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
-
-
-def _cut_options(values: dict[str, Any], *, compares: bool) -> CutOptions:
-    """How models are cut: for the dial, with its precision, if nothing speaks against it.
-
-    Args:
-        values: The options; the precision is filled in.
-        compares: Whether the user wants to see how good estimates are.
-    """
-    free = all(values[name] is None for name in ("granularity", "strategy", "composer", "runs"))
-    usual = values["protocol"] == next(iter(PROTOCOLS)) and values["quantity"] == LATENCY.name
-    if free and usual:
-        precision = dialled(values["precision"], values["budget_s"], compares=compares)
-        if precision is not None:
-            values["precision"] = precision
-            return CutOptions.chosen(None, None, LEARNED_COMPOSER)
-    return options.cut_options_of(values)

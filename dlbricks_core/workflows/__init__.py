@@ -12,7 +12,7 @@ from dlbricks_core.workflows.comparison import (
     PartComparison,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.workflows.dial import dialled
+from dlbricks_core.workflows.dial import cut_and_precision
 from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
@@ -80,7 +80,7 @@ __all__ = [
     "bench",
     "calibrate",
     "compare",
-    "dialled",
+    "cut_and_precision",
     "estimate",
     "evaluate",
     "forget_calibration",

@@ -15,7 +15,7 @@ from dlbricks_core.predict import Predictor
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
-from dlbricks_core.workflows import CutOptions, Observer, Request, dialled, run
+from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial.choice import Choice
 
@@ -251,7 +251,21 @@ def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
      (0.2, None, True, 0.2), (0.01, 10, False, None), (0.05, None, False, None)],
 )  # fmt: skip
 def test_where_the_dial_begins(precision, budget_s, compares, found):
-    assert dialled(precision, budget_s, compares=compares) == found
+    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s, compares=compares)
+    assert (cut.composer == LEARNED_COMPOSER) == (found is not None)
+    assert asked == (precision if found is None else found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"runs": 2}, {"granularity": 1}, {"strategy": "chain"}, {"composer": "segmented"},
+     {"protocol": "paper"}, {"quantity": "load_time"}],
+    ids=str,
+)  # fmt: skip
+def test_who_says_how_to_cut_or_to_run_does_not_get_the_dial(said):
+    cut, precision = cut_and_precision(**said)
+    assert cut.composer != LEARNED_COMPOSER
+    assert precision is None
 
 
 @pytest.fixture
