@@ -35,6 +35,7 @@ from dlbricks_core.workflows.results import (
     Dial,
     ModelResult,
     Offer,
+    Probed,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
@@ -70,6 +71,7 @@ __all__ = [
     "Offer",
     "OperatorTotal",
     "PartComparison",
+    "Probed",
     "Request",
     "RunResult",
     "Speedups",

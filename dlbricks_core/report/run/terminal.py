@@ -16,7 +16,16 @@ from dlbricks_core.report.remarks import (
     print_warnings,
     run_remarks,
 )
-from dlbricks_core.report.run.words import answer, between, dial, layers, origins, reused, speedups
+from dlbricks_core.report.run.words import (
+    answer,
+    between,
+    dial,
+    layers,
+    origins,
+    probed,
+    reused,
+    speedups,
+)
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
@@ -38,7 +47,8 @@ def print_run(console: Console, result: RunResult) -> None:
         f"In {result.request.quantity.unit}. Norm.: estimate/measured. {parallel}"
         ">: bricks are missing."
     )
-    for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
+    lines = layers(result), probed(result), dial(result), origins(result)
+    for line in (*lines, *speedups(result), reused(result)):
         if line:
             console.print(line)
     print_notes(console, remarks)
