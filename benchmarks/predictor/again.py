@@ -60,9 +60,7 @@ def replaced(old: Contribution, new: Contribution) -> Contribution:
         numbers[name] = getattr(old, name).copy()
         numbers[name][both] = getattr(new, name)[fresh]
     changed = np.exp(old.log_ms[both] - numbers["log_ms"][both])
-    print(
-        f"{len(both)} networks; before, they took {np.median(changed):.2f} times as long (median)"
-    )
+    print(f"{len(both)} networks; before, they took {np.median(changed):.2f} times as long")
     provenance = replace(
         old.provenance,
         end=max(old.provenance.end, new.provenance.end),

@@ -97,7 +97,9 @@ def fitted(contributions: Sequence[Contribution], turns: int = 3, steps: int = 2
         kernel = Kernel.from_dict(values)
         for part in parts:
             part.believe(kernel)
-        print(f"{float(total):.3f}", {n: round(values[n], 4) for n in VARIANCES}, flush=True)
+        print(
+            f"{float(total.detach()):.3f}", {n: round(values[n], 4) for n in VARIANCES}, flush=True
+        )
     return kernel
 
 

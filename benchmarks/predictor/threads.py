@@ -3,10 +3,11 @@
     python benchmarks/predictor/threads.py BACKEND [FOLDS]
 
 Families of models are dealt into folds. For each fold, kernels are fitted to networks without its
-families: to those of each number of threads, and to all of them. Then models, segments and single
-layers of the fold are predicted from networks without its families, with each kernel and with the
-one that comes with the package, for each number of threads. Only the package's own contributions
-are read; nothing is measured. The package's own kernel saw some families of each fold.
+families: to those of the largest number of threads, and to those of all. Then models, segments and
+single layers of the fold are predicted from networks without its families, with each kernel and
+with the one that comes with the package. Only the package's own contributions are read; nothing is
+measured. The package's own kernel saw some families of each fold. Of what surveys draw, only the
+first networks count: those that all sessions have in common.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from zlib import crc32
 
 import fit
@@ -25,8 +27,10 @@ from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.from_atlas import kernel_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.survey import draw
+from dlbricks_core.survey.draw import FIRST
 
-fit.MOST = 350  # a fit of 700 networks takes eight times as long, and there are several of each
+fit.MOST = 250  # the time of a fit grows with the cube of it, and there are several
 
 DRAWN, CUT = 400, 500
 """Networks that predictions rest on: those of the survey, and those that were cut from models."""
@@ -60,6 +64,8 @@ def parts(contribution: Contribution, fold: int, folds: int) -> Parts:
     random = np.random.default_rng(fold)
     groups = [group.split(",") for group in contribution.groups]
     drawn = np.array([any(name.startswith("survey:") for name in names) for names in groups])
+    first = {each.brick.signature for each in islice(draw(), FIRST)}
+    drawn_first = drawn & [signature in first for signature in contribution.signatures]
     out = np.array([any(crc32(n.encode()) % folds == fold for n in names) for names in groups])
     out &= ~drawn
     layers = [i for i, k in enumerate(contribution.features.kinds) if not k.startswith(_ENDS)]
@@ -68,7 +74,7 @@ def parts(contribution: Contribution, fold: int, folds: int) -> Parts:
     def some(chosen: np.ndarray, most: int) -> list[int]:
         return sorted(map(int, random.permutation(np.flatnonzero(chosen))[:most]))
 
-    chosen = some(drawn, DRAWN) + some(~drawn & ~out, CUT)
+    chosen = some(drawn_first, DRAWN) + some(~drawn & ~out, CUT)
     learned, judged = range(len(chosen)), {}
     for name, (least, most) in SIZES.items():
         begin = len(chosen)
@@ -90,9 +96,8 @@ def errors(found: Parts, kernel: Kernel) -> dict[str, np.ndarray]:
 
 
 def kernels(own: Sequence[Contribution]) -> dict[str, Kernel]:
-    """Kernels fitted to each contribution alone, and to all of them."""
-    found = {f"{each.setup.threads} threads": fit.fitted([each]) for each in own}
-    return {**found, "all": fit.fitted(own)}
+    """Kernels fitted to the contribution of most threads alone, and to all of them."""
+    return {f"{own[-1].setup.threads} threads": fit.fitted([own[-1]]), "all": fit.fitted(own)}
 
 
 def main(backend: str, folds: str = "3") -> None:
@@ -101,10 +106,8 @@ def main(backend: str, folds: str = "3") -> None:
     found: defaultdict[tuple[int, str, str], list[np.ndarray]] = defaultdict(list)
     for fold in range(int(folds)):
         divided = [parts(each, fold, int(folds)) for each in own]
-        every = {
-            "package's": kernel_of(backend),
-            **kernels([each.all.only(each.learned) for each in divided]),
-        }
+        learned = [each.all.only(each.learned) for each in divided]
+        every = {"package's": kernel_of(backend), **kernels(learned)}
         for each in divided:
             for name, kernel in every.items():
                 for sort, off in errors(each, kernel).items():
