@@ -10,12 +10,7 @@ Fill the store first:
         --composer learned --runs 8
     python benchmarks/dial.py FILE NAME 1 onnx: mxnet:
 
-How `similar` and `tiled` do at equal cost: run them on the same models, each with a new store and
-the wall clock's seconds as the dial's budget, and compare `normalized` in the JSON files.
-
-    dlbricks run MODELS --backend NAME --composer similar --precision 10% --end-to-end --store A
-    dlbricks run MODELS --backend NAME --composer tiled --precision 10% --end-to-end --store B
-    dlbricks run MODELS --backend NAME --budget SECONDS --end-to-end --store C
+How `similar` and `tiled` do at equal cost: `dial_against.py`.
 """
 
 from __future__ import annotations

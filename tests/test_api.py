@@ -155,6 +155,23 @@ def test_an_estimate_finds_all_bricks_that_time_has_timed(tmp_path):
     assert [each["measured_networks"] for each in effort] == [len(timed["bricks"]), 0]
 
 
+def test_an_estimate_is_as_precise_as_on_the_command_line(proto, tmp_path):
+    pytest.importorskip("onnxruntime")
+    model = dlbricks.load(proto, batch=2)
+
+    def asked(**more):
+        how = {"backend": "onnxruntime", "threads": 1, "store": tmp_path / "s.db", **more}
+        settings = dlbricks.estimate(model, **how).to_dict()["settings"]
+        return settings["composer"], settings["precision"]
+
+    assert asked() == ("learned", 0.1)
+    assert asked(precision=0.3) == ("learned", 0.3)
+    assert asked(budget_s=1) == ("learned", 0.05)
+    assert asked(precision=0.04, budget_s=1) == ("segmented", 0.04)
+    assert asked(composer="sequential", budget_s=1) == ("sequential", 0.01)
+    assert asked(protocol="paper") == ("segmented", None)
+
+
 @pytest.mark.parametrize("more", [{"granularity": 2}, {"composer": "similar"}])
 def test_time_and_estimate_take_the_same_arguments(proto, tmp_path, more):
     pytest.importorskip("onnxruntime")

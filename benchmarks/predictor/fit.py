@@ -77,9 +77,11 @@ class Part:
 def fitted(contributions: Sequence[Contribution], turns: int = 3, steps: int = 25) -> Kernel:
     """The kernel under which what the contributions measured is most probable."""
     parts = [Part(each, seed) for seed, each in enumerate(contributions)]
+    # The errors of networks timed alone are no part of the fit: see research/2026-11-25-alone.md.
+    start = {name: np.log(asdict(START)[name]) for name in (*VARIANCES, *SCALES)}
     logs = {
-        name: torch.tensor(np.log(value), dtype=torch.double, requires_grad=True)
-        for name, value in asdict(START).items()
+        name: torch.tensor(value, dtype=torch.double, requires_grad=True)
+        for name, value in start.items()
     }
     optimizer = torch.optim.Adam(logs.values(), lr=0.08)
     kernel = START
@@ -88,16 +90,16 @@ def fitted(contributions: Sequence[Contribution], turns: int = 3, steps: int = 2
             optimizer.zero_grad()
             total = sum(part.loss(logs) for part in parts) / len(parts)
             # A weak prior keeps numbers that the data do not tell near where they began.
-            prior = sum(((logs[n] - np.log(asdict(START)[n]).tolist()) ** 2).sum() if n in VARIANCES
-                        else ((logs[n] - torch.tensor(np.log(asdict(START)[n]))) ** 2).sum()
-                        for n in logs)  # fmt: skip
+            prior = sum(((logs[n] - torch.tensor(start[n])) ** 2).sum() for n in logs)
             (total + 2e-3 * prior).backward()
             optimizer.step()
         values = {name: np.exp(each.detach().numpy()).tolist() for name, each in logs.items()}
         kernel = Kernel.from_dict(values)
         for part in parts:
             part.believe(kernel)
-        print(f"{float(total):.3f}", {n: round(values[n], 4) for n in VARIANCES}, flush=True)
+        print(
+            f"{float(total.detach()):.3f}", {n: round(values[n], 4) for n in VARIANCES}, flush=True
+        )
     return kernel
 
 

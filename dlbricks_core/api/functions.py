@@ -68,9 +68,11 @@ class Measuring(TypedDict, total=False):
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use.
-        precision: Half-width of the 90% intervals to reach, relative to the latency; without it,
-            0.01, which is 1%.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120.
+        precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
+            :func:`estimate` takes 0.1, which is 10%, and :func:`time` and :func:`compare` take
+            0.01.
+        budget_s: Seconds after which measuring ends, precise or not; without it, 120. If it is
+            given without a precision, :func:`estimate` goes on until 0.05.
         protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
             ``"paper"``.
         seed: Seed of weights and inputs; without it, 0.
@@ -164,8 +166,9 @@ def time(
 ) -> Timings:
     """Times the bricks of models; what the store holds is not measured again.
 
-    Models are cut as :func:`estimate` cuts them. An estimate with the same arguments therefore
-    finds all of its bricks in the store.
+    Models are cut as :func:`estimate` cuts them at a precision of 0.05 and below, or if it is given
+    ``runs``, ``granularity``, ``split`` or ``composer``. An estimate with the same arguments
+    therefore finds all of its bricks in the store.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -210,6 +213,10 @@ def estimate(
     **measuring: Unpack[Measuring],
 ) -> Estimates:
     """Estimates models from their bricks, timing or predicting what the store lacks.
+
+    It times only what tells most, until the intervals are within ±10% or the ``precision`` that
+    is given. From 0.05 down, or if ``runs``, ``granularity``, ``split`` or ``composer`` are given,
+    it times all bricks.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -506,10 +513,10 @@ class _How:
                 f"the {first} is for estimates that run nothing",
                 hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
             )
-        cutting = _cutting(self.granularity, self.split, self.composer)
         if self.stored:
-            return self._stored(load, backend, measuring, cutting, asked)
-        request = _request(backend, self.backend_options, measuring)
+            return self._stored(load, backend, measuring, asked)
+        cutting, precision = _dialled(self.granularity, self.split, self.composer, measuring)
+        request = _request(backend, self.backend_options, {**measuring, "precision": precision})
         loaded = load()
         with _opened(self.store) as opened:
             found = workflows.run(
@@ -522,11 +529,11 @@ class _How:
         load: Callable[[], LoadedModels | ModelsAtSizes],
         backend: str,
         measuring: Measuring,
-        cutting: CutOptions,
         asked: Mapping[str, str],
     ) -> Estimates:
         name = asked.get("predictor", PREDICTOR)
         unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
+        cutting = _cutting(self.granularity, self.split, self.composer)
         with _opened(self.store, writes=False) as opened:
             target, there = workflows.at_system(opened, asked.get("system"))
             setups = partial(workflows.known_setups, there, backend)
@@ -540,6 +547,17 @@ class _How:
                 None if name == NO_PREDICTOR else name,
             )
         return Estimates(loaded.told(found))
+
+
+def _dialled(
+    granularity: int | None, split: str | None, composer: str | None, measuring: Measuring
+) -> tuple[CutOptions, float | None]:
+    """How models are cut, and the precision, as on the command line."""
+    cutting = checked(granularity=granularity, split=split, composer=composer)
+    names = ("runs", "precision", "budget_s", "protocol")
+    given = checked(**{name: measuring.get(name) for name in names})
+    chosen = map(cutting.get, ("granularity", "split", "composer"))
+    return workflows.cut_and_precision(*chosen, **given)
 
 
 def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:

@@ -8,18 +8,13 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.facts import LATENCY
-from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import (
-    LEARNED_COMPOSER,
-    CutOptions,
-    Invocation,
-    dialled,
-    load_asked,
-    run,
-)
+from dlbricks_core.workflows import Invocation, cut_and_precision, load_asked, run
+
+_SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s", "protocol",
+         "quantity")  # fmt: skip
+"""Options that decide whether the dial is turned."""
 
 
 @click.command("run")
@@ -47,8 +42,9 @@ def command(
     output = Output(values)
     load = options.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
-    cut = _cut_options(values, compares=not models)
-    request = options.request_of(values)
+    said = {name: values[name] for name in _SAID}
+    cut, precision = cut_and_precision(**said, compares=not models)
+    request = options.request_of({**values, "precision": precision})
     names = models or tuple(request.backend.default_models)
     if sizes is not None and not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -62,20 +58,3 @@ def command(
     )
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
-
-
-def _cut_options(values: dict[str, Any], *, compares: bool) -> CutOptions:
-    """How models are cut: for the dial, with its precision, if nothing speaks against it.
-
-    Args:
-        values: The options; the precision is filled in.
-        compares: Whether the user wants to see how good estimates are.
-    """
-    free = all(values[name] is None for name in ("granularity", "strategy", "composer", "runs"))
-    usual = values["protocol"] == next(iter(PROTOCOLS)) and values["quantity"] == LATENCY.name
-    if free and usual:
-        precision = dialled(values["precision"], values["budget_s"], compares=compares)
-        if precision is not None:
-            values["precision"] = precision
-            return CutOptions.chosen(None, None, LEARNED_COMPOSER)
-    return options.cut_options_of(values)

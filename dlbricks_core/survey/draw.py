@@ -10,12 +10,17 @@ import numpy as np
 from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.survey.activated import ACTIVATED
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import FAMILIES, Family
 from dlbricks_core.survey.further import FURTHER
 
-FIRST = 1500
-"""Networks that are drawn before further families join: what atlases hold of them stays valid."""
+FIRST, SECOND = 1500, 2100
+"""Networks that are drawn before further families join, and before the last ones do: what atlases
+hold of them stays valid."""
+
+_JOINING: Mapping[int, Mapping[Family, int]] = {0: FAMILIES, FIRST: FURTHER, SECOND: ACTIVATED}
+"""Families that join once so many networks are drawn."""
 
 _MOST_FLOPS = 3_000_000_000
 _MOST_BYTES = 150_000_000
@@ -41,9 +46,10 @@ def draw(seed: int = 0) -> Iterator[Drawn]:
         seed: Where the sequence begins.
     """
     random = np.random.default_rng(seed)
-    families = FAMILIES
+    families: dict[Family, int] = {}
     seen: set[str] = set()
     while True:
+        families |= _JOINING.get(len(seen), {})
         family = _family(random, families)
         draft = Draft()
         family(draft, random)
@@ -55,13 +61,12 @@ def draw(seed: int = 0) -> Iterator[Drawn]:
         if identity not in seen:
             seen.add(identity)
             yield Drawn(family.__name__, Brick(identity, extract(model, every, identity)))
-        if len(seen) == FIRST:
-            families = {**FAMILIES, **FURTHER}
 
 
 def weights() -> Mapping[str, int]:
     """How often each family is drawn, relative to the others, by its name."""
-    return {family.__name__: number for family, number in {**FAMILIES, **FURTHER}.items()}
+    every = (families for _, families in sorted(_JOINING.items()))
+    return {family.__name__: number for each in every for family, number in each.items()}
 
 
 def is_quick(model: CanonicalModel) -> bool:

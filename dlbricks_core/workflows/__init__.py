@@ -13,7 +13,7 @@ from dlbricks_core.workflows.comparison import (
     PartComparison,
 )
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.workflows.dial import dialled
+from dlbricks_core.workflows.dial import cut_and_precision
 from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
 from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
@@ -36,6 +36,7 @@ from dlbricks_core.workflows.results import (
     BrickResult,
     Dial,
     Offer,
+    Probed,
     RunResult,
 )
 from dlbricks_core.workflows.run import run
@@ -88,6 +89,7 @@ __all__ = [
     "OperatorTotal",
     "PartComparison",
     "PartResult",
+    "Probed",
     "Rate",
     "Request",
     "RunResult",
@@ -103,7 +105,7 @@ __all__ = [
     "bench",
     "calibrate",
     "compare",
-    "dialled",
+    "cut_and_precision",
     "estimate",
     "evaluate",
     "forget_calibration",

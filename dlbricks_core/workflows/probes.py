@@ -35,7 +35,7 @@ layers differ by from one system to the next."""
 _DRAWN = 200
 """Networks of the survey among the candidates."""
 
-_BATCH = 5
+BATCH = 5
 """Probes that are chosen at a time: what they show decides which come next."""
 
 _MOST_ASKED = 40
@@ -114,7 +114,7 @@ def probe(
     before = search.half_widths()
     with open_worker(request) as worker:
         while left := most - len(search.found):
-            chosen = search.choose(min(left, _BATCH))
+            chosen = search.choose(min(left, BATCH))
             if not chosen:
                 break
             outcome = measure(
@@ -260,10 +260,8 @@ def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], di
 
     They are those of the survey, and bricks of the models.
     """
-    found, names = {}, {}
-    for each in islice(draw(), _DRAWN):
-        found[each.brick.signature] = Target(each.brick, "brick", SURVEYED + each.family)
-        names[each.brick.signature] = each.family
+    found = surveyed(_DRAWN)
+    names = {s: each.group.removeprefix(SURVEYED) for s, each in found.items()}
     bricks = BrickSet.of(models, _GRANULARITY, _STRATEGY)
     for cut in bricks.models:
         for signature in cut.counts:
@@ -272,6 +270,18 @@ def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], di
                 found[signature] = Target(brick, "brick", family_of(cut.model))
                 names[signature] = cut.model.name
     return found, names
+
+
+def surveyed(number: int) -> dict[str, Target]:
+    """The first networks of the survey, by signature.
+
+    Args:
+        number: How many.
+    """
+    return {
+        each.brick.signature: Target(each.brick, "brick", SURVEYED + each.family)
+        for each in islice(draw(), number)
+    }
 
 
 def _alone(brick: Brick) -> Features:

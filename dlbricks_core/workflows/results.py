@@ -90,6 +90,23 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class Probed:
+    """Networks that were timed first, because the system was not known.
+
+    Attributes:
+        networks: Number of them.
+        seconds: Seconds that they took, without starting the framework.
+        before: Largest half-width of the models' 90% intervals before, relative to the latency.
+        after: The same with them.
+    """
+
+    networks: int
+    seconds: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Dial:
     """How far a run went between an estimate without any run and every brick timed.
 
@@ -100,6 +117,8 @@ class Dial:
         wholes: Number of whole models that were measured in place of their bricks.
         importing_s: Seconds that starting the framework took, beside those of measuring.
         offers: What more time would buy, the cheapest first.
+        probed: Networks that told about the system first; ``None`` where it was known, or was not
+            asked about.
     """
 
     half_widths: tuple[float, ...]
@@ -107,6 +126,7 @@ class Dial:
     wholes: int
     importing_s: float
     offers: tuple[Offer, ...]
+    probed: Probed | None = None
 
     @property
     def widest(self) -> float:

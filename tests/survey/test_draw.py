@@ -8,29 +8,55 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import signature
+from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
 from dlbricks_core.survey import draw, is_quick, weights
+from dlbricks_core.survey.activated import ACTIVATED
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.draw import FIRST
+from dlbricks_core.survey.draw import FIRST, SECOND
 from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return list(islice(draw(), FIRST + 300))
+    return list(islice(draw(), SECOND + 300))
 
 
 def test_the_first_networks_stay_what_atlases_hold(drawn):
     """Measured latencies are found by signature: others would have to be measured anew."""
-    text = "".join(each.brick.signature for each in drawn[:FIRST])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "5b58f4a4ab88495c"
+    found = []
+    for part in (drawn[:FIRST], drawn[FIRST:SECOND]):
+        text = "".join(each.brick.signature for each in part)
+        found.append(hashlib.sha256(text.encode()).hexdigest()[:16])
+    assert found == ["5b58f4a4ab88495c", "179bd00651fe4c93"]
 
 
-def test_further_families_join_after_the_first_networks(drawn):
-    further = {family.__name__ for family in FURTHER}
-    assert not any(each.family in further for each in drawn[:FIRST])
-    assert sum(each.family in further for each in drawn[FIRST:]) > 50
+@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime", "pytorch"])
+def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
+    for each in shipped(backend):
+        known = {*each.signatures}
+        assert all(one.brick.signature in known for one in drawn[:SECOND])
+
+
+@pytest.mark.parametrize(("families", "begin"), [(FURTHER, FIRST), (ACTIVATED, SECOND)])
+def test_further_families_join_after_the_first_networks(drawn, families, begin):
+    further = {family.__name__ for family in families}
+    assert not any(each.family in further for each in drawn[:begin])
+    assert sum(each.family in further for each in drawn[begin:]) > 30
+
+
+def test_functions_and_clipping_after_convolutions_are_drawn(drawn):
+    """As kinds of their own, after dense and after depthwise convolutions."""
+    kinds = Counter(
+        kind
+        for each in drawn[SECOND:]
+        if each.family in {family.__name__ for family in ACTIVATED}
+        for kind in Features.of(each.brick.model).kinds
+    )
+    for kind in ("elementwise:clip", "function:swish", "function:hardswish"):
+        assert kinds[f"{kind}@convolution"] >= 5
+    assert kinds["convolution:depthwise"] >= 20
 
 
 def test_each_network_comes_once_and_is_quick(drawn):
@@ -57,12 +83,14 @@ def test_a_seed_decides_what_is_drawn():
 
 
 def test_each_family_has_a_weight_and_a_name_of_its_own():
-    families = [*FAMILIES, *FURTHER]
+    families = [*FAMILIES, *FURTHER, *ACTIVATED]
     assert len(weights()) == len(families)
     assert min(weights().values()) > 0
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *FURTHER], ids=lambda family: family.__name__)
+@pytest.mark.parametrize(
+    "family", [*FAMILIES, *FURTHER, *ACTIVATED], ids=lambda family: family.__name__
+)
 def test_networks_of_each_family_are_whole(family):
     """What nothing reads is an output, shapes are static, and layers have features."""
     random = np.random.default_rng(5)

@@ -21,7 +21,7 @@ def stream():
 
 @pytest.fixture(autouse=True)
 def small_pool(monkeypatch):
-    monkeypatch.setattr(module, "_POOL", 1500)
+    monkeypatch.setattr(module, "_POOL", 2600)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The dial: what is timed for a precision, and what estimates rest on then."""
 
+from dataclasses import replace
 from itertools import count, pairwise, product
 from pathlib import Path
 
@@ -8,16 +9,19 @@ import pytest
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
-from dlbricks_core.measure.costs import Costs
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.planner import Uncertain
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.predict import Predictor
+from dlbricks_core.predict import Predictor, shipped
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
-from dlbricks_core.workflows import CutOptions, Observer, Request, dialled, run
+from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial.choice import Choice
+from dlbricks_core.workflows.knowledge import contributions
+from dlbricks_core.workflows.probes import surveyed
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 
@@ -34,7 +38,11 @@ class Rates(Predictor):
     def predict(self, bricks, setup, system, known, atlas=()):
         rates = dict.fromkeys(OPERATORS, 325.0) | {"Add": 260.0, "Cos": 100.0}
         place = {op: i for i, op in enumerate(rates)}
-        counts = {s: self.counts(brick.model, place) for s, brick in bricks.items()}
+        counts = {
+            s: self.counts(brick.model, place)
+            for s, brick in bricks.items()
+            if rates.keys() >= {layer.op for layer in brick.model.layers}
+        }
         covariance = 0.2**2 + np.diag([0.3**2] * len(rates))
         prior = Belief(np.log([each / 1e6 for each in rates.values()]), covariance)
         values = np.log([figure.value for figure in known.values()])
@@ -93,8 +101,8 @@ def chain(builder):
 def turned(tmp_path):
     """A run of the dial; what it found."""
 
-    def turn(models, precision, *, end_to_end=False, observer=None, **request):
-        asked = Request.of("synthetic", threads=1, precision=precision, **request)
+    def turn(models, precision, *, end_to_end=False, observer=None, threads=1, **request):
+        asked = Request.of("synthetic", threads=threads, precision=precision, **request)
         cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
         with ResultStore.open(tmp_path / "results.sqlite") as store:
             return run(models, cut, asked, store, observer or Observer(), end_to_end=end_to_end)
@@ -166,6 +174,7 @@ def test_the_dial_goes_by_the_intervals_that_are_reported(turned, chain):
 def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     # All bricks differ, and together they cost more than the model.
     model = chain(0, times=1)
+    turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
     found = turned([model], 0.015)
     assert (found.dial.timed, found.dial.wholes) == (0, 1)
     (result,) = found.models
@@ -245,13 +254,120 @@ def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
     assert Costs(3.0).seconds(model, 1.0, 4) == pytest.approx(3 * usual.seconds(model, 1.0, 4))
 
 
+def test_on_an_unknown_system_a_few_probes_come_first(turned, chain, tmp_path):
+    models = [chain(i) for i in range(6)]
+    probed = turned(models, 0.1).dial.probed
+    assert 0 < probed.networks <= 10
+    assert 0 < probed.seconds < 10
+    assert probed.after < probed.before
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        kept = [each for each in store.measurements() if each.question.subject.kind == "brick"]
+    assert len(kept) >= probed.networks
+    # From then on it is known.
+    assert turned([chain(7)], 0.1).dial.probed is None
+
+
+def test_probes_take_no_more_than_their_share_of_the_budget(turned, chain, monkeypatch):
+    shares = []
+
+    def first(self, most, precision, left_s):
+        shares.append((most, left_s))
+        return self.signatures[:most]
+
+    monkeypatch.setattr(Choice, "first", first)
+    found = turned([chain(i) for i in range(6)], 0.06, budget_s=40)
+    assert [most for most, _ in shares] == [5, 5]
+    assert shares[0][1] == pytest.approx((40 - START_S) * 0.1 / 2, rel=0.1)
+    assert shares[1][1] < 2 * shares[0][1]
+    assert found.dial.probed.networks == 10
+    # A long budget does not make them longer.
+    shares.clear()
+    turned([chain(20)], 0.06, budget_s=1e5, threads=2)
+    assert shares[0][1] == 10 / 2
+
+
+def test_a_network_that_takes_longer_than_its_share_is_no_probe(choice):
+    found = choice((0.3, 0.3), (False, False), seconds=(9.0, 1.0, 5.0, 5.0))
+    assert found.first(4, 0.1, 2.0) == ["another brick"]
+    assert found.first(1, 0.1, 100.0) == ["another brick"]
+    assert found.first(4, 0.1, 0.5) == []
+
+
+def test_a_precision_that_is_reached_needs_no_probes(turned, chain):
+    assert turned([chain(0)], 0.95).dial.probed is None
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """ONNX Runtime on a system that the atlas lacks, and a part of the atlas."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.undo()
+    other = replace(current_system(), cpu="Other 9000")
+    few = [each.only(range(200)) for each in shipped("onnxruntime")]
+
+    def knowledge(store, backend):
+        return [*contributions(store, backend), *few]
+
+    monkeypatch.setattr("dlbricks_core.workflows.request.current_system", lambda: other)
+    monkeypatch.setattr("dlbricks_core.workflows.dial.loop.knowledge", knowledge)
+
+
+@pytest.mark.parametrize("surveyed_only", [False, True])
+def test_probes_tell_about_the_system_on_a_real_backend(
+    elsewhere, monkeypatch, tmp_path, builder, surveyed_only
+):
+    def convolutions(side):
+        b = builder((1, 64, side, side))
+        x = b.conv(b.input)
+        for kernel in (1, 3, 5) * 3:
+            x = b.conv(b.relu(x), kernel)
+        return b.model()
+
+    if surveyed_only:
+        drawn = surveyed(60)
+
+        def first(self, most, precision, left_s):
+            return [s for s in self.signatures if s in drawn][:most]
+
+        monkeypatch.setattr(Choice, "first", first)
+    cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    asked = Request.of("onnxruntime", threads=1, precision=0.1)
+    with ResultStore.open(tmp_path / "r.sqlite") as store:
+        found = run([convolutions(28)], cut, asked, store, Observer(), end_to_end=False)
+        (own,) = contributions(store, "onnxruntime")
+        again = run([convolutions(14)], cut, asked, store, Observer(), end_to_end=False)
+    probed = found.dial.probed
+    assert found.failures == []
+    assert probed.networks > 0
+    assert surveyed_only or probed.after < probed.before
+    drawn = [group for group in own.groups if group.startswith("survey:")]
+    assert len(drawn) >= (probed.networks if surveyed_only else 0)
+    assert len(own) >= probed.networks
+    # What was stored makes the system known.
+    assert again.dial.probed is None
+
+
 @pytest.mark.parametrize(
     ("precision", "budget_s", "compares", "found"),
     [(None, None, False, 0.1), (None, 10, False, 0.05), (None, None, True, None),
      (0.2, None, True, 0.2), (0.01, 10, False, None), (0.05, None, False, None)],
 )  # fmt: skip
 def test_where_the_dial_begins(precision, budget_s, compares, found):
-    assert dialled(precision, budget_s, compares=compares) == found
+    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s, compares=compares)
+    assert (cut.composer == LEARNED_COMPOSER) == (found is not None)
+    assert asked == (precision if found is None else found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"runs": 2}, {"granularity": 1}, {"strategy": "chain"}, {"composer": "segmented"},
+     {"protocol": "paper"}, {"quantity": "load_time"}],
+    ids=str,
+)  # fmt: skip
+def test_who_says_how_to_cut_or_to_run_does_not_get_the_dial(said):
+    cut, precision = cut_and_precision(**said)
+    assert cut.composer != LEARNED_COMPOSER
+    assert precision is None
 
 
 @pytest.fixture

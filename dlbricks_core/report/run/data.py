@@ -29,6 +29,7 @@ from dlbricks_core.workflows import (
     LoadOptions,
     ModelResult,
     PartResult,
+    Probed,
     RunResult,
 )
 
@@ -131,6 +132,19 @@ def _dial(result: RunResult) -> dict[str, Any] | None:
         "models_timed": dial.wholes,
         "importing_s": dial.importing_s,
         "more": [{"half_width": each.half_width, "seconds": each.seconds} for each in dial.offers],
+        "probes": _probed(dial.probed),
+    }
+
+
+def _probed(probed: Probed | None) -> dict[str, Any] | None:
+    """What was timed first because the system was not known."""
+    if probed is None:
+        return None
+    return {
+        "networks": probed.networks,
+        "seconds": probed.seconds,
+        "half_width_before": probed.before,
+        "half_width": probed.after,
     }
 
 

@@ -15,7 +15,15 @@ from dlbricks_core.report.remarks import (
     print_warnings,
     run_remarks,
 )
-from dlbricks_core.report.run.words import answer, dial, layers, origins, reused, speedups
+from dlbricks_core.report.run.words import (
+    answer,
+    dial,
+    layers,
+    origins,
+    probed,
+    reused,
+    speedups,
+)
 from dlbricks_core.report.sizes.terminal import print_sizes
 from dlbricks_core.report.tables import compared_cells, estimate_text, ms, table
 from dlbricks_core.report.weights import weight
@@ -35,7 +43,8 @@ def print_run(console: Console, result: RunResult) -> None:
         print_sizes(console, result)
     else:
         _print_models(console, result)
-    for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
+    lines = layers(result), probed(result), dial(result), origins(result)
+    for line in (*lines, *speedups(result), reused(result)):
         if line:
             console.print(line)
     print_notes(console, remarks)

@@ -89,6 +89,17 @@ def dial(result: RunResult) -> str:
     return "; ".join([f"{timed}: {most}±{dialled.widest:.1%} now", *more]) + "."
 
 
+def probed(result: RunResult) -> str:
+    """What was timed first because the system was not known; empty where it was."""
+    found = result.dial and result.dial.probed
+    if not found:
+        return ""
+    return (
+        f"This system was not known: {count(found.networks, 'probe')} came first and took "
+        f"{found.seconds:.1f} s; ±{found.before:.0%} before, ±{found.after:.0%} with them."
+    )
+
+
 def _seconds(offer: Offer) -> str:
     return f"{offer.seconds:.0f} s" if offer.seconds >= 1 else "1 s"
 

@@ -73,10 +73,11 @@ class Beliefs:
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:
         subjects, known = self.subjects, self._bench.known
+        parts = subjects.bricks.keys() | subjects.probes.keys()
         asked = {
             s: each
             for s, each in subjects.every.items()
-            if s in known or (s in subjects.bricks and self._bench.open(s))
+            if s in known or (s in parts and self._bench.open(s))
         }
         found = self._oracle.figures(asked, known)
         wholes = {cut.whole.signature for cut in subjects.cutting.brickset.models}

@@ -57,12 +57,19 @@ class Choice:
     settled: np.ndarray[Any, np.dtype[np.bool_]]
 
     @classmethod
-    def of(cls, state: State, bench: Bench) -> Self:
-        """All networks that were not timed, bricks and whole models."""
+    def of(cls, state: State, bench: Bench, *, probing: bool = False) -> Self:
+        """All networks that were not timed: bricks, and whole models or else probes.
+
+        Args:
+            state: What is believed now.
+            bench: Knows what was timed, and what that took.
+            probing: Whether probes may be timed, and no whole models.
+        """
         subjects, costs = bench.subjects, bench.costs()
         models = subjects.cutting.brickset.models
-        bricks = [s for s in subjects.bricks if s in state.figures and bench.open(s)]
-        wholes = [s for s in subjects.wholes if bench.open(s)]
+        parts = [*subjects.bricks, *(subjects.probes if probing else ())]
+        bricks = [s for s in parts if s in state.figures and bench.open(s)]
+        wholes = [s for s in subjects.wholes if bench.open(s) and not probing]
         place = {cut.whole.signature: i for i, cut in enumerate(models)}
         draws = [state.figures[s].plausible for s in bricks]
         draws += [state.sums[:, place[s]] for s in wholes]
@@ -118,6 +125,22 @@ class Choice:
         if not suffices and wholes.seconds <= left_s:
             return [*wholes.signatures]
         return [self.signatures[i] for i in self._thrifty(chosen, lacking)]
+
+    def first(self, most: int, precision: float, left_s: float) -> list[str]:
+        """Networks that tell most in each second, however little all of them tell.
+
+        Args:
+            most: Number of networks.
+            precision: Half-width of all models' intervals at which there is no more to tell.
+            left_s: Seconds that they may take.
+        """
+        able = np.flatnonzero(self.uncertain.seconds <= left_s)
+        chosen: list[str] = []
+        for step in islice(steps(self.uncertain.only(able), precision), most):
+            if step.seconds > left_s:
+                break
+            chosen.append(self.signatures[able[step.network]])
+        return chosen
 
     def _thrifty(self, chosen: Sequence[int], lacking: IntArray) -> list[int]:
         """The choice with whole models in place of bricks that take longer and serve no other.

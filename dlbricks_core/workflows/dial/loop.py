@@ -19,6 +19,7 @@ from dlbricks_core.workflows.dial.beliefs import Beliefs, State
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.dial.precisions import FINEST
+from dlbricks_core.workflows.dial.probing import Probing, probes_for
 from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.observer import Observer
@@ -58,11 +59,14 @@ def dial(
     """
     begin = perf_counter()
     cutting = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, observer)
-    subjects = Subjects.of(cutting, request, end_to_end=end_to_end)
+    atlas = knowledge(store, request.setup.backend)
+    probes = probes_for(request, atlas)
+    subjects = Subjects.of(cutting, request, end_to_end=end_to_end, probes=probes)
     with ExitStack() as opened:
         bench = Bench(subjects, store, observer, opened)
         bench.look_up()
-        beliefs = Beliefs(predictor, subjects, bench, knowledge(store, request.setup.backend))
+        beliefs = Beliefs(predictor, subjects, bench, atlas)
+        probing = Probing(bench)
         end = begin + (request.budget_s or math.inf)
         reason = ""
         while not reason:
@@ -70,6 +74,8 @@ def dial(
             asked = perf_counter()
             state = beliefs.state()
             now = perf_counter()
+            if probing.turn(state, end - now):
+                continue
             # Predictors remember what they made of the atlas: the first prediction is no measure.
             reason = turn(state, bench, end - now, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
@@ -82,6 +88,7 @@ def dial(
         wholes=len(subjects.wholes.keys() & bench.known.keys()),
         importing_s=bench.importing_s,
         offers=offers,
+        probed=probing.found(),
     )
     precision = subjects.precision
     lacking = [

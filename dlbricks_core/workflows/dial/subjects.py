@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from dlbricks_core.bricks import Brick
@@ -24,6 +25,7 @@ class Subjects:
         bricks: Bricks, by signature.
         wholes: Whole models that may be timed in place of their bricks, by signature.
         kept_apart: Signatures of whole models for comparison, which estimates must not rest on.
+        probes: Networks of the survey that may be timed to know the system, by signature.
     """
 
     cutting: Cutting
@@ -31,10 +33,25 @@ class Subjects:
     bricks: Mapping[str, Brick]
     wholes: Mapping[str, Brick]
     kept_apart: frozenset[str]
+    probes: Mapping[str, Target] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cutting: Cutting, request: Request, *, end_to_end: bool) -> Self:
-        """Everything but opaque layers, and models that hold some."""
+    def of(
+        cls,
+        cutting: Cutting,
+        request: Request,
+        *,
+        end_to_end: bool,
+        probes: Mapping[str, Target] = MappingProxyType({}),
+    ) -> Self:
+        """Everything but opaque layers, and models that hold some.
+
+        Args:
+            cutting: The models and their bricks.
+            request: How to measure.
+            end_to_end: Whether whole models are for comparison.
+            probes: Networks of the survey, by signature.
+        """
         every = cutting.brickset.bricks
         bricks = {signature: each for signature, each in every.items() if not each.opaque}
         wholes = {
@@ -42,9 +59,10 @@ class Subjects:
             for cut in cutting.brickset.models
             if cut.counts.keys() <= bricks.keys() and cut.whole.signature not in bricks
         }
+        others = {s: each for s, each in probes.items() if s not in bricks and s not in wholes}
         if end_to_end:
-            return cls(cutting, request, bricks, {}, frozenset(wholes))
-        return cls(cutting, request, bricks, wholes, frozenset())
+            return cls(cutting, request, bricks, {}, frozenset(wholes), others)
+        return cls(cutting, request, bricks, wholes, frozenset(), others)
 
     @property
     def precision(self) -> float:
@@ -53,13 +71,15 @@ class Subjects:
 
     @property
     def every(self) -> Mapping[str, Brick]:
-        """Bricks and whole models."""
-        return {**self.bricks, **self.wholes}
+        """Bricks, whole models and probes."""
+        return {**self.bricks, **self.wholes, **{s: t.brick for s, t in self.probes.items()}}
 
     def target(self, signature: str) -> Target:
         """A network as what it is timed as."""
         if signature in self.bricks:
             return Target(self.bricks[signature], "brick")
+        if signature in self.probes:
+            return self.probes[signature]
         return Target(self.wholes[signature], "model")
 
     def key(self, signature: str) -> Question:

@@ -1,0 +1,97 @@
+"""Probes of the dial: where a system is not known, the first networks tell about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dlbricks_core.predict import Contribution
+from dlbricks_core.workflows.dial.beliefs import State
+from dlbricks_core.workflows.dial.bench import Bench
+from dlbricks_core.workflows.dial.choice import Choice
+from dlbricks_core.workflows.measuring import Target
+from dlbricks_core.workflows.probes import BATCH, surveyed
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import Probed
+
+_MOST = 10
+"""Probes at most: over systems that were left out, ten take most of the error away, and thirty
+hardly more (research/2026-11-25-systems.md)."""
+
+_SHARE, _MOST_S = 0.1, 10.0
+"""Share of the budget, and seconds, that probes may take at most. Most are small: ten take two or
+three seconds. What they tell holds for whatever is estimated here later, but who asks for one model
+must not wait for that."""
+
+_DRAWN = 60
+"""Networks of the survey that may be probes, beside the models' own bricks. All of them are
+predicted at each turn."""
+
+
+def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str, Target]:
+    """Networks of the survey that may tell about the system; none where it is known.
+
+    It is known if anything was measured on it, with the backend and as many threads.
+
+    Args:
+        request: How and where networks run.
+        atlas: What was measured with the backend, here and elsewhere.
+    """
+    place = request.fingerprint, request.setup.threads
+    known = any((each.system.fingerprint, each.setup.threads) == place for each in atlas)
+    return {} if known else surveyed(_DRAWN)
+
+
+class Probing:
+    """The beginning of the dial on a system that is not known.
+
+    Args:
+        bench: Times networks.
+
+    Attributes:
+        widths: Largest half-width of the models' intervals at each turn.
+        seconds: Seconds that probes took, without starting the framework.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self.widths: list[float] = []
+        self.seconds = 0.0
+        self._bench = bench
+        self._tried: set[str] = set()
+        self._share_s = 0.0
+        self._over = not bench.subjects.probes
+
+    def turn(self, state: State, left_s: float) -> bool:
+        """Times the next few probes. Returns whether there were any.
+
+        Args:
+            state: What is believed now.
+            left_s: Seconds that are left of the budget.
+        """
+        if self._over:
+            return False
+        if not self.widths:
+            self._share_s = min(_MOST_S, _SHARE * (left_s - self._bench.start_s))
+        self.widths.append(state.widest)
+        batch = self._next(state)
+        self._over = not batch
+        if batch:
+            self._bench.time(batch)
+            self._tried |= {*batch}
+            self.seconds = self._bench.outcome.effort.seconds["brick"]
+        return bool(batch)
+
+    def _next(self, state: State) -> list[str]:
+        precision, left = self._bench.subjects.precision, _MOST - len(self._tried)
+        if state.widest <= precision or left <= 0:
+            return []
+        # What timing costs here is not known before the first batch.
+        spare_s = self._share_s - self.seconds if self._tried else self._share_s / 2
+        choice = Choice.of(state, self._bench, probing=True)
+        return choice.first(min(left, BATCH), precision, spare_s)
+
+    def found(self) -> Probed | None:
+        """What the probes led to; ``None`` if there were none."""
+        networks = len(self._tried & self._bench.known.keys())
+        if not networks:
+            return None
+        return Probed(networks, self.seconds, self.widths[0], self.widths[-1])
