@@ -92,6 +92,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_batchnorm: bool = False,
     values: Mapping[str, float] | None = None,
+    dtype: str | None = None,
 ) -> LoadedModel:
     """Loads a model and brings it into canonical form; weights are not read.
 
@@ -104,17 +105,23 @@ def load(
         shapes: Whole shapes of inputs, by name.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
         values: Numbers that inputs always hold, by name.
+        dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` for its own.
 
     Raises:
         DLBricksError: If an argument is wrong.
-        ModelError: If the model cannot be read.
+        ModelError: If the model cannot be read or converted.
 
     Examples:
         >>> load("onnx:light_squeezenet")
         <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1x3x224x224]>
     """
     given = checked(
-        batch=batch, dims=dims, shapes=shapes, fold_batchnorm=fold_batchnorm, values=values
+        batch=batch,
+        dims=dims,
+        shapes=shapes,
+        fold_batchnorm=fold_batchnorm,
+        values=values,
+        dtype=dtype,
     )
     models = _models(source, LoadOptions(**given))
     if len(models) != 1:
