@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.facts import System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features, class_of
+from dlbricks_core.predict.features import NAMES, Features, class_of, sort_of
 
 _GHZ = 3.0
 """Clock rate of a core that does not tell its own."""
@@ -124,8 +124,7 @@ def _ends(features: Features) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _efficiency(kind: str) -> float:
-    sort = kind.partition("@")[0]
-    return _EFFICIENCY.get(sort, _EFFICIENCY.get(class_of(kind), _ELSE))
+    return _EFFICIENCY.get(sort_of(kind), _EFFICIENCY.get(class_of(kind), _ELSE))
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:
