@@ -77,9 +77,7 @@ def _is_real(value: Any) -> bool:
 
 def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
     with mode:
-        made = torch.empty_strided(
-            tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cpu"
-        )
+        made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cpu")
         if isinstance(tensor, torch.nn.Parameter):
             return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
     return made
