@@ -124,10 +124,10 @@ def _at(types: tuple[Types, ...], position: int) -> Types:
 def element_types(op: str, domain: str) -> ElementTypes | None:
     """Element types of an operator; ``None`` if it has no definition.
 
-    Later definitions only allow more types: the newest one tells which. Layers in canonical form
-    follow the canonical one in all else.
+    Layers in canonical form follow the canonical operator set. Later ones only allow more types:
+    one that frameworks read by now tells which.
     """
-    own, newest = definition(op, domain, CANONICAL_OPSET), definition(op, domain, _LATEST)
+    own, newest = definition(op, domain, CANONICAL_OPSET), definition(op, domain, _TYPES_OPSET)
     if own is None or newest is None:
         return None
     named = {formal.type_str for formal in own.inputs}
@@ -138,8 +138,8 @@ def element_types(op: str, domain: str) -> ElementTypes | None:
     )
 
 
-_LATEST = 2**31 - 1
-"""Later than every version of an operator set."""
+_TYPES_OPSET = 24
+"""Operator set of ONNX 1.19. From version 22 on, convolutions and recurrent layers have bfloat16."""
 
 
 def _types(formal: onnx.defs.OpSchema.FormalParameter) -> Types:

@@ -113,7 +113,7 @@ def lacking_module(error: BaseException) -> str:
 def lacks_arguments(error: BaseException, function: str) -> bool:
     """Whether a call of a function, and of none that it calls, lacked arguments."""
     name = re.escape(function.rpartition(".")[2])
-    missing = re.search(rf"\b{name}\(\) missing \d+ required", str(error))
+    missing = re.search(rf"\b{name}\(\) missing \d+ required", one_line(error))
     return isinstance(error, TypeError) and missing is not None
 
 
