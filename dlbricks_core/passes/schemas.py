@@ -139,7 +139,7 @@ def element_types(op: str, domain: str) -> ElementTypes | None:
 
 
 _TYPES_OPSET = 24
-"""Operator set of ONNX 1.19. From version 22 on, convolutions and recurrent layers have bfloat16."""
+"""Operator set of ONNX 1.19. From 22 on, convolutions and recurrent layers have bfloat16."""
 
 
 def _types(formal: onnx.defs.OpSchema.FormalParameter) -> Types:

@@ -55,7 +55,8 @@ def test_a_converted_model_is_valid_and_in_canonical_form(name: str) -> None:
 def test_weights_inputs_and_activations_have_the_type_and_integers_keep_theirs(dtype: str) -> None:
     found = convert(
         model("g (float[2,3] x, int64[2] i, float[3,4] w, double[1] d)"
-              " => (float[2,4] y, double[1] e) { a = MatMul(x, w) b = Gather(a, i) y = Relu(b) e = Sqrt(d) }"), dtype
+              " => (float[2,4] y, double[1] e)"
+              "{ a = MatMul(x, w) b = Gather(a, i) y = Relu(b) e = Sqrt(d) }"), dtype
     )  # fmt: skip
     kept = {"i": "int64", "d": "float64", "e": "float64"}
     assert types(found) == {**dict.fromkeys(("x", "w", "a", "b", "y"), dtype), **kept}
