@@ -237,6 +237,7 @@ MODEL = "onnx:light_squeezenet"
         (dlbricks.load, {"shapes": {"x": "3x8"}}, "shapes cannot be"),
         (dlbricks.load, {"values": {"x": "3"}}, "values cannot be"),
         (dlbricks.load, {"fold_batchnorm": "no"}, "fold_batchnorm cannot be 'no'"),
+        (dlbricks.load, {"dtype": 16}, "dtype cannot be 16"),
         (dlbricks.cut, {"granularity": 0}, "granularity cannot be 0"),
         (dlbricks.cut, {"granularity": "2"}, "granularity cannot be '2'"),
         (dlbricks.time, {"backend": None}, "backend cannot be None"),
@@ -258,6 +259,16 @@ def test_an_argument_of_a_wrong_type_is_one_clear_error(function, arguments, wor
         function(MODEL, **{**backend, **arguments})
     (name,) = arguments
     assert caught.value.hint.startswith(f"{name} takes ")
+
+
+def test_a_model_is_loaded_in_another_element_type():
+    found = dlbricks.load(MODEL, dtype="bfloat16")
+    assert repr(found) == (
+        "<LoadedModel light_squeezenet: 65 layers, inputs data_0: bfloat16[1x3x224x224]>"
+    )
+    with pytest.raises(DLBricksError, match="dtype float12 is no element type") as caught:
+        dlbricks.load(MODEL, dtype="float12")
+    assert caught.value.hint == "There are bfloat16, float16, float32."
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
         "options by backend, such as {'mxnet': {'engine': 'naive'}}",
     ),
     "fold_batchnorm": (_flag, "True or False"),
+    "dtype": (_text, "the name of an element type, such as 'bfloat16'"),
 }
 """Conversion of each argument, and a description of what it takes."""
 

@@ -101,6 +101,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_batchnorm: bool = False,
     values: Mapping[str, float] | None = None,
+    dtype: str | None = None,
 ) -> LoadedModel:
     """Loads a model and brings it into canonical form; weights are not read.
 
@@ -113,17 +114,23 @@ def load(
         shapes: Whole shapes of inputs, by name.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
         values: Numbers that inputs always hold, by name.
+        dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` for its own.
 
     Raises:
         DLBricksError: If an argument is wrong.
-        ModelError: If the model cannot be read.
+        ModelError: If the model cannot be read or converted.
 
     Examples:
         >>> load("onnx:light_squeezenet")
         <LoadedModel light_squeezenet: 65 layers, inputs data_0: float32[1x3x224x224]>
     """
     given = checked(
-        batch=batch, dims=dims, shapes=shapes, fold_batchnorm=fold_batchnorm, values=values
+        batch=batch,
+        dims=dims,
+        shapes=shapes,
+        fold_batchnorm=fold_batchnorm,
+        values=values,
+        dtype=dtype,
     )
     models = _models(source, LoadOptions(**given))
     if len(models) != 1:
@@ -256,6 +263,7 @@ def answer(
     batch: int | Sequence[int] = 1,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    dtype: str | None = None,
     end_to_end: bool = False,
     stored: bool = False,
     system: str | None = None,
@@ -278,6 +286,7 @@ def answer(
         batch: Requests that are computed together.
         dims: Sizes of other dimensions that a model leaves open, by name.
         values: Numbers that inputs always hold, by name.
+        dtype: As for :func:`load`.
         end_to_end: As for :func:`estimate`.
         stored: As for :func:`estimate`.
         system: As for :func:`estimate`.
@@ -291,7 +300,7 @@ def answer(
     """
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
-    reading = LoadOptions(**checked(dims=dims, values=values))
+    reading = LoadOptions(**checked(dims=dims, values=values, dtype=dtype))
     how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
     return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
 
@@ -304,6 +313,7 @@ def sweep(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    dtype: str | None = None,
     end_to_end: bool = False,
     stored: bool = False,
     system: str | None = None,
@@ -321,6 +331,7 @@ def sweep(
         batch: Size of batch axes, where that is no axis.
         dims: As for :func:`answer`.
         values: As for :func:`answer`.
+        dtype: As for :func:`load`.
         end_to_end: As for :func:`estimate`.
         stored: As for :func:`estimate`.
         system: As for :func:`estimate`.
@@ -333,7 +344,7 @@ def sweep(
         ModelError: If a model cannot be read, or does not leave a dimension open.
     """
     asked = Sweep(checked(axes=axes)["axes"])
-    reading = LoadOptions(**checked(batch=batch, dims=dims, values=values))
+    reading = LoadOptions(**checked(batch=batch, dims=dims, values=values, dtype=dtype))
     how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
     return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.errors import BackendError
-from dlbricks_core.ir import Array, CanonicalModel, to_onnx
+from dlbricks_core.ir import Array, CanonicalModel, Network, numpy_dtype, to_onnx
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize
 
 
@@ -18,14 +19,32 @@ class ReferenceHost:
     def outputs(self, model: CanonicalModel, seed: int) -> Mapping[str, Array]:
         """Results by name, from the values that every backend gets for this seed.
 
+        Floats shorter than float32 are computed in float32: numpy lacks kernels for most of them,
+        and what rounding does to a backend's results then shows.
+
         Raises:
             BackendError: If a result is not a tensor.
         """
-        network = materialize(model, seed)
-        evaluator = ReferenceEvaluator(to_onnx(model, network.weights))
+        network = _wide(materialize(model, seed))
+        evaluator = ReferenceEvaluator(to_onnx(network.model, network.weights))
         with np.errstate(all="ignore"):
             results = evaluator.run(None, dict(network.inputs))
         return {name: _tensor(name, r) for name, r in zip(model.outputs, results, strict=True)}
+
+
+def _wide(network: Network) -> Network:
+    """The network with the same values in float32, where they were shorter."""
+    model = convert(network.model, "float32")
+
+    def widened(values: Mapping[str, Array], names: Iterable[str]) -> dict[str, Array]:
+        return {
+            name: values[name].astype(numpy_dtype(model.tensors[name].dtype), copy=False)
+            for name in names
+        }
+
+    return Network(
+        model, widened(network.weights, model.weights), widened(network.inputs, model.inputs)
+    )
 
 
 def _tensor(name: str, result: object) -> Array:

@@ -15,6 +15,7 @@ from dlbricks_core.facts import LATENCY, Setup, System
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
+from dlbricks_core.passes.convert import CONVERSIONS
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
     GENERATE,
@@ -111,6 +112,12 @@ load_options = _group(
         "--fold-batchnorm",
         is_flag=True,
         help="Fold BatchNormalization into the layer before it.",
+    ),
+    click.option(
+        "--dtype",
+        metavar="NAME",
+        help=f"Convert models to another element type: {', '.join(sorted(CONVERSIONS))}. Layers "
+        "that ONNX does not define in it keep float32.",
     ),
     timeout_option,
     click.option(
@@ -459,7 +466,14 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
         else:
             shapes[name] = shape
     fixed = {name: _number(name, text) for name, text in _pairs(values["fixed"], "--value")}
-    return LoadOptions(values["batch"], dims, shapes, values["fold_batchnorm"], fixed)
+    return LoadOptions(
+        batch=values["batch"],
+        dims=dims,
+        shapes=shapes,
+        fold_batchnorm=values["fold_batchnorm"],
+        values=fixed,
+        dtype=values["dtype"],
+    )
 
 
 def sizes_of(values: dict[str, Any]) -> Sized | None:

@@ -10,6 +10,7 @@ from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import dimension_names, normalize
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import load_object
 
@@ -106,7 +107,7 @@ def _import_options(own: LoadOptions) -> ImportOptions:
 
 
 def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
-    """Normalizes a model with the options that concern it.
+    """Normalizes a model with the options that concern it, and converts it.
 
     Args:
         raw: The model as its importer returned it.
@@ -128,7 +129,7 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
         fold_batchnorm=own.fold_batchnorm,
     )
     of_model = (f"{each}:{name}" for each in called for name in names)
-    return Imported(model, frozenset(names.union(of_model)))
+    return Imported(convert(model, own.dtype), frozenset(names.union(of_model)))
 
 
 def _aliases(spec: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ class LoadOptions:
         shapes: Whole input shapes, by input.
         fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
         values: Numbers that inputs always hold, by input.
+        dtype: Name of the conversion to another element type; ``None`` for the model's own.
     """
 
     batch: int | None = None
@@ -27,6 +28,7 @@ class LoadOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fold_batchnorm: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
+    dtype: str | None = None
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
         """Options for one model; those for it alone override those for all models.

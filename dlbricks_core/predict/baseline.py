@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from dlbricks_core.facts import System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features, class_of
+from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
+from dlbricks_core.predict.features import NAMES, Features, class_of, sort_of, type_of
 
 _GHZ = 3.0
 """Clock rate of a core that does not tell its own."""
@@ -67,11 +69,15 @@ class Processor:
         peak: Operations a second of all threads.
         caches: Size in bytes that the threads have of each level, and bytes a second there.
         memory: Bytes a second from memory.
+        plain: Operations a second of all threads in a loop without vectors: one in a cycle.
+        converted: Short types that it cannot multiply by itself.
     """
 
     peak: float
     caches: tuple[tuple[float, float], ...]
     memory: float
+    plain: float
+    converted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
@@ -89,6 +95,8 @@ class Processor:
             lanes * _MULTIPLY_ADDS * ghz * 1e9 * threads,
             tuple(caches),
             _MEMORY_BANDWIDTH * threads**0.5,
+            ghz * 1e9 * threads,
+            frozenset(each for each in MULTIPLYING if multiplying(system, each) == ()),
         )
 
 
@@ -107,11 +115,52 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     flops = np.exp2(numbers[:, _FLOPS]) - 1
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     cold = np.exp2(numbers[:, _COLD]) - 1
-    seconds = flops / (efficiency * processor.peak) + cold / processor.memory
+    seconds = flops / (efficiency * _peaks(features, processor)) + cold / processor.memory
     seconds += np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
     hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
     seconds += np.where(_ends(features), _END_S, _CALL_S)
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
+
+
+def _peaks(features: Features, processor: Processor) -> FloatArray:
+    """Operations a second of each layer: in types that are converted, the middle of all rates.
+
+    A framework has vectorized kernels for such a type, or computes in float32, or has a plain loop
+    for it. Nothing but a measurement tells which.
+    """
+    middle = math.sqrt(processor.peak * processor.plain)
+    return np.where(_converted(features, processor), middle, processor.peak)
+
+
+def conversion_doubt(features: Features, processor: Processor) -> FloatArray:
+    """Covariance of the logarithms of layers' latencies that comes from converted types.
+
+    Nine of ten layers are taken to run between the peak and a plain loop, as far as their
+    operations take their time. Layers of one class and type run alike.
+
+    Args:
+        features: Features of the layers.
+        processor: What runs them.
+
+    Returns:
+        Array of shape (layers, layers).
+    """
+    converted = _converted(features, processor)
+    fast = replace(processor, converted=frozenset())
+    slow = replace(fast, peak=processor.plain)
+    ratio = np.log(expected_ms(features, slow) / expected_ms(features, fast))
+    deviation = np.where(converted, ratio / (2 * _NINE_OF_TEN), 0.0)
+    groups = np.array([f"{class_of(kind)}~{type_of(kind)}" for kind in features.kinds])
+    alike = groups[:, None] == groups[None, :]
+    return np.asarray(np.outer(deviation, deviation) * alike)
+
+
+_NINE_OF_TEN = 1.645
+"""Standard deviations to either side that nine of ten draws lie within."""
+
+
+def _converted(features: Features, processor: Processor) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.array([type_of(kind) in processor.converted for kind in features.kinds], dtype=bool)
 
 
 def is_hidden(kind: str) -> bool:
@@ -124,8 +173,7 @@ def _ends(features: Features) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _efficiency(kind: str) -> float:
-    sort = kind.partition("@")[0]
-    return _EFFICIENCY.get(sort, _EFFICIENCY.get(class_of(kind), _ELSE))
+    return _EFFICIENCY.get(sort_of(kind), _EFFICIENCY.get(class_of(kind), _ELSE))
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

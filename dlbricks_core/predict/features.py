@@ -93,8 +93,9 @@ class Features:
     """Features of the layers of a network, a row for each layer.
 
     Attributes:
-        kinds: Kind of each layer: the class of its operator, after ``:`` what sort it is, and
-            after ``@`` the class of the layer that a framework may fuse it into.
+        kinds: Kind of each layer: the class of its operator, after ``:`` what sort it is, after
+            ``~`` the short type that it computes with, and after ``@`` the class of the layer
+            that a framework may fuse it into.
         numbers: Array of shape (layers, ``len(NAMES)``).
     """
 
@@ -109,7 +110,8 @@ class Features:
         for layer in model.layers:
             own = _class(model, layer)
             head = _fused_into(model, layer, own, heads)
-            kinds.append(f"{own}@{head}" if head else own)
+            sort = f"{own}{_short_type(model, layer)}"
+            kinds.append(f"{sort}@{head}" if head else sort)
             into = head or (class_of(own) if class_of(own) in _HEADS else "")
             if into:
                 heads |= dict.fromkeys(layer.outputs, into)
@@ -137,7 +139,30 @@ class Features:
 
 def class_of(kind: str) -> str:
     """Class of a kind: layers of one class are computed alike, more or less."""
-    return kind.partition("@")[0].partition(":")[0]
+    return sort_of(kind).partition(":")[0]
+
+
+def sort_of(kind: str) -> str:
+    """Class and sort of a kind, whatever type its layers compute with and what they follow."""
+    return kind.partition("@")[0].partition("~")[0]
+
+
+def type_of(kind: str) -> str:
+    """Short type that layers of a kind compute with; empty for usual types."""
+    return kind.partition("@")[0].partition("~")[2]
+
+
+_SHORT = (
+    "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
+)  # fmt: skip
+"""Beginnings of types for which frameworks have kernels of their own, or none at all. How fast
+these are does not follow from those for float32, so their layers are of other kinds."""
+
+
+def _short_type(model: CanonicalModel, layer: Layer) -> str:
+    """Mark of the short type that a layer computes with; empty for usual types."""
+    types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
+    return next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
 
 
 def _computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:

@@ -19,9 +19,9 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.alone import alone_effects
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
-from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.features import Features, joined, type_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.robust import doubt
@@ -177,6 +177,9 @@ def believed(
     bases = [(each, far) for each, far in near if far or each.pulls.size]
     every = joined([asked, *(each.features for each in besides)])
     belief = _from_bases(every, setup, system, bases[:1] if bases and not bases[0][1] else bases)
+    processor = Processor.of(system, setup.threads)
+    if any(type_of(kind) in processor.converted for kind in every.kinds):
+        belief = belief.widened(conversion_doubt(every, processor))
     begin = len(asked.kinds)
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))

@@ -47,6 +47,7 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "shapes": load and {name: list(shape) for name, shape in load.shapes.items()},
         "values": load and dict(load.values),
         "fold_batchnorm": load and load.fold_batchnorm,
+        "dtype": load and load.dtype,
         "seed": request.seed,
         "timeout_s": request.timeout_s,
     }

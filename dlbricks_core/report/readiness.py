@@ -7,7 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from dlbricks_core.facts import System
+from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
 from dlbricks_core.machine.readiness import Check
+from dlbricks_core.report.arithmetic import of_processor
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_core.report.heading import count
@@ -32,6 +34,8 @@ def print_readiness(
     console.print(styled((_answer(len(found["warn"]), len(found["unknown"])), "bold")))
     console.print(system.describe())
     console.print(f"System {system.fingerprint}; {argument('threads')} defaults to {threads}")
+    for line in of_processor(system):
+        console.print(line)
     console.print()
     for status, style in _STYLES.items():
         for check in found[status]:
@@ -63,5 +67,6 @@ def readiness_data(system: System, checks: Sequence[Check], threads: int) -> dic
         "schema_version": SCHEMA_VERSION,
         "system": system.to_dict(),
         "threads": threads,
+        "arithmetic": {dtype: multiplying(system, dtype) for dtype in MULTIPLYING},
         "checks": [asdict(check) for check in checks],
     }

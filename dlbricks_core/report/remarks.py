@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from dlbricks_core.facts import LATENCY, Failure
 from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
+from dlbricks_core.report import arithmetic
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.weights import share
 from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
@@ -58,6 +59,7 @@ def run_remarks(result: RunResult) -> list[Remark]:
             *_of_partial(result.models),
             *_of_predicted(result),
             *(Remark(Effect.NOTE, text) for text in result.outcome.notes),
+            *(Remark(Effect.NOTE, text) for text in arithmetic.of_run(result)),
             *_of_models(result.models),
         ]
     )

@@ -12,6 +12,7 @@ import math
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -216,11 +217,11 @@ class _Drawer:
             return self._within(self._ranges[name], name, rng)
         interval = self._interval(name, spec)
         if name in model.weights:
-            return np.asarray(_floats(interval, spec.sizes, rng), dtype=dtype)
+            return _stored(_floats(interval, spec.sizes, rng), dtype)
         values = _activations(interval, spec.sizes, self._channels(name), rng)
         if self._readers(name) & _RECTIFIED:
             np.maximum(values, 0, out=values)
-        return np.asarray(values, dtype=dtype)
+        return _stored(values, dtype)
 
     def _generator(self, name: str, seed: int) -> np.random.Generator:
         """Generator of one tensor, so that values do not depend on which others are drawn."""
@@ -246,7 +247,7 @@ class _Drawer:
             values = _activations(interval, spec.sizes, self._channels(name), rng)
         # Rounding may lead out of the range.
         low, high = (end.astype(dtype) for end in (valid.low, valid.high))
-        return np.clip(values.astype(dtype), low, high)
+        return np.clip(_stored(values, dtype), low, high)
 
     def _interval(self, name: str, spec: TensorSpec) -> _Range:
         for layer, position in self._uses(name):
@@ -323,6 +324,20 @@ class _Drawer:
         # They do not depend on the seed: a copy of a network has other weights, but shares inputs.
         drawn = _whole_numbers(valid, spec.sizes, self._generator(name, 0))
         return drawn.astype(numpy_dtype(spec.dtype))
+
+
+def _stored(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats in an element type, none of them denormal or infinite.
+
+    That matters in float16 alone: a large matrix has weights below its normal numbers.
+    """
+    stored = np.asarray(values, dtype=dtype)
+    if dtype == np.float16:
+        limits = np.finfo(np.float16)
+        np.clip(stored, limits.min, limits.max, out=stored)
+        denormal = (stored != 0) & (np.abs(stored) < limits.smallest_normal)
+        stored[denormal] = np.copysign(limits.smallest_normal, stored[denormal])
+    return stored
 
 
 def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -13,9 +13,10 @@ from dlbricks_core.ir import dtype_name
 Results = Mapping[str, Array]
 """Outputs of a model by name."""
 
-_UNITS, _MOST_ROUNDED = 4, 0.25
+_UNITS, _MOST_ROUNDED = 12, 0.25
 """Of the precision of floats below 32 bits that two results may lie apart, and the largest part of
-a number that this may be: how a framework rounds on the way is its own."""
+a number that this may be: how a framework rounds on the way is its own. In networks of 200 layers
+errors reach nine units, compared with results that are computed in float32."""
 
 _SHORT_BYTES = 4
 

@@ -11,6 +11,7 @@ from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.features import Features, type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
@@ -61,6 +62,23 @@ def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[str
 
 def _count(threads: int) -> str:
     return f"{threads} thread{'' if threads == 1 else 's'}"
+
+
+def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]:
+    """A sentence on short types that bricks compute with, if nothing was measured in them.
+
+    Args:
+        result: The bricks, some of them predicted.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
+    asked = {type_of(kind) for model in predicted for kind in Features.of(model).kinds}
+    known = {type_of(kind) for each in atlas for kind in each.features.kinds}
+    if unknown := sorted(asked - known - {""}):
+        yield (
+            f"nothing was measured in {' or '.join(unknown)} with {result.request.setup.backend}: "
+            "how fast that is beside float32 is not known, and the interval allows for it"
+        )
 
 
 def far_bricks(result: RunResult) -> Iterator[str]:

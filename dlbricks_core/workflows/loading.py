@@ -15,6 +15,7 @@ from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.passes.convert import conversion
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import Plugin, attempt, discover, find
 from dlbricks_core.wording import settings
@@ -66,6 +67,9 @@ class ModelLoader:
     Attributes:
         imported: Number of times that an importer was asked: the cache did not know.
 
+    Raises:
+        ModelError: If the options name an element type that models cannot be converted to.
+
     Example:
         >>> with ModelLoader(LoadOptions(batch=1)) as loader:
         ...     models = loader.load(["resnet.onnx", "mxnet:vgg16"])
@@ -75,6 +79,8 @@ class ModelLoader:
         self, options: LoadOptions | None = None, settings: ImportSettings | None = None
     ) -> None:
         self._options = options or LoadOptions()
+        if self._options.dtype is not None:
+            conversion(self._options.dtype)  # an unknown one is no fault of a model
         self._settings = settings or ImportSettings()
         self._cache = ImportCache()
         self._workers: dict[str, WorkerProcess] = {}

@@ -373,6 +373,8 @@ def _reading(data: Mapping[str, Any]) -> LoadOptions:
             name: checked(number, (int, float), name) for name, number in data["values"].items()
         },
         fold_batchnorm=bool(data["fold_batchnorm"]),
+        # Records of a DLBricks that did not convert models have none.
+        dtype=checked(data.get("dtype"), (str, _NONE), "dtype"),
     )
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from dlbricks_core.facts import System
+from dlbricks_core.machine.arithmetic import multiplying
 from dlbricks_core.machine.sysfs import Machine, parse_cpus
 from dlbricks_core.machine.system import (
     Cache,
@@ -16,6 +18,7 @@ from dlbricks_core.machine.system import (
     near_caches,
     physical_cores_available,
 )
+from dlbricks_core.predict.atlas import shipped
 
 GIB = 2**30
 BOOT = "proc/sys/kernel/random/boot_id"
@@ -237,3 +240,32 @@ def test_what_does_not_change_latency_does_not_change_the_fingerprint(server):
 
 def test_usable_cpus_are_those_of_the_process():
     assert Machine().cpus == os.sched_getaffinity(0)
+
+
+def test_instruction_sets_that_decide_in_short_types_are_facts(bare):
+    deciding = ("amx_bf16", "amx_int8", "amx_tile", "avx512_bf16", "avx512_fp16", "avx512_vnni",
+                "avx_vnni", "f16c")  # fmt: skip
+    flags = " ".join(("fpu", "sse4_2", *deciding, "rdpid"))
+    bare.write("proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert set(deciding) < set(current_system(bare.machine()).isa)
+
+
+@pytest.mark.parametrize(
+    ("isa", "dtype", "expected"),
+    [
+        (("avx512_bf16", "avx512_vnni", "f16c"), "bfloat16", ("avx512_bf16",)),
+        (("avx512_bf16", "avx512_vnni", "f16c"), "float16", ()),
+        (("avx512_bf16", "avx_vnni"), "int8", ("avx_vnni",)),
+        (("amx_bf16", "amx_tile", "avx512_bf16"), "bfloat16", ("amx_bf16", "avx512_bf16")),
+        (("asimd", "asimdhp"), "float16", ("asimdhp",)),
+        ((), "bfloat16", None),
+    ],
+)
+def test_instruction_sets_tell_which_types_a_processor_multiplies(isa, dtype, expected):
+    assert multiplying(System(isa=isa), dtype) == expected
+
+
+@pytest.mark.parametrize("told", {each.system for each in shipped()}, ids=lambda each: each.cpu)
+def test_fingerprints_of_systems_that_were_measured_before_are_the_same(told):
+    facts = {each.name: getattr(told, each.name) for each in dataclasses.fields(System)}
+    assert System(**facts).fingerprint == told.fingerprint

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from dlbricks_core.facts import System
 from dlbricks_core.facts.system import Cache
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import baseline
-from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.testing import cases
 
 KIND = st.sampled_from(("convolution:dense", "function@product", "attention", "other"))
 SIZES = ("flops", "read_bytes", "weight_bytes", "written_bytes")
@@ -125,3 +127,28 @@ def test_layers_of_all_kinds_take_some_time(system, any_features, data):
 def test_tensors_without_elements_take_some_time(processor):
     """Their logarithm counts: of nothing it would be infinite."""
     assert takes(layer("enter:nothing"), processor) > 0
+
+
+def test_a_type_that_is_converted_is_slower_by_an_unknown_factor():
+    own = convert(cases.network("convolutions").model, "float16")
+    features = Features.of(own)
+    able, unable = (
+        Processor.of(System(isa=("avx512f", *more)), 1) for more in (("avx512_fp16",), ())
+    )
+    assert (able.converted & {"float16"}, unable.converted & {"float16"}) == (set(), {"float16"})
+    ratio = expected_ms(features, unable) / expected_ms(features, able)
+    assert ratio.max() > 2
+    assert (ratio >= 1).all()
+    assert not conversion_doubt(features, able).any()
+    doubt = conversion_doubt(features, unable)
+    heaviest = int(np.argmax(ratio))
+    # The interval reaches from the rate of float32 to that of a plain loop.
+    assert np.exp(2 * 1.645 * np.sqrt(doubt[heaviest, heaviest])) == pytest.approx(64, rel=0.5)
+    assert np.linalg.eigvalsh(doubt).min() > -1e-9
+
+
+def test_what_a_processor_converts_does_not_matter_to_float32():
+    features = Features.of(cases.network("convolutions").model)
+    able, unable = (Processor.of(System(isa=("avx512f", *more)), 1) for more in (("f16c",), ()))
+    assert (expected_ms(features, able) == expected_ms(features, unable)).all()
+    assert not conversion_doubt(features, unable).any()

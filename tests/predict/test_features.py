@@ -13,6 +13,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import NAMES, Features, class_of
 from dlbricks_core.testing import cases
@@ -328,3 +329,27 @@ def test_a_model_without_layers_has_no_features():
     assert Features.of(model).kinds == ()
     assert Features.of_ends(model).kinds == ("enter:nothing", "leave:nothing")
     sound(model)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_short_type_makes_another_kind_and_half_the_bytes(dtype):
+    own = cases.network("residual_block").model
+    usual, short = Features.of(own), Features.of(convert(own, dtype))
+    assert short.kinds == tuple(
+        f"{own}~{dtype}{at}{head}" for own, at, head in (k.partition("@") for k in usual.kinds)
+    )
+    assert [*map(class_of, short.kinds)] == [*map(class_of, usual.kinds)]
+    for name in ("read_bytes", "weight_bytes", "written_bytes"):
+        at = NAMES.index(name)
+        full, half = (2 ** each.numbers[:, at] - 1 for each in (usual, short))
+        assert half == pytest.approx(full / 2)
+    at = NAMES.index("flops")
+    assert (short.numbers[:, at] == usual.numbers[:, at]).all()
+
+
+def test_the_baseline_of_a_short_type_is_as_efficient_and_moves_less():
+    own = cases.network("attention_by_hand").model
+    processor = Processor.of(System(), 1)
+    usual, short = (expected_ms(Features.of(m), processor) for m in (own, convert(own, "float16")))
+    assert (short <= usual).all()
+    assert (short > usual / 2.1).all()

@@ -10,6 +10,7 @@ import pytest
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
@@ -296,3 +297,14 @@ def test_networks_of_which_only_features_are_known_are_predicted_as_bricks_are(
         assert each.figure.value == pytest.approx(expected[name].value + CALL_MS)
         assert sum(ms for _, ms in each.parts.values()) == pytest.approx(expected[name].value)
         assert sum(times for times, _ in each.parts.values()) == len(asked[name].model.layers)
+
+
+def test_a_type_that_nobody_measured_makes_the_interval_wide(contributed, system, setup):
+    own = network(64, 14, CHAINS[1])
+    atlas = [contributed(system(), setup(), 2.0)]
+    widths = []
+    for model in (own, convert(own, "bfloat16")):
+        identity, brick = whole(model)
+        found = FromAtlas().predict({identity: brick}, setup(), system(), {}, atlas)
+        widths.append(relative_half_width(interval(found[identity].draws)))
+    assert widths[1] > 3 * widths[0]

@@ -292,3 +292,21 @@ def test_a_brick_keeps_known_masks():
     brick = extract(model, (0,), "brick")
     (mask,) = (name for name in brick.weights if brick.tensors[name].dtype == "bool")
     assert (materialize(brick).weights[mask] == causal).all()
+
+
+def test_no_float16_is_denormal_or_infinite():
+    wide = single("MatMul", {"x": TensorSpec("float16", (1, 4096)),
+                             "w": TensorSpec("float16", (4096, 512))},
+                  {"y": TensorSpec("float16", (1, 512))}, weights=("w",))  # fmt: skip
+    drawn = np.abs(materialize(wide).weights["w"])
+    assert np.isfinite(drawn).all()
+    assert drawn[drawn > 0].min() == np.finfo(np.float16).smallest_normal
+
+
+def test_float32_values_do_not_depend_on_what_float16_needs():
+    def of(dtype):
+        return single("MatMul", {"x": TensorSpec(dtype, (1, 64)), "w": TensorSpec(dtype, (64, 64))},
+                      {"y": TensorSpec(dtype, (1, 64))}, weights=("w",))  # fmt: skip
+
+    full, half = (materialize(of(dtype)).weights["w"] for dtype in ("float32", "float16"))
+    assert np.abs(full - half.astype(np.float32)).max() < 1e-3

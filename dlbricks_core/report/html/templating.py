@@ -117,12 +117,13 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
 
 
 def given(load: LoadOptions) -> str:
-    """Sizes and values that models were read with."""
+    """Sizes, values and element type that models were read with."""
     dims = [f"{name}={size}" for name, size in load.dims.items()]
     shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in load.shapes.items()]
     values = [f"{name}={number:g}" for name, number in load.values.items()]
     folded = ["batch normalization folded"] if load.fold_batchnorm else []
-    return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded])
+    converted = [f"converted to {load.dtype}"] if load.dtype else []
+    return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded, *converted])
 
 
 def or_dash(value: float | None) -> str:

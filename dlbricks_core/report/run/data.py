@@ -6,6 +6,7 @@ from typing import Any
 
 from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.figures.figure import interval
+from dlbricks_core.report import arithmetic
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
     backend_data,
@@ -60,7 +61,7 @@ def run_data(
         "dial": _dial(result),
         "calibration": calibration_data(result.calibration),
         "warnings": list(result.outcome.warnings),
-        "notes": list(result.outcome.notes),
+        "notes": [*result.outcome.notes, *arithmetic.of_run(result)],
         **failures_data(result.failures),
     }
 

@@ -160,7 +160,12 @@ class StudyRecord:
             return None
         shapes = {name: tuple(sizes) for name, sizes in found["shapes"].items()}
         return LoadOptions(
-            found["batch"], found["dims"], shapes, found["fold_batchnorm"], found["values"]
+            batch=found["batch"],
+            dims=found["dims"],
+            shapes=shapes,
+            fold_batchnorm=found["fold_batchnorm"],
+            values=found["values"],
+            dtype=found.get("dtype"),
         )
 
     @property

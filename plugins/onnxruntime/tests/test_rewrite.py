@@ -14,6 +14,7 @@ from dlbricks_core.bricks import BrickSet, native_to
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, packed, read_model, unpacked
 from dlbricks_core.passes import normalize
+from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
@@ -224,3 +225,20 @@ def test_large_weights_of_every_type_are_loaded(dtype):
     weights = network.weights["w"].astype(np.float32) * network.weights["s"]
     (found,) = results(OnnxruntimeTimer(SETTINGS), model).values()
     np.testing.assert_allclose(found, network.inputs["x"] + weights, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_in_float16_shows_which_kernels_compute_in_float32():
+    model = convert(normalize(LightModels().load("light_squeezenet")), "float16")
+    rewritten = OnnxruntimeBackend().rewrite(model, SETTINGS, 0)
+    casts = [layer for layer in rewritten.layers if layer.op == "Cast"]
+    types = {rewritten.tensors[layer.outputs[0]].dtype for layer in rewritten.layers}
+    assert rewritten.tensors[rewritten.inputs[0]].dtype == "float16"
+    assert rewritten.tensors[rewritten.outputs[0]].dtype == "float16"
+    assert casts
+    assert "float32" in types
+
+
+def test_a_type_without_kernels_is_named():
+    model = convert(normalize(LightModels().load("light_squeezenet")), "bfloat16")
+    reasons = OnnxruntimeBackend().check(model)
+    assert reasons[0] == "ONNX Runtime: no CPU kernel for Conv of bfloat16"

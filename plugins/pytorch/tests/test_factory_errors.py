@@ -96,6 +96,29 @@ def prints():
     print("x" * 100_000)
     return nn.Linear(4, 4), ONES
 def half(): return nn.Linear(4, 4).half(), ONES.half()
+def on_meta():
+    with torch.device("meta"): return nn.Linear(4, 4), ONES
+
+def imports(): import not_here_at_all
+def imports_later():
+    try: import not_here_at_all
+    except ImportError as error: raise RuntimeError("cannot build it") from error
+
+def imports_a_name(): from torch import no_such_name
+def of_text(): return torch.zeros("a", 3)
+
+import functools
+def giving(function, *given):
+    @functools.wraps(function)
+    def wrapped(*args): return function(*given, *args)
+    return wrapped
+
+def sized(size): return nn.Linear(size, size), torch.ones(2, size)
+decorated = giving(sized, 4)
+
+@giving
+def passed_on(size): return sized(size)
+def misses_later(): return nn.Linear(4), ONES
 def in_place(): return Net(lambda x, y: x.add_(1) * 2), (ONES,)
 '''
 
@@ -144,6 +167,12 @@ FAILED = {
     "custom": ["the custom operator dlbricks_test::spiral", "facts.py:"],
     "without_fake": ["dlbricks_test::bare", "fake impl"],
     "absent": ["has no 'absent'"],
+    "imports": ["needs the module 'not_here_at_all'", f"facts.py:{line_of('def imports()')}"],
+    "imports_later": ["needs the module 'not_here_at_all'", "facts.py:"],
+    "imports_a_name": ["cannot import name 'no_such_name' from 'torch'", "facts.py:"],
+    "of_text": ["TypeError: zeros()", f"facts.py:{line_of('def of_text')}"],
+    "passed_on": ["missing 1 required positional argument: 'size'", "facts.py:"],
+    "misses_later": ["missing 1 required", f"facts.py:{line_of('def misses_later')}"],
 }
 
 
@@ -157,7 +186,7 @@ def test_cause_is_told_with_its_place(name, load):
     assert raised.value.hint
     for word in (f"facts:{name}", *FAILED[name]):
         assert word in message
-    assert ("without arguments" in raised.value.hint) == (name == "needs")
+    assert ("without arguments" in raised.value.hint) == (name in ("needs", "passed_on"))
 
 
 @pytest.mark.parametrize(
@@ -199,6 +228,8 @@ def test_hint_can_be_pasted_into_a_shell(load):
         ("program", ["Gemm"]),
         ("prints", ["Gemm"]),
         ("half", ["Gemm"]),
+        ("on_meta", ["Gemm"]),
+        ("decorated", ["Gemm"]),
         ("in_place", ["Add", "Mul"]),
     ],
 )

@@ -10,6 +10,9 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.sessions import QUIET, create_session, session_options
 
+_USUAL = frozenset({"float32", "float64"})
+"""Float types that nearly every kernel takes."""
+
 _AS_IT_STANDS = BackendSettings(threads=1, options={"optimizations": "off"})
 
 
@@ -28,5 +31,12 @@ def _reason(layer: CanonicalModel) -> str:
     try:
         create_session(layer, layer.constants, session_options(_AS_IT_STANDS))
     except UnsupportedError as error:
-        return error.message
+        return f"{error.message}{_of_types(layer)}"
     return ""
+
+
+def _of_types(layer: CanonicalModel) -> str:
+    """Float types that a layer computes with, where they may be the reason: ``of bfloat16``."""
+    types = {layer.tensors[name].dtype for name in (*layer.inputs, *layer.outputs)}
+    found = sorted(each for each in types - _USUAL if "float" in each)
+    return f" of {' and '.join(found)}" if found else ""

@@ -8,6 +8,8 @@ _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _PLACE = r"(?:/\S+:\d+ .*?\)(?: const)? )?"
 """A line of ONNX Runtime's sources, and the signature of the function there."""
 
+_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '.*'")
+
 _RUNNING = re.compile(rf"while running (\w+) node\. Name:'(.*?)' Status Message: {_PLACE}(.*)")
 
 
@@ -15,4 +17,6 @@ def one_line(error: Exception) -> str:
     """Reason that a message gives, in one line: the layer, and what is wrong with it."""
     text = _CODE.sub("", " ".join(str(error).split()))
     found = _RUNNING.search(text)
-    return f"{found[1]} {found[2]!r}: {found[3]}" if found else text
+    if found:
+        return f"{found[1]} {found[2]!r}: {found[3]}"
+    return _NO_KERNEL.sub(r"no CPU kernel for \1", re.sub(f"^{_PLACE}", "", text))

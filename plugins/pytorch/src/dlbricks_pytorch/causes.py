@@ -104,6 +104,19 @@ def _is_foreign(file: str) -> bool:
     return file.startswith(_OWN)
 
 
+def lacking_module(error: BaseException) -> str:
+    """Name of the module whose absence is the cause; empty if something else is."""
+    absent = (each.name for each in chain(error) if isinstance(each, ModuleNotFoundError))
+    return next(filter(None, absent), "")
+
+
+def lacks_arguments(error: BaseException, function: str) -> bool:
+    """Whether a call of a function, and of none that it calls, lacked arguments."""
+    name = re.escape(function.rpartition(".")[2])
+    missing = re.search(rf"\b{name}\(\) missing \d+ required", one_line(error))
+    return isinstance(error, TypeError) and missing is not None
+
+
 def noted_place(stack: str) -> str:
     """The last place in a stack that torch noted beside an operator."""
     found: list[tuple[str, str]] = re.findall(r'File "([^"\n]+)", line (\d+)', stack)

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir.onnx_reader import MAX_CONSTANT_ELEMENTS
 from dlbricks_pytorch.causes import chain, noted_place, one_line, place, told
+from dlbricks_pytorch.meta import on_cpu
 from dlbricks_pytorch.translations import OPSET, translations
 
 #: Namespaces of operators that are torch's own.
@@ -42,9 +43,14 @@ def trace(
     try:
         # With gradients enabled, and told so, torch leaves attention and encoder layers as
         # they are, where it would take an undocumented operator instead of them.
-        with _quiet(), _without_fast_path(), torch.enable_grad():
+        with (
+            _quiet(),
+            _without_fast_path(),
+            torch.enable_grad(),
+            on_cpu(module, args, kwargs) as (positional, named),
+        ):
             return torch.export.export(
-                module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+                module, tuple(positional), dict(named), dynamic_shapes=dynamic_shapes, strict=False
             )
     except (Exception, SystemExit) as error:  # whatever the module and torch's passes raise
         reason, hint = told(error)

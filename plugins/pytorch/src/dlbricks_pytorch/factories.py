@@ -18,7 +18,7 @@ from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.importers.texts import cut
 from dlbricks_core.ir import RawModel
-from dlbricks_pytorch.causes import one_line, place
+from dlbricks_pytorch.causes import lacking_module, lacks_arguments, one_line, place
 from dlbricks_pytorch.importer import from_exported, from_module
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ _RETURN = (
     "It returns (module, example_inputs) or (module, example_inputs, example_kwargs), "
     "or a module whose example_inputs attribute holds them, or an exported program."
 )
+_ALONE = "A factory is called without arguments: write one that gives them."
+_CALL = "it"
+"""The factory, in errors about its call."""
+
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -62,7 +66,7 @@ class TorchFactories(ModelCollection):
                 its module cannot be lowered.
         """
         factory = _factory(name)
-        made = _guarded(name, "it", partial(_made, name, factory))
+        made = _guarded(name, _CALL, partial(_made, name, factory))
         label, source = name.rpartition(":")[2], f"{self.name}:{name}"
         lowered = partial(_lowered, made, options, label, source)
         try:
@@ -97,12 +101,26 @@ def _guarded(name: str, what: str, call: Callable[[], T]) -> T:
     except DLBricksError:
         raise
     except BaseException as error:  # its process has no other user
-        module, _, attribute = name.partition(":")
-        code = f"import {module}" + (f"; {module}.{attribute}()" if what == "it" else "")
-        raise ModelError(
-            f"torch:{name}: {what} failed{place(error)}: {one_line(error)}",
-            hint=f"Try: python -c {shlex.quote(code)}",
-        ) from error
+        raise _failure(name, what, error) from error
+
+
+def _failure(name: str, what: str, error: BaseException) -> ModelError:
+    """The error for users: what is missing where something is, otherwise what was raised."""
+    missing = lacking_module(error)
+    if missing:
+        return ModelError(
+            f"torch:{name}: {what}{place(error)} needs the module {missing!r}, which is not "
+            "installed here",
+            hint=f"Install what provides it beside DLBricks ({sys.executable}).",
+        )
+    module, _, attribute = name.partition(":")
+    hint = f"Try: python -c {shlex.quote(f'import {module}')}"
+    if what == _CALL:
+        code = f"import {module}; {module}.{attribute}()"
+        hint = (
+            _ALONE if lacks_arguments(error, attribute) else f"Try: python -c {shlex.quote(code)}"
+        )
+    return ModelError(f"torch:{name}: {what} failed{place(error)}: {one_line(error)}", hint=hint)
 
 
 def _made(name: str, factory: Any) -> Made | torch.export.ExportedProgram:
@@ -114,15 +132,18 @@ def _made(name: str, factory: Any) -> Made | torch.export.ExportedProgram:
     if lacking:
         raise ModelError(
             f"torch:{name} needs the arguments {cut(lacking)}",
-            hint="A factory is called without arguments: write one that gives them.",
+            hint=_ALONE,
         )
     return _checked(name, factory())
 
 
 def _arguments(factory: Callable[..., Any]) -> list[str]:
-    """Names of the arguments without which a function cannot be called."""
+    """Names of the arguments without which a function cannot be called.
+
+    A decorator may give those that the function in it needs: its own count.
+    """
     try:
-        parameters = inspect.signature(factory).parameters.values()
+        parameters = inspect.signature(factory, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # some of those written in C have none
         return []
     varying = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -164,12 +185,6 @@ def _imported(name: str, module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             raise ModelError(f"torch:{name}: there is no module {error.name!r}", _FORM) from error
-        if error.name:
-            raise ModelError(
-                f"torch:{name}: importing {module}{place(error)} needs the module "
-                f"{error.name!r}, which is not installed here",
-                hint=f"Install what provides it beside DLBricks ({sys.executable}).",
-            ) from error
         raise
 
 

@@ -71,8 +71,8 @@ def from_module(
 ) -> RawModel:
     """Lowers a module, in inference mode; its weights are not read.
 
-    A large module may be built, with its inputs, under torch's ``FakeTensorMode``: it then
-    has no weights at all.
+    A large module may be built on torch's meta device, or with its inputs under
+    ``FakeTensorMode``: it then has no weights at all.
 
     Args:
         module: Any that ``torch.export`` can follow.

@@ -1,0 +1,50 @@
+"""Conversions: the same model with weights and activations of another element type.
+
+Each takes a model in canonical form and returns one. Nothing else of the model changes: names,
+shapes, and the order of its layers stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.passes.convert.floats import to_float
+from dlbricks_core.wording import argument
+
+Conversion = Callable[[CanonicalModel], CanonicalModel]
+"""From a model in canonical form to the same model in other element types."""
+
+CONVERSIONS: Mapping[str, Conversion] = {
+    **{name: partial(to_float, dtype=name) for name in ("bfloat16", "float16", "float32")},
+}
+"""Conversion by the name that users give."""
+
+
+def conversion(dtype: str) -> Conversion:
+    """The conversion of a name.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    if dtype not in CONVERSIONS:
+        raise ModelError(
+            f"{argument('dtype')} {dtype} is no element type that models can be converted to",
+            hint=f"There are {', '.join(sorted(CONVERSIONS))}.",
+        )
+    return CONVERSIONS[dtype]
+
+
+def convert(model: CanonicalModel, dtype: str | None) -> CanonicalModel:
+    """The model in another element type, under its own name.
+
+    Args:
+        model: In canonical form.
+        dtype: Name of the conversion; ``None`` for the model as it is.
+
+    Raises:
+        ModelError: If there is no such conversion, or the model cannot be converted.
+    """
+    return model if dtype is None else conversion(dtype)(model)

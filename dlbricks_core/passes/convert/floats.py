@@ -1,0 +1,227 @@
+"""Conversion of models to a floating-point type of their own: float16, bfloat16 or float32.
+
+As exporters do, a layer whose operator lacks the type in ONNX keeps float32, with a Cast in front
+of it and behind it. Integers, truth values and float64 stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec, TensorValue, numpy_dtype
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_core.passes.schemas import Types, defaults, element_types
+
+FLOATS = frozenset({"bfloat16", "float16", "float32"})
+"""Types that are converted into one another."""
+
+_WIDE = "float32"
+"""Type of layers whose operator lacks the wanted one."""
+
+_CHOSEN: Mapping[str, str] = {
+    "Bernoulli": "dtype",
+    "BlackmanWindow": "output_datatype",
+    "Cast": "to",
+    "ConstantOfShape": "value",
+    "EyeLike": "dtype",
+    "HammingWindow": "output_datatype",
+    "HannWindow": "output_datatype",
+    "MelWeightMatrix": "output_datatype",
+    "RandomNormal": "dtype",
+    "RandomNormalLike": "dtype",
+    "RandomUniform": "dtype",
+    "RandomUniformLike": "dtype",
+}
+"""Attribute of an operator that says which type its result has."""
+
+
+def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
+    """The model with all floats of 32 bits or less in one type, as far as its operators allow.
+
+    Args:
+        model: In canonical form.
+        dtype: Name of the type, one of ``FLOATS``.
+    """
+    return _Draft(model, dtype).finished()
+
+
+class _Draft:
+    """The converted model as far as it is written.
+
+    Each tensor of the model is there in one type, under its own name; in a second type only where
+    a layer reads it in that, under another name.
+    """
+
+    def __init__(self, model: CanonicalModel, dtype: str) -> None:
+        self._model = model
+        self._dtype = dtype
+        self._layers: list[Layer] = []
+        self._tensors: dict[str, TensorSpec] = {}
+        self._weights: set[str] = set()
+        self._constants: dict[str, Array] = {}
+        self._held: dict[str, dict[str, str]] = {}  # by name and type
+        ends = {name: self._wanted(name) for name in (*model.inputs, *model.outputs)}
+        # Subgraphs, which stay as they are, read these by their names.
+        captured = {name for layer in model.layers for name in layer.captures}
+        self._fixed = ends | {name: model.tensors[name].dtype for name in captured}
+
+    def finished(self) -> CanonicalModel:
+        """The whole model, converted."""
+        for name in self._model.inputs:
+            self._place(name, name, self._fixed[name])
+        for name in self._fixed:
+            if name in self._model.weights:
+                self._place_weight(name, self._fixed[name])
+        for layer in self._model.layers:
+            self._add(layer)
+        return replace(
+            self._model,
+            layers=tuple(self._layers),
+            tensors=self._tensors,
+            weights=frozenset(self._weights),
+            constants=self._constants,
+        )
+
+    def _wanted(self, name: str) -> str:
+        """Type that a tensor should have."""
+        own = self._model.tensors[name].dtype
+        return self._dtype if own in FLOATS else own
+
+    def _allowed(self, name: str, types: Types) -> str:
+        """Type of a tensor for a layer that allows some."""
+        own = self._model.tensors[name].dtype
+        if own not in FLOATS:
+            return own
+        return next((each for each in (self._dtype, _WIDE) if each in types), own)
+
+    def _add(self, layer: Layer) -> None:
+        definition = None if layer.opaque else element_types(layer.op, layer.domain)
+        if definition is None:  # nothing tells which other types it takes
+            self._write(layer, [self._own(n) for n in layer.inputs], map(self._own, layer.outputs))
+            return
+        reads = [
+            self._allowed(name, definition.inputs(at)) if name else ""
+            for at, name in enumerate(layer.inputs)
+        ]
+        writes = [
+            self._result(layer, at, definition.outputs(at), follows=definition.follows(at))
+            for at in range(len(layer.outputs))
+        ]
+        if layer.op == "Cast" and reads == writes:
+            self._rename(layer.inputs[0], layer.outputs[0], reads[0])
+        else:
+            self._write(_choosing(layer, writes), reads, writes)
+
+    def _own(self, name: str) -> str:
+        return self._model.tensors[name].dtype if name else ""
+
+    def _result(self, layer: Layer, position: int, types: Types, *, follows: bool) -> str:
+        """Type of a result; one that neither an input nor an attribute decides stays as it is."""
+        name = layer.outputs[position]
+        decided = follows or (layer.op in _CHOSEN and not layer.domain)
+        return self._allowed(name, types) if name and decided else self._own(name)
+
+    def _write(self, layer: Layer, reads: Sequence[str], writes: Any) -> None:
+        """Adds a layer that reads and writes tensors in these types."""
+        inputs = tuple(
+            self._read(name, dtype) if name else ""
+            for name, dtype in zip(layer.inputs, reads, strict=True)
+        )
+        names = [
+            (name, self._under(name, dtype), dtype)
+            for name, dtype in zip(layer.outputs, writes, strict=True)
+        ]
+        outputs = tuple(under for _, under, _ in names)
+        self._layers.append(replace(layer, inputs=inputs, outputs=outputs))
+        for name, under, dtype in names:
+            if name:
+                self._place(name, under, dtype)
+        for name, under, _ in names:
+            if under != name:
+                self._cast(name, self._fixed[name], under, name)
+
+    def _under(self, name: str, dtype: str) -> str:
+        """Name for a result: its own, unless that is fixed to another type."""
+        return name if self._fixed.get(name, dtype) == dtype else self._fresh(name, dtype)
+
+    def _fresh(self, name: str, dtype: str) -> str:
+        found = f"{name}.{dtype}"
+        while found in self._tensors or found in self._model.tensors:
+            found += "_"
+        return found
+
+    def _place(self, name: str, under: str, dtype: str) -> None:
+        """Notes that a tensor of the model is there in a type, under a name."""
+        self._tensors[under] = replace(self._model.tensors[name], dtype=dtype)
+        self._held.setdefault(name, {})[dtype] = under
+
+    def _place_weight(self, name: str, dtype: str) -> str:
+        under = self._fresh(name, dtype) if name in self._tensors else name
+        self._place(name, under, dtype)
+        self._weights.add(under)
+        if name in self._model.constants:
+            self._constants[under] = rounded(self._model.constants[name], dtype)
+        return under
+
+    def _read(self, name: str, dtype: str) -> str:
+        """Name under which a layer finds a tensor in a type; a Cast is added where it needs one."""
+        held = self._held.get(name, {})
+        if dtype in held:
+            return held[dtype]
+        if name in self._model.weights:
+            return self._place_weight(name, dtype)
+        under = self._fresh(name, dtype)
+        self._cast(name, dtype, next(iter(held.values())), under)
+        return under
+
+    def _cast(self, name: str, dtype: str, source: str, under: str) -> None:
+        attributes = {**defaults("Cast"), "to": DTYPE_NUMBERS[dtype]}
+        self._layers.append(Layer("Cast", (source,), (under,), attributes))
+        self._place(name, under, dtype)
+
+    def _rename(self, source: str, name: str, dtype: str) -> None:
+        """Notes that a tensor is another one, of which it was a conversion."""
+        held = self._read(source, dtype)
+        if name not in self._fixed:
+            self._held[name] = {dtype: held}
+            return
+        self._layers.append(Layer("Identity", (held,), (name,)))
+        self._place(name, name, dtype)
+
+
+def _choosing(layer: Layer, writes: Sequence[str]) -> Layer:
+    """The layer with the attribute that says which type its result has."""
+    attribute = _CHOSEN.get(layer.op)
+    if attribute is None or layer.domain or not writes or writes[0] not in FLOATS:
+        return layer
+    value: Any = DTYPE_NUMBERS[writes[0]]
+    if layer.op == "ConstantOfShape":
+        value = _converted(layer.attributes[attribute], writes[0])
+    return replace(layer, attributes={**layer.attributes, attribute: value})
+
+
+def _converted(value: Any, dtype: str) -> TensorValue:
+    array = np.frombuffer(value.data, numpy_dtype(value.dtype))
+    return TensorValue(dtype, value.shape, rounded(array, dtype).tobytes())
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """Known values in a shorter type.
+
+    What lies beyond the type's range is put at its end: a mask of -3.4e38 hides as well, and what
+    keeps a divisor from zero does so still.
+    """
+    kind = numpy_dtype(dtype)
+    if values.dtype == kind or values.dtype.kind in "iub":
+        return values
+    limits: Any = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    most, least = float(limits.max), float(limits.smallest_normal)
+    wide = values.astype(np.float64)
+    near = np.where(np.isfinite(wide), np.clip(wide, -most, most), wide)
+    small = (near != 0) & (np.abs(near) < least)
+    return np.where(small, np.copysign(least, near), near).astype(kind)
