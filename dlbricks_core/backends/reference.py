@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, to_onnx
+from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.values import materialize
 
 
@@ -22,7 +23,9 @@ class ReferenceHost:
             BackendError: If a result is not a tensor.
         """
         network = materialize(model, seed)
-        evaluator = ReferenceEvaluator(to_onnx(model, network.weights))
+        whole = expanded(model, known=())
+        network = whole.network(network)
+        evaluator = ReferenceEvaluator(to_onnx(whole.model, network.weights))
         with np.errstate(all="ignore"):
             results = evaluator.run(None, dict(network.inputs))
         return {name: _tensor(name, r) for name, r in zip(model.outputs, results, strict=True)}

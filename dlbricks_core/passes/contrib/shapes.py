@@ -17,7 +17,7 @@ from dlbricks_core.passes.common_shapes import broadcast
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Asked:
     """A layer with what is known of its inputs.
 
