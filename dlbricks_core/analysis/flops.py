@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dlbricks_core.analysis.contrib import CONTRIB_FLOPS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 Specs = Sequence[TensorSpec | None]
@@ -207,4 +208,5 @@ FLOPS: Mapping[str, FlopsRule] = {
     # h = (1 - z) n + z h (4), and the reset of the state or of its product.
     "GRU": _recurrent(3, 5),
     "RNN": _recurrent(1, 0),
+    **CONTRIB_FLOPS,
 }
