@@ -167,11 +167,12 @@ def rotary(body: Body) -> None:
     body.give(0, x)
 
 
-def _padding(body: Body, position: int, bias: int, batch: int, total: int) -> str:
+def _padding(body: Body, position: int, bias: int, total: int) -> str:
     """Scores to add for a padding mask and a bias; empty if there is neither."""
     added = body.input(bias)
     if not body.has(position):
         return added
+    batch, steps = body.sizes()[:2]
     shape = body.sizes(position)
     if len(shape) == 1:
         return added  # lengths, all of which are full
@@ -181,6 +182,8 @@ def _padding(body: Body, position: int, bias: int, batch: int, total: int) -> st
     kept = body.cast(body.input(position), body.dtype())
     scores = body.op("Mul", body.op("Sub", body.value(1.0, body.dtype()), kept), hidden)
     scores = body.reshape(scores, batch, 1, 1, total)
+    # Not every framework takes a mask that all queries share.
+    scores = body.op("Expand", scores, body.integers(batch, 1, steps, total))
     return body.op("Add", scores, added) if added else scores
 
 
@@ -218,7 +221,7 @@ def multi_head(body: Body) -> None:
     keys = body.sizes(1)[2 if projected else 1]
     total = keys + (body.sizes(6)[2] if body.has(6) else 0)
     heads = _Heads(query_heads, key, value, batch, steps, total)
-    _finished(body, heads, _padding(body, 4, 5, batch, total))
+    _finished(body, heads, _padding(body, 4, 5, total))
 
 
 def projected(body: Body) -> None:
@@ -251,6 +254,6 @@ def projected(body: Body) -> None:
             1, body.op("Concat", *(body.op("Unsqueeze", x, first) for x in (key, value)), axis=0)
         )
     heads = _Heads(query, key, value, batch, steps, total)
-    _finished(body, heads, _padding(body, 3, 5, batch, total))
+    _finished(body, heads, _padding(body, 3, 5, total))
 
 

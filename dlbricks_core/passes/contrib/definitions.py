@@ -37,7 +37,6 @@ _OWN: Mapping[str, Definition] = {
     "QLinearGlobalAveragePool": quantized.of_one("GlobalAveragePool"),
     "QLinearLeakyRelu": quantized.of_one("LeakyRelu", "alpha"),
     "QLinearMul": quantized.of_two("Mul"),
-    "QLinearReduceMean": quantized.mean,
     "QLinearSigmoid": quantized.of_one("Sigmoid"),
     "QLinearSoftmax": quantized.softmax,
     "QLinearWhere": quantized.where,

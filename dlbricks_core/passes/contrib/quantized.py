@@ -45,13 +45,6 @@ def concat(body: Body) -> None:
     _codes(body, body.op("Concat", *parts, axis=body.attribute("axis")), 0, 1)
 
 
-def mean(body: Body) -> None:
-    """QLinearReduceMean."""
-    axes = body.integers(*body.attribute("axes"))
-    kept = body.attribute("keepdims", 1)
-    _codes(body, body.op("ReduceMean", _floats(body, 0, 1, 2), axes, keepdims=kept), 3, 4)
-
-
 def where(body: Body) -> None:
     """QLinearWhere."""
     chosen = body.op("Where", body.input(0), _floats(body, 1, 2, 3), _floats(body, 4, 5, 6))

@@ -56,6 +56,12 @@ def _grouped_query_attention(model: CanonicalModel, layer: Layer) -> str:
     cached = _given(model, layer, 3)
     if batch > 1 and steps > 1 and cached is not None and cached.sizes[2]:
         return "ONNX Runtime takes one sequence if there is a cache and more than one new step"
+    cache = _given(model, layer, 7)
+    heads = layer.attributes["num_heads"]
+    assert isinstance(heads, int)
+    size = model.tensors[layer.outputs[0]].sizes[2] // heads
+    if layer.attributes.get("do_rotary") and cache is not None and size % 16:
+        return f"ONNX Runtime rotates heads of a multiple of 16 elements, not of {size}"
     return ""
 
 
