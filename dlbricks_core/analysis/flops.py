@@ -201,6 +201,8 @@ FLOPS: Mapping[str, FlopsRule] = {
     "Softmax": _each_output(5),
     "LogSoftmax": _each_output(5),
     "DequantizeLinear": _each_output(2),
+    # Least and greatest element, and each element scaled and shifted.
+    "DynamicQuantizeLinear": _each_output(4),
     "QuantizeLinear": _each_output(2),
     "Resize": _resize,
     # Cell, output: c = f c + i g (3), h = o tanh(c) (2).

@@ -180,3 +180,21 @@ def encoder(*, layers: int = 2, heads: int = 4, width: int = 64) -> onnx.ModelPr
         [floats("output", "batch_size", length, width)],
         opset=17,
     )
+
+
+def classifier() -> onnx.ModelProto:
+    """A small network of convolutions, with what static quantization has operators for."""
+    w = Writer(2)
+    x = w.add("Conv", ["image", w.weight("first", 8, 3, 3, 3, scale=0.2)], pads=(1, 1, 1, 1))
+    x = w.add("Relu", [x])
+    y = w.add("Conv", [x, w.weight("second", 8, 8, 3, 3, scale=0.1)], pads=(1, 1, 1, 1))
+    y = w.add("Mul", [y, w.add("Sigmoid", [y])])
+    x = w.add("Concat", [w.add("Add", [x, y]), y], axis=1)
+    x = w.add("AveragePool", [w.add("LeakyRelu", [x], alpha=0.1)], kernel_shape=(2, 2),
+              strides=(2, 2))  # fmt: skip
+    x = w.add("Flatten", [w.add("GlobalAveragePool", [x])])
+    x = w.add("Gemm", [x, w.weight("last", 10, 16, scale=0.3), w.weight("bias", 10)], transB=1)
+    w.add("Softmax", [x], ["classes"], axis=-1)
+    return w.model(
+        [floats("image", "batch_size", 3, 16, 16)], [floats("classes", "batch_size", 10)], opset=17
+    )
