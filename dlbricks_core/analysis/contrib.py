@@ -59,8 +59,8 @@ def _fused_gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 def _each(operations: int, bias: int | None = None) -> Rule:
     """Rule with so many operations for each element of the result, and one for a bias."""
-    return lambda layer, inputs, outputs: _size(outputs) * (
-        operations + (bias is not None and _has(inputs, bias))
+    return lambda layer, inputs, outputs: (
+        _size(outputs) * (operations + (bias is not None and _has(inputs, bias)))
     )
 
 

@@ -37,7 +37,7 @@ DEFINED: Mapping[str, str] = {
     "{ y = SimplifiedLayerNormalization<axis=-1, epsilon=1e-5>(x, w1) }",
     "SkipSimplifiedLayerNormalization": "(float[2,3,16] x, float[2,3,16] s, float[16] w1)"
     " => (y, z)"
-    f'{{ y, m, v, z = {_MS}.SkipSimplifiedLayerNormalization<epsilon=1e-5>(x, s, w1) }}',
+    f"{{ y, m, v, z = {_MS}.SkipSimplifiedLayerNormalization<epsilon=1e-5>(x, s, w1) }}",
     "SkipLayerNormalization": "(float[2,3,16] x, float[2,3,16] s, float[16] w1, float[16] w2,"
     f" float[16] w3) => (y) {{ y = {_MS}.SkipLayerNormalization(x, s, w1, w2, w3) }}",
     "EmbedLayerNormalization": "(int32[2,5] x, int32[2,5] s, float[30,16] w1, float[9,16] w2,"
@@ -78,6 +78,16 @@ DEFINED: Mapping[str, str] = {
     "Attention with a cache": "(float[2,1,12] x, float[12,48] w1, float[48] w2,"
     " float[2,2,2,6,8] p) => (y, a)"
     f'{{ y, a = {_ATTENTION}, unidirectional=1>(x, w1, w2, "", p) }}',
+    "QAttention": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4, int32[2] m)"
+    f" => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
+    "QAttention with a mask": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4, int32[2,5] m)"
+    f" => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
+    "QGemm": "(uint8[3,8] a, int8[8,5] w1, int32[5] w2) => (y)"
+    f"{{ {_SCALES} zb = Constant<value=int8 {{0}}>() "
+    f"y = {_MS}.QGemm(a, sa, z, w1, sb, zb, w2, sc, z) }}",
+    "QGemm with floats as results": "(uint8[3,8] a, int8[8,5] w1, int32[5] w2) => (y)"
+    f"{{ {_SCALES} zb = Constant<value=int8 {{0}}>() "
+    f"y = {_MS}.QGemm(a, sa, z, w1, sb, zb, w2) }}",
     "QLinearAdd": f"(uint8[2,8] a, uint8[2,8] b) => (y) {{ {_SCALES}"
     f" y = {_MS}.QLinearAdd(a, sa, z, b, sb, z, sc, z) }}",
     "QLinearMul": f"(uint8[2,8] a, uint8[8] b) => (y) {{ {_SCALES}"
@@ -104,12 +114,6 @@ as in :mod:`dlbricks_core.testing.cases`."""
 UNDEFINED: Mapping[str, str] = {
     "GatherBlockQuantized": "(int64[2,3] i, uint8[20,32] w1, float[20,2] w2) => (y)"
     f"{{ y = {_MS}.GatherBlockQuantized<bits=4, block_size=32>(w1, i, w2) }}",
-    "QAttention": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4, int32[2] m)"
-    f" => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
-    "QGemm": "(uint8[3,8] a, int8[8,5] w1, int32[5] w2) => (y, u)"
-    f"{{ {_SCALES} zb = Constant<value=int8 {{0}}>() "
-    f"y = {_MS}.QGemm(a, sa, z, w1, sb, zb, w2, sc, z) "
-    f"u = {_MS}.QGemm(a, sa, z, w1, sb, zb, w2) }}",
     "NhwcMaxPool": "(uint8[2,7,7,3] x) => (y)"
     f"{{ y = {_MS}.NhwcMaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x) }}",
     "NhwcMaxPool, rounded up": "(uint8[2,8,8,3] x) => (y)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import Array
 from dlbricks_core.passes.contrib.body import Body
 
 _HIDDEN = -60000.0
@@ -51,11 +52,11 @@ def _joined(body: Body, name: str, past: int) -> str:
     return body.op("Concat", body.input(past), name, axis=2)
 
 
-def _visible(steps: int, total: int, window: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool]]:
+def _visible(steps: int, total: int, window: int) -> Array:
     """Which keys each query sees, none after itself and at most ``window``."""
     rows = np.arange(total - steps, total)[:, None]
     keys = np.arange(total)[None, :]
-    seen = keys <= rows
+    seen: Array = keys <= rows
     return seen & (keys > rows - window) if window > 0 else seen
 
 
@@ -169,7 +170,7 @@ def rotary(body: Body) -> None:
 
 def _padding(body: Body, position: int, bias: int, total: int) -> str:
     """Scores to add for a padding mask and a bias; empty if there is neither."""
-    added = body.input(bias)
+    added = body.input(bias) if bias >= 0 else ""
     if not body.has(position):
         return added
     batch, steps = body.sizes()[:2]
@@ -178,9 +179,10 @@ def _padding(body: Body, position: int, bias: int, total: int) -> str:
         return added  # lengths, all of which are full
     if shape != (batch, total):
         raise UnsupportedError("a mask with a row for each query has no definition")
-    hidden = body.value(body.attribute("mask_filter_value", -10000.0), body.dtype())
-    kept = body.cast(body.input(position), body.dtype())
-    scores = body.op("Mul", body.op("Sub", body.value(1.0, body.dtype()), kept), hidden)
+    dtype = body.dtype() if bias >= 0 else body.dtype(2)  # that of queries, not of their codes
+    hidden = body.value(body.attribute("mask_filter_value", -10000.0), dtype)
+    kept = body.cast(body.input(position), dtype)
+    scores = body.op("Mul", body.op("Sub", body.value(1.0, dtype), kept), hidden)
     scores = body.reshape(scores, batch, 1, 1, total)
     # Not every framework takes a mask that all queries share.
     scores = body.op("Expand", scores, body.integers(batch, 1, steps, total))
@@ -224,36 +226,55 @@ def multi_head(body: Body) -> None:
     _finished(body, heads, _padding(body, 4, 5, total))
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Positions of the inputs of an attention with the projection inside; -1 for one it lacks."""
+
+    past: int
+    mask: int
+    bias: int
+
+
 def projected(body: Body) -> None:
     """Attention: one product for queries, keys and values, then attention."""
+    product = body.op("MatMul", body.input(0), body.input(1))
+    _of_projection(body, body.added(product, 2), _Places(past=4, mask=3, bias=5))
+
+
+def quantized(body: Body) -> None:
+    """QAttention: the same with a product of integers."""
+    inputs = [body.input(position) for position in (0, 1, 6, 7)]
+    while not inputs[-1]:
+        inputs.pop()
+    floats = body.cast(body.op("MatMulInteger", *inputs), body.dtype(2))
+    scale = body.op("Mul", body.input(3), body.input(4))
+    y = body.added(body.op("Mul", floats, scale), 2)
+    _of_projection(body, y, _Places(past=8, mask=5, bias=-1))
+
+
+def _of_projection(body: Body, y: str, places: _Places) -> None:
+    """Attention of queries, keys and values that one tensor holds, one beside the other."""
     if body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
         raise UnsupportedError("rotation inside and a cache with room have no definition")
     batch, steps, _ = body.sizes()
     every = body.sizes(1)[1]
     parts = tuple(body.attribute("qkv_hidden_sizes") or (every // 3,) * 3)
-    y = body.added(body.op("MatMul", body.input(0), body.input(1)), 2)
     query, key, value = (
         _to_heads(body, part, batch, body.heads) for part in body.split(y, parts, axis=2)
     )
-    total = steps
-    if body.has(4):
-        total += body.sizes(4)[3]
+    past = body.sizes(places.past)[3] if body.has(places.past) else 0
+    if past:
         size = parts[0] // body.heads
-        past = [
-            body.reshape(half, batch, body.heads, body.sizes(4)[3], size)
-            for half in body.split(body.input(4), (1, 1), axis=0)
+        kept = [
+            body.reshape(half, batch, body.heads, past, size)
+            for half in body.split(body.input(places.past), (1, 1), axis=0)
         ]
-        if body.sizes(4)[3]:
-            key, value = (
-                body.op("Concat", kept, new, axis=2)
-                for kept, new in zip(past, (key, value), strict=True)
-            )
+        key = body.op("Concat", kept[0], key, axis=2)
+        value = body.op("Concat", kept[1], value, axis=2)
     if len(body.layer.outputs) > 1 and body.layer.outputs[1]:
         first = body.integers(0)
-        body.give(
-            1, body.op("Concat", *(body.op("Unsqueeze", x, first) for x in (key, value)), axis=0)
-        )
+        both = (body.op("Unsqueeze", x, first) for x in (key, value))
+        body.give(1, body.op("Concat", *both, axis=0))
+    total = steps + past
     heads = _Heads(query, key, value, batch, steps, total)
-    _finished(body, heads, _padding(body, 3, 5, total))
-
-
+    _finished(body, heads, _padding(body, places.mask, places.bias, total))

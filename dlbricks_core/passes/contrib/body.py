@@ -50,7 +50,9 @@ class Body(Asked):
 
     def value(self, value: Any, dtype: str = "float32") -> str:
         """Adds a constant; returns its name."""
-        array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=numpy_dtype(dtype))
+        array = (
+            value if isinstance(value, np.ndarray) else np.asarray(value, dtype=numpy_dtype(dtype))
+        )
         name = f"_c{len(self.constants)}"
         self.constants[name] = array
         return name

@@ -28,6 +28,8 @@ _OWN: Mapping[str, Definition] = {
     "MatMulIntegerToFloat": products.matmul_integer_to_float,
     "MatMulNBits": products.matmul_nbits,
     "MultiHeadAttention": attention.multi_head,
+    "QAttention": attention.quantized,
+    "QGemm": quantized.gemm,
     "QLinearAdd": quantized.of_two("Add"),
     "QLinearAveragePool": quantized.of_one(
         "AveragePool", "kernel_shape", "strides", "pads", "ceil_mode", "auto_pad",

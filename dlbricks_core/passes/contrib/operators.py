@@ -64,7 +64,7 @@ def _attributes(text: str) -> Iterator[_Schema.Attribute]:
             yield _Schema.Attribute(name, number, "", required=rest.endswith("!"))
 
 
-def _operator(  # noqa: PLR0913 - the parts of a definition
+def _operator(
     name: str,
     inputs: str,
     outputs: str,
@@ -157,7 +157,7 @@ _ALL = (
         "QAttention",
         "input weight bias input_scale weight_scale mask_index? input_zero_point? "
         "weight_zero_point? past?",
-        "output present?", shapes.attention(past=8),
+        "output present?", shapes.attention(past=8, typed=2),
         "num_heads:int! unidirectional:int=0 past_present_share_buffer:int do_rotary:int "
         "mask_filter_value:float scale:float",
     ),

@@ -57,3 +57,20 @@ def softmax(body: Body) -> None:
         raise UnsupportedError("a softmax over several axes has no definition")
     axis = body.attribute("axis", -1)
     _codes(body, body.op("Softmax", _floats(body, 0, 1, 2), axis=axis), 3, 4)
+
+
+def gemm(body: Body) -> None:
+    """QGemm: the bias has the scale of the product."""
+    names = ("alpha", "transA", "transB")
+    given = {name: body.attribute(name) for name in names if name in body.layer.attributes}
+    if given.get("alpha", 1.0) != 1.0 or len(body.sizes(4)) or body.sizes(1):
+        raise UnsupportedError("scales of columns and of the product have no definition")
+    inputs = [_floats(body, 0, 1, 2), _floats(body, 3, 4, 5)]
+    if body.has(6):
+        scale = body.op("Mul", body.input(1), body.input(4))
+        inputs.append(body.op("Mul", body.cast(body.input(6), body.dtype(1)), scale))
+    y = body.op("Gemm", *inputs, **given)
+    if body.has(7):
+        _codes(body, y, 7, 8)
+    else:
+        body.give(0, y)

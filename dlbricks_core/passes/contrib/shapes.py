@@ -188,13 +188,18 @@ def embedding(table: int, typed: int) -> Rule:
     return rule
 
 
-def attention(past: int) -> Rule:
-    """Rule for attention with the projection inside: ``past`` is its input of keys and values."""
+def attention(past: int, typed: int = 0) -> Rule:
+    """Rule for attention with the projection inside.
+
+    Args:
+        past: Position of the cache of keys and values.
+        typed: Position of an input that has the results' type.
+    """
 
     def rule(asked: Asked) -> Sequence[TensorSpec]:
         batch, length, _ = asked.sizes()
         parts = asked.attribute("qkv_hidden_sizes") or (asked.sizes(1)[1] // 3,) * 3
-        dtype = asked.spec(asked.layer.op == "QAttention" and 2 or 0).dtype
+        dtype = asked.spec(typed).dtype
         total = length + (asked.sizes(past)[3] if asked.has(past) else 0)
         head = parts[0] // asked.heads
         return [

@@ -83,7 +83,9 @@ class _Draft:
         fits = not rank or spec.rank == rank
         return name in self.model.weights and spec.dtype == "float32" and fits
 
-    def weight(self, name: str, dtype: str, shape: Sequence[int], value: float | None = None) -> str:
+    def weight(
+        self, name: str, dtype: str, shape: Sequence[int], value: float | None = None
+    ) -> str:
         """Adds a weight, once for each name; with a value where one is given."""
         if name not in self.weights:
             name = self._unused(name)
@@ -115,7 +117,9 @@ class _Draft:
         """Adds a layer."""
         self.layers.append(Layer(op, tuple(inputs), tuple(outputs), attributes or {}, domain))
 
-    def codes(self, name: str, dtype: str, shape: Sequence[int], depth: int) -> tuple[str, str, str]:
+    def codes(
+        self, name: str, dtype: str, shape: Sequence[int], depth: int
+    ) -> tuple[str, str, str]:
         """Codes, scale and zero point of a weight that is summed over ``depth`` rows."""
         scale = 1 / (_SPREAD * math.sqrt(max(depth, 1)))
         middle = 128 if dtype == "uint8" else 0
@@ -182,9 +186,7 @@ def _gemm_int8(draft: _Draft, layer: Layer) -> bool:
     return True
 
 
-def _product_int8(
-    draft: _Draft, left: str, right: tuple[str, Sequence[int]], product: str
-) -> None:
+def _product_int8(draft: _Draft, left: str, right: tuple[str, Sequence[int]], product: str) -> None:
     """A product of integers, as floats again.
 
     Args:

@@ -105,9 +105,7 @@ def test_a_definition_computes_what_onnxruntime_does(timer, name):
 
 def test_every_definition_is_tried():
     tried = {
-        (layer.domain, layer.op)
-        for text in DEFINED.values()
-        for layer in build(text).model.layers
+        (layer.domain, layer.op) for text in DEFINED.values() for layer in build(text).model.layers
     }
     assert tried >= DEFINITIONS.keys()
 

@@ -233,6 +233,4 @@ def test_what_a_definition_does_not_cover_stays_with_the_reason():
     model = model_of(TOKEN.replace("{7}", "{5}"))
     whole = expanded(model, known=())
     assert whole.model.layers == model.layers
-    assert whole.refused == {
-        0: "a cache that is longer than what it holds has no definition"
-    }
+    assert whole.refused == {0: "a cache that is longer than what it holds has no definition"}
