@@ -211,7 +211,7 @@ def _ends(past: int) -> LengthRule:
         mask = _sizes(inputs, 3 if layer.op == "Attention" else 5)
         cached = inputs[past] if past < len(inputs) else None
         total = steps + (0 if cached is None else cached.sizes[3])
-        if len(mask) != 1:
+        if len(mask) != 1 or mask[0] not in (batch, 2 * batch):
             return None
         return (total,) * batch + (0,) * (mask[0] - batch)
 

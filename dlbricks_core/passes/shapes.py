@@ -106,6 +106,8 @@ def _contrib(
     )
     try:
         found = OPERATORS[layer.domain, layer.op].shapes(asked)
+        if any(isinstance(size, int) and size < 0 for spec in found for size in spec.shape or ()):
+            raise ValueError("a result would have a negative size")
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ModelError(
             f"{layer.op} does not fit its inputs: {error}",

@@ -80,8 +80,8 @@ DEFINED: Mapping[str, str] = {
     f'{{ y, a = {_ATTENTION}, unidirectional=1>(x, w1, w2, "", p) }}',
     "QAttention": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4, int32[2] m)"
     f" => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
-    "QAttention with a mask": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4, int32[2,5] m)"
-    f" => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
+    "QAttention with a mask": "(uint8[2,5,12] x, int8[12,48] w1, float[48] w2, float w3, float w4,"
+    f" int32[2,5] m) => (y) {{ y = {_MS}.QAttention<num_heads=2>(x, w1, w2, w3, w4, m) }}",
     "QGemm": "(uint8[3,8] a, int8[8,5] w1, int32[5] w2) => (y)"
     f"{{ {_SCALES} zb = Constant<value=int8 {{0}}>() "
     f"y = {_MS}.QGemm(a, sa, z, w1, sb, zb, w2, sc, z) }}",

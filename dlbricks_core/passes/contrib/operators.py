@@ -162,7 +162,7 @@ _ALL = (
         "mask_filter_value:float scale:float",
     ),
     _operator(
-        "RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", shapes.same,
+        "RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", shapes.rotated,
         "scale:float interleaved:int rotary_embedding_dim:int num_heads:int "
         "is_packed_batching:int",
     ),

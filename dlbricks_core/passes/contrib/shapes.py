@@ -74,6 +74,14 @@ def same(asked: Asked) -> Sequence[TensorSpec]:
     return [asked.spec(0)]
 
 
+def rotated(asked: Asked) -> Sequence[TensorSpec]:
+    """Queries or keys of three or four axes, turned."""
+    spec = asked.spec(0)
+    if spec.rank not in (3, 4):
+        raise ValueError(f"its input has {spec.rank} axes, not three or four")
+    return [spec]
+
+
 def typed_as(position: int) -> Rule:
     """Rule for results in the shape of the first input, with the type of another one."""
     return lambda asked: [TensorSpec(asked.spec(position).dtype, asked.sizes())]

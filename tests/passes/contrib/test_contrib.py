@@ -84,6 +84,12 @@ def test_embeddings_read_no_more_of_their_tables_than_they_write():
         (DEFINED["FusedMatMul"].replace("transA=1", "transA=0"), "no factors of a matrix product"),
         (TOKEN.replace("num_heads=4, ", ""), "lacks its attribute num_heads"),
         (TOKEN.replace("float[2,1,64] q", "float[64] q"), "does not fit its inputs"),
+        (DEFINED["RotaryEmbedding"].replace("[2,3,32]", "[32]"), "has 1 axes, not three or four"),
+        (
+            UNDEFINED["NhwcMaxPool"].replace("kernel_shape=[3,3]", "kernel_shape=[30,3]"),
+            "would have a negative size",
+        ),
+        (DEFINED["Attention"].replace("num_heads=2", "num_heads=0"), "does not fit its inputs"),
     ],
 )
 def test_a_layer_that_does_not_fit_its_definition_is_named_with_what_is_wrong(text, reason):
@@ -148,6 +154,11 @@ def test_positions_lie_within_the_table(seed):
 def test_attention_with_ends_and_starts_gets_whole_sequences():
     text = DEFINED["Attention with lengths"].replace("int32[2] m", "int32[4] m")
     assert build(text).inputs["m"].tolist() == [5, 5, 0, 0]
+
+
+def test_lengths_of_another_form_are_left_alone():
+    text = DEFINED["Attention with lengths"].replace("int32[2] m", "int32[8] m")
+    assert build(text).inputs["m"].tolist() == [1] * 8
 
 
 def test_codes_are_spread_and_scales_keep_the_magnitude():
