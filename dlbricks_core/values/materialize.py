@@ -62,7 +62,7 @@ _ABOVE_ONE = _Range(1.1, 1.9)
 _SCALE = _Range(0.01, 0.02)
 
 _DRAWN = 1_048_573
-"""Maximum floats drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
+"""Maximum numbers drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
 are alike."""
 
 _FEW_INDICES = 65_536
@@ -225,6 +225,8 @@ class _Drawer:
             return _mask(spec.sizes)
         if is_whole(spec.dtype):
             valid = self._ranges.get(name) or self._default(name)
+            if valid.uniform and spec.elements > _DRAWN:
+                return _repeated(_whole_numbers(valid, (_DRAWN,), rng).astype(dtype), spec.sizes)
             return _whole_numbers(valid, spec.sizes, rng).astype(dtype)
         if spec.dtype.startswith("complex"):
             parts = [_floats(_UNIT, spec.sizes, rng) for _ in range(2)]
@@ -354,6 +356,16 @@ def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generato
         return rng.integers(int(valid.low), int(valid.high), shape, endpoint=True)
     low, high = valid.low.astype(np.int64), valid.high.astype(np.int64)
     return rng.integers(low, high, shape, endpoint=True)
+
+
+def _repeated(drawn: Array, shape: tuple[int, ...]) -> Array:
+    """A tensor that begins with these numbers and repeats them: codes of a large matrix."""
+    values = aligned_empty(shape, drawn.dtype)
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, drawn.size):
+        rest = flat[start : start + drawn.size]
+        rest[:] = drawn[: rest.size]
+    return values
 
 
 def _mask(shape: tuple[int, ...]) -> Array:

@@ -17,6 +17,9 @@ from dlbricks_core.passes.contrib import shapes
 DOMAIN = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
 
+OWNER = "onnxruntime"
+"""Name of the backend that runs them as they are."""
+
 _Schema = onnx.defs.OpSchema
 _Formal = _Schema.FormalParameter
 _Option = _Schema.FormalParameterOption

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -172,6 +173,21 @@ def test_codes_are_spread_and_scales_keep_the_magnitude():
     assert scales.min() > np.finfo(np.float16).tiny
     whole = expanded(network.model, known=()).network(network)
     assert evaluate(whole)["y"].std() == pytest.approx(1.0, rel=0.1)
+
+
+def test_codes_of_a_large_matrix_repeat_and_take_no_more_memory_than_their_own():
+    text = (
+        "(float[1,4096] x, uint8[8192,128,16] w1, float[8192,128] w2) => (y)"
+        "{ y = com.microsoft.MatMulNBits<K=4096, N=8192, block_size=32>(x, w1, w2) }"
+    )
+    model = model_of(text)
+    tracemalloc.start()
+    codes = materialize(model).weights["w1"]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(np.unique(codes)) == 256
+    assert not (codes[0] == codes[1]).all()
+    assert most < 4 * codes.nbytes
 
 
 def test_codes_of_dynamic_products_are_spread():
