@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx.checker
@@ -105,15 +105,19 @@ def _contrib(
         tuple(values.get(name) for name in layer.inputs),
     )
     try:
-        found = OPERATORS[layer.domain, layer.op].shapes(asked)
-        if any(isinstance(size, int) and size < 0 for spec in found for size in spec.shape or ()):
-            raise ValueError("a result would have a negative size")
+        found = _sized(OPERATORS[layer.domain, layer.op].shapes(asked))
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ModelError(
             f"{layer.op} does not fit its inputs: {error}",
             hint="Check the sizes given for dynamic dimensions.",
         ) from error
     return {name: spec for name, spec in zip(layer.outputs, found, strict=False) if name}
+
+
+def _sized(found: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    if any(isinstance(size, int) and size < 0 for spec in found for size in spec.shape or ()):
+        raise ValueError("a result would have a negative size")
+    return found
 
 
 def _common(
