@@ -191,14 +191,17 @@ position along the last axis. ``None`` where every value is sensible, as in a ma
 """
 
 
-def _all_but_one(
-    layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
-) -> int | None:
-    """Last step of every sequence: all steps of the cache and all new ones are used."""
+def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Steps of the longest sequence: those of the cache and the new ones, if nobody says others."""
     if 6 in known:
-        return known[6] - 1
+        return known[6]
     past = _sizes(inputs, 3)[2] if inputs[3] is not None else 0
-    return past + _sizes(inputs, 0)[1] - 1
+    return past + _sizes(inputs, 0)[1]
+
+
+def _last_step(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Last step of every sequence."""
+    return _all_steps(layer, inputs, outputs, known) - 1
 
 
 def _ends(past: int) -> LengthRule:
@@ -232,7 +235,7 @@ def _keys_of_heads(
 #: for shorter sequences, and nobody times that.
 LENGTH_INPUTS: Mapping[str, Mapping[int, LengthRule]] = {
     "com.microsoft.Attention": {3: _ends(past=4)},
-    "com.microsoft.GroupQueryAttention": {5: _all_but_one},
+    "com.microsoft.GroupQueryAttention": {5: _last_step, 6: _all_steps},
     "com.microsoft.MultiHeadAttention": {4: _keys_of_heads},
     "com.microsoft.QAttention": {5: _ends(past=8)},
 }

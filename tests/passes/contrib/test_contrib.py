@@ -90,6 +90,7 @@ def test_embeddings_read_no_more_of_their_tables_than_they_write():
             UNDEFINED["NhwcMaxPool"].replace("kernel_shape=[3,3]", "kernel_shape=[30,3]"),
             "would have a negative size",
         ),
+        (TOKEN.replace("{7}", "{9}"), "all steps are 9, those of the cache and new ones 7"),
         (DEFINED["Attention"].replace("num_heads=2", "num_heads=0"), "does not fit its inputs"),
     ],
 )
@@ -132,6 +133,16 @@ def test_all_steps_are_used_also_where_a_brick_is_alone(name):
     total = int(brick.constants[layer.inputs[6]].reshape(()))
     lengths = materialize(brick).inputs[layer.inputs[5]]
     assert lengths.tolist() == [total - 1] * 2
+
+
+def test_the_number_of_all_steps_is_that_of_the_cache_and_the_new_ones_if_it_is_an_input():
+    text = TOKEN.replace("t = Constant<value = int32 {7}>()", "").replace(
+        "int32[2] s,", "int32[2] s, int32 t,"
+    )
+    text = text.replace("=> (y, a, b)", "=> (y, float[2,2,7,16] a, float[2,2,7,16] b)")
+    network = build(text)
+    assert not network.model.layers[0].opaque
+    assert (network.inputs["s"].tolist(), network.inputs["t"].tolist()) == ([6, 6], 7)
 
 
 def test_lengths_that_a_mask_gives_are_left_to_the_mask():
