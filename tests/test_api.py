@@ -268,7 +268,7 @@ def test_a_model_is_loaded_in_another_element_type():
     )
     with pytest.raises(DLBricksError, match="dtype float12 is no element type") as caught:
         dlbricks.load(MODEL, dtype="float12")
-    assert caught.value.hint == "There are bfloat16, float16, float32."
+    assert caught.value.hint == "There are bfloat16, float16, float32, int4, int8."
 
 
 @pytest.mark.parametrize(

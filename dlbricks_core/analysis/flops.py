@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dlbricks_core.analysis.contrib import CONTRIB_FLOPS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 Specs = Sequence[TensorSpec | None]
@@ -200,6 +201,8 @@ FLOPS: Mapping[str, FlopsRule] = {
     "Softmax": _each_output(5),
     "LogSoftmax": _each_output(5),
     "DequantizeLinear": _each_output(2),
+    # Least and greatest element, and each element scaled and shifted.
+    "DynamicQuantizeLinear": _each_output(4),
     "QuantizeLinear": _each_output(2),
     "Resize": _resize,
     # Cell, output: c = f c + i g (3), h = o tanh(c) (2).
@@ -207,4 +210,5 @@ FLOPS: Mapping[str, FlopsRule] = {
     # h = (1 - z) n + z h (4), and the reset of the state or of its product.
     "GRU": _recurrent(3, 5),
     "RNN": _recurrent(1, 0),
+    **CONTRIB_FLOPS,
 }

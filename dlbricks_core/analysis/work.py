@@ -13,7 +13,14 @@ from dlbricks_core.ir import CanonicalModel, Layer
 #: Operators that only change a tensor's shape: nothing needs to be read or written.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
 #: Operators that read only those elements of the first input that become the result.
-_PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
+_PICKING = frozenset(
+    {"Compress", "Gather", "GatherElements", "GatherND", "Slice",
+     "com.microsoft.GatherBlockQuantized"}
+)  # fmt: skip
+#: Operator -> positions of tables, of each of which it reads as many elements as it writes.
+_TABLES: Mapping[str, frozenset[int]] = {
+    "com.microsoft.EmbedLayerNormalization": frozenset({2, 3, 4}),
+}
 
 
 @dataclass(frozen=True)
@@ -103,4 +110,8 @@ def layer_bytes(model: CanonicalModel, layer: Layer) -> int | None:
     if layer.qualified_op in _PICKING:
         reads = reads[1:]
         written *= 2
+    tables = _TABLES.get(layer.qualified_op, ())
+    picked = [layer.inputs[at] for at in tables if layer.inputs[at]]
+    written += len(picked) * model.tensors[layer.outputs[0]].nbytes if picked else 0
+    reads = tuple(name for name in reads if name not in picked)
     return written + sum(model.tensors[name].nbytes for name in reads)

@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, Network, numpy_dtype, to_onnx
+from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize
 
@@ -25,7 +26,8 @@ class ReferenceHost:
         Raises:
             BackendError: If a result is not a tensor.
         """
-        network = _wide(materialize(model, seed))
+        wide = _wide(materialize(model, seed))
+        network = expanded(wide.model, known=()).network(wide)
         evaluator = ReferenceEvaluator(to_onnx(network.model, network.weights))
         with np.errstate(all="ignore"):
             results = evaluator.run(None, dict(network.inputs))

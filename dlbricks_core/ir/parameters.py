@@ -75,6 +75,9 @@ PARAMETER_INPUTS: Mapping[str, frozenset[int]] = {
         "TopK": (1,),
         "Trilu": (1,),
         "Unsqueeze": (1,),
+        "com.microsoft.Attention": (6,),
+        "com.microsoft.GroupQueryAttention": (6,),
+        "com.microsoft.MultiHeadAttention": (8,),
     }.items()
 }
 
@@ -134,6 +137,24 @@ def _bits(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return 8 if spec is None else spec.nbytes * 8 // max(spec.elements, 1)
 
 
+def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """First positions of ONNX Runtime's rotary embedding; one for all steps where it is alone."""
+    rows, sizes = _sizes(inputs, 2)[0], _sizes(inputs, 0)
+    steps = sizes[2] if len(sizes) == 4 else sizes[1]
+    return rows - steps + 1 if len(_sizes(inputs, 1)) == 1 else rows
+
+
+def _rows_of(position: int) -> IndexBound:
+    """Rows of a table that is another input."""
+    return lambda layer, inputs, outputs: _sizes(inputs, position)[0]
+
+
+def _gathered_blocks(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    axis = layer.attributes.get("gather_axis", 0)
+    assert isinstance(axis, int)
+    return _sizes(inputs, 0)[axis]
+
+
 #: Operator -> for each input of indices, lengths or shifts: the bound of its valid values.
 INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
     "Attention": {6: lambda layer, inputs, outputs: _sizes(inputs, 1)[-2] + 1},
@@ -154,7 +175,75 @@ INDEX_INPUTS: Mapping[str, Mapping[int, IndexBound]] = {
     "ScatterND": {1: _leading},
     "SoftmaxCrossEntropyLoss": {1: _classes},
     "TensorScatter": {2: _cache_slots},
+    "com.microsoft.DynamicQuantizeLSTM": {4: _steps},
+    "com.microsoft.EmbedLayerNormalization": {0: _rows_of(2), 1: _rows_of(4), 8: _rows_of(3)},
+    "com.microsoft.GatherBlockQuantized": {1: _gathered_blocks},
+    "com.microsoft.GroupQueryAttention": {9: _rows_of(7)},
+    "com.microsoft.QEmbedLayerNormalization": {0: _rows_of(2), 1: _rows_of(4)},
+    "com.microsoft.RotaryEmbedding": {1: _shift_of_positions},
 }
+
+LengthRule = Callable[[Layer, Specs, Specs, Mapping[int, int]], int | tuple[int, ...] | None]
+"""The only sensible value, from ``(layer, input specs, output specs, known whole numbers)``.
+
+The last holds known inputs of one whole number, by position. A tuple holds a value for each
+position along the last axis. ``None`` where every value is sensible, as in a mask.
+"""
+
+
+def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Steps of the longest sequence: those of the cache and the new ones, if nobody says others."""
+    if 6 in known:
+        return known[6]
+    past = _sizes(inputs, 3)[2] if inputs[3] is not None else 0
+    return past + _sizes(inputs, 0)[1]
+
+
+def _last_step(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Last step of every sequence."""
+    return _all_steps(layer, inputs, outputs, known) - 1
+
+
+def _ends(past: int) -> LengthRule:
+    """Ends of sequences, then their starts if there are as many of these."""
+
+    def rule(
+        layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
+    ) -> tuple[int, ...] | None:
+        batch, steps, _ = _sizes(inputs, 0)
+        mask = _sizes(inputs, 3 if layer.op == "Attention" else 5)
+        cached = inputs[past] if past < len(inputs) else None
+        total = steps + (0 if cached is None else cached.sizes[3])
+        if len(mask) != 1 or mask[0] not in (batch, 2 * batch):
+            return None
+        return (total,) * batch + (0,) * (mask[0] - batch)
+
+    return rule
+
+
+def _keys_of_heads(
+    layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
+) -> int | None:
+    """Numbers of keys, if they are no mask and no sums of lengths."""
+    if len(_sizes(inputs, 4)) != 1 or _sizes(inputs, 4) != _sizes(inputs, 0)[:1]:
+        return None
+    key = _sizes(inputs, 1) if inputs[1] is not None else _sizes(inputs, 0)
+    return key[2] if len(key) == 4 else key[1]
+
+
+#: Operator -> for each input of lengths: the value with which all steps are used. Kernels do less
+#: for shorter sequences, and nobody times that.
+LENGTH_INPUTS: Mapping[str, Mapping[int, LengthRule]] = {
+    "com.microsoft.Attention": {3: _ends(past=4)},
+    "com.microsoft.GroupQueryAttention": {5: _last_step, 6: _all_steps},
+    "com.microsoft.MultiHeadAttention": {4: _keys_of_heads},
+    "com.microsoft.QAttention": {5: _ends(past=8)},
+}
+
+
+def index_positions(operator: str) -> tuple[int, ...]:
+    """Positions of an operator's inputs of indices, lengths and shifts."""
+    return (*INDEX_INPUTS.get(operator, ()), *LENGTH_INPUTS.get(operator, ()))
 
 
 def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
@@ -165,7 +254,7 @@ def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
     """
     found: set[str] = set()
     for layer in reversed(layers):
-        positions = INDEX_INPUTS.get(layer.qualified_op, ())
+        positions = index_positions(layer.qualified_op)
         found.update(name for at, name in enumerate(layer.inputs) if name and at in positions)
         if not found.isdisjoint(layer.outputs):
             found.update(layer.reads)

@@ -12,6 +12,7 @@ from onnx import helper
 
 from dlbricks_core.ir import CANONICAL_OPSET
 from dlbricks_core.ir.model import Attribute
+from dlbricks_core.passes.contrib.operators import OPERATORS
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
@@ -20,8 +21,10 @@ _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
     """Definition of an operator in an opset, or its first definition if that came later.
 
-    ``None`` for an operator without a definition.
+    ``None`` for an operator without a definition. ONNX Runtime's own operators have one.
     """
+    if (domain, op) in OPERATORS:
+        return OPERATORS[domain, op].schema
     if onnx.defs.has(op, opset, domain):
         return onnx.defs.get_schema(op, opset, domain)
     versions = _versions(op, domain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx.checker
@@ -17,6 +17,8 @@ from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.passes.common_shapes import common_shape
+from dlbricks_core.passes.contrib.operators import OPERATORS
+from dlbricks_core.passes.contrib.shapes import Asked
 from dlbricks_core.passes.reference import run_layer
 from dlbricks_core.passes.schemas import definition
 
@@ -60,6 +62,8 @@ def _found(
     values: Mapping[str, Array],
     opset: int | None,
 ) -> dict[str, TensorSpec]:
+    if (layer.domain, layer.op) in OPERATORS:
+        return _contrib(layer, specs, values)
     outputs = [name for name in layer.outputs if name]
     if opset is None:
         common = _common(layer, specs, values)
@@ -105,6 +109,31 @@ def _first_cache(layer: Layer, specs: Mapping[str, TensorSpec]) -> dict[str, Ten
             sizes = (sizes[0], heads, sizes[1], sizes[2] // heads)
         if cache and len(sizes) == 4:
             found[cache] = TensorSpec(specs[new].dtype, sizes)
+    return found
+
+
+def _contrib(
+    layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
+) -> dict[str, TensorSpec]:
+    """Results of one of ONNX Runtime's own operators."""
+    asked = Asked(
+        layer,
+        tuple(specs[name] if name else None for name in layer.inputs),
+        tuple(values.get(name) for name in layer.inputs),
+    )
+    try:
+        found = _sized(OPERATORS[layer.domain, layer.op].shapes(asked))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{layer.op} does not fit its inputs: {error}",
+            hint="Check the sizes given for dynamic dimensions.",
+        ) from error
+    return {name: spec for name, spec in zip(layer.outputs, found, strict=False) if name}
+
+
+def _sized(found: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    if any(isinstance(size, int) and size < 0 for spec in found for size in spec.shape or ()):
+        raise ValueError("a result would have a negative size")
     return found
 
 

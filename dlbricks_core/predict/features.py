@@ -77,9 +77,21 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ScatterND", "OneHot"), "gather"),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
     "Attention": "attention",
+    "GroupQueryAttention": "attention:grouped",
+    "QAttention": "attention:8-bit",
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
+    "DynamicQuantizeLSTM": "recurrent:8-bit",
+    **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
     "Resize": "resize",
 }
 """Class of each operator: those of one class are computed alike."""
+
+_COUNTED = frozenset(
+    {"DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "GroupQueryAttention", "MatMulIntegerToFloat",
+     "MatMulNBits", "MoE", "QAttention", "QGemm", "QMoE"}
+)  # fmt: skip
+"""ONNX Runtime's own operators whose operations are counted as they are. Those of all others are
+taken as the shipped contributions were measured with them."""
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that others are fused into."""
@@ -186,6 +198,8 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return "convolution:transposed"
     if op.startswith("Reduce"):
         return "reduce:axes"
+    if op == "MatMulNBits":
+        return f"product:{_int(layer, 'bits', 4)}-bit"
     found = _CLASSES.get(op, "other")
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
@@ -284,6 +298,8 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
 
 def flops_of(model: CanonicalModel, layer: Layer) -> int:
     """Operations of a layer; an estimate where its operator has no rule."""
+    if layer.op in _COUNTED:
+        return layer_flops(model, layer) or 0
     plain = replace(layer, op=layer.op.removeprefix("Fused"), domain="")
     found = layer_flops(model, plain)
     if found is not None:
@@ -352,6 +368,10 @@ def _matrix(
         if weight is not None:
             return elements / max(columns, 1), columns, depth, 1, 1
         return result[-2], columns, depth, 1, elements / max(result[-2] * columns, 1)
+    if op in _PRODUCTS and weight is not None and len(result) > 1:
+        return elements / max(result[-1], 1), result[-1], _depth(model, layer), 1, 1
+    if op == "GroupQueryAttention":
+        return _grouped_matrix(model, layer)
     if op in ("LSTM", "GRU", "RNN"):
         shapes = _shapes(model, layer.inputs[:3])
         if [len(shape) for shape in shapes] == [3, 3, 3]:
@@ -365,6 +385,23 @@ def _matrix(
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
     return elements / max(last, 1), last, 1, window, 1
+
+
+_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"})
+"""Products of ONNX Runtime's own with a matrix of weights."""
+
+
+def _grouped_matrix(
+    model: CanonicalModel, layer: Layer
+) -> tuple[float, float, float, float, float]:
+    """The same for the scores of an attention whose cache is an input."""
+    shapes = _shapes(model, (*layer.outputs[:1], *layer.outputs[1:2]))
+    if not shapes or len(shapes[0]) != 3:
+        return 1, 1, 1, 1, 1
+    batch, steps, width = shapes[0]
+    heads = max(_int(layer, "num_heads", 1), 1)
+    keys = shapes[1][2] if len(shapes) > 1 and len(shapes[1]) == 4 else steps
+    return steps, keys, width // heads, 1, batch * heads
 
 
 def _depth(model: CanonicalModel, layer: Layer) -> int:

@@ -16,6 +16,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict.alone import alone_effects
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
@@ -73,9 +74,10 @@ class FromAtlas(Predictor):
         also hold what handing over their inputs and outputs costs.
         """
         table = LayerTable()
-        inside = {s: table.add(Features.of(brick.model)) for s, brick in bricks.items()}
+        run = {s: as_run_by(setup.backend, brick.model) for s, brick in bricks.items()}
+        inside = {s: table.add(Features.of(model)) for s, model in run.items()}
         # Of all bricks: when more of them are known, the layers are still the same.
-        ends = {s: table.add(Features.of_ends(brick.model)) for s, brick in bricks.items()}
+        ends = {s: table.add(Features.of_ends(model)) for s, model in run.items()}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)

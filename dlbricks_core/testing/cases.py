@@ -285,7 +285,7 @@ _VALUES: Mapping[str, Mapping[str, Sequence[Sequence[float]] | Sequence[int]]] =
 
 _ALL: Mapping[str, str] = MappingProxyType({**COMMON, **UNCOMMON, **REWRITTEN})
 
-_HEADER = '<ir_version: 10, opset_import: ["" : 21]> {name} {text}'
+_HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> {name} {text}'
 
 
 @cache

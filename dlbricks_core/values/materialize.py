@@ -18,8 +18,9 @@ import numpy as np
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec, numpy_dtype
-from dlbricks_core.ir.parameters import INDEX_INPUTS
+from dlbricks_core.ir.parameters import index_positions
 from dlbricks_core.ir.tensors import aligned_empty
+from dlbricks_core.values import contrib
 from dlbricks_core.values.power import activation_powers
 from dlbricks_core.values.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
 
@@ -62,7 +63,7 @@ _ABOVE_ONE = _Range(1.1, 1.9)
 _SCALE = _Range(0.01, 0.02)
 
 _DRAWN = 1_048_573
-"""Maximum floats drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
+"""Maximum numbers drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
 are alike."""
 
 _FEW_INDICES = 65_536
@@ -154,7 +155,23 @@ _CHANNELS_LAST = frozenset({"LayerNormalization", "RMSNormalization"})
 _ZERO_POINTS = {
     "QuantizeLinear": {2}, "DequantizeLinear": {2}, "QLinearConv": {2, 5, 7},
     "QLinearMatMul": {2, 5, 7}, "ConvInteger": {2, 3}, "MatMulInteger": {2, 3},
+    **contrib.ZERO_POINTS,
 }  # fmt: skip
+
+
+def _float_rule(layer: Layer, position: int) -> _Rule | None:
+    """Rule for the floats of an input; those that frameworks fuse follow the plain operator's."""
+    own = contrib.RULES.get(layer.qualified_op, {}).get(position)
+    if own is not None:
+        return lambda layer, spec: _Range(*own(layer, spec))
+    known = layer.qualified_op in contrib.RULES
+    return None if known else _FLOAT_RULES.get(layer.op, {}).get(position)
+
+
+def _compensates(layer: Layer, position: int) -> bool:
+    """Whether an input is the weight that compensates the power of the layer's activations."""
+    own = contrib.WEIGHTED.get(layer.qualified_op)
+    return position == own if own else layer.op in _WEIGHTED and position == 1
 
 
 def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] = ()) -> Network:
@@ -209,6 +226,8 @@ class _Drawer:
             return _mask(spec.sizes)
         if is_whole(spec.dtype):
             valid = self._ranges.get(name) or self._default(name)
+            if valid.uniform and spec.elements > _DRAWN:
+                return _repeated(_whole_numbers(valid, (_DRAWN,), rng).astype(dtype), spec.sizes)
             return _whole_numbers(valid, spec.sizes, rng).astype(dtype)
         if spec.dtype.startswith("complex"):
             parts = [_floats(_UNIT, spec.sizes, rng) for _ in range(2)]
@@ -253,10 +272,10 @@ class _Drawer:
         for layer, position in self._uses(name):
             if layer.op == "Mul" and name in self._model.weights:
                 return _factor(spec)
-            rule = _FLOAT_RULES.get(layer.op, {}).get(position)
+            rule = _float_rule(layer, position)
             if rule is not None and not self._is_scaled_input(name, layer):
                 drawn = rule(layer, spec)
-                if layer.op in _WEIGHTED and position == 1 and name in self._model.weights:
+                if name in self._model.weights and _compensates(layer, position):
                     drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
                 return drawn
         return _SMALL if name in self._model.weights else _UNIT
@@ -297,8 +316,13 @@ class _Drawer:
         """Least and greatest value of integers that are not indices."""
         if spec.dtype == "bool":
             return 0, 1
-        if any(position in _ZERO_POINTS.get(layer.op, ()) for layer, position in self._uses(name)):
-            return 0, 0
+        for layer, position in self._uses(name):
+            rule = contrib.RULES.get(layer.qualified_op, {}).get(position)
+            if rule is not None and name in self._model.weights:
+                low, high = rule(layer, spec)
+                return int(low), int(high)
+            if position in _ZERO_POINTS.get(layer.op, ()):
+                return 0, 0
         if spec.dtype in ("int8", "uint8", "int4", "uint4", "int2", "uint2"):
             return 0, 1
         # Attention masks, lengths and divisors: one is valid for all of them.
@@ -312,7 +336,7 @@ class _Drawer:
             is_whole(spec.dtype)
             and spec.elements <= _FEW_INDICES
             and bool(uses)
-            and all(at in INDEX_INPUTS.get(layer.qualified_op, ()) for layer, at in uses)
+            and all(at in index_positions(layer.qualified_op) for layer, at in uses)
         )
 
     def _index(self, name: str) -> Array:
@@ -321,6 +345,8 @@ class _Drawer:
         valid = EVERYTHING
         for layer, position in self._uses(name):
             valid = valid.meet(index_range(self._model, layer, position))
+        if valid.hull().low == -np.inf:
+            valid = self._default(name)
         # They do not depend on the seed: a copy of a network has other weights, but shares inputs.
         drawn = _whole_numbers(valid, spec.sizes, self._generator(name, 0))
         return drawn.astype(numpy_dtype(spec.dtype))
@@ -345,6 +371,16 @@ def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generato
         return rng.integers(int(valid.low), int(valid.high), shape, endpoint=True)
     low, high = valid.low.astype(np.int64), valid.high.astype(np.int64)
     return rng.integers(low, high, shape, endpoint=True)
+
+
+def _repeated(drawn: Array, shape: tuple[int, ...]) -> Array:
+    """A tensor that begins with these numbers and repeats them: codes of a large matrix."""
+    values = aligned_empty(shape, drawn.dtype)
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, drawn.size):
+        rest = flat[start : start + drawn.size]
+        rest[:] = drawn[: rest.size]
+    return values
 
 
 def _mask(shape: tuple[int, ...]) -> Array:

@@ -65,6 +65,14 @@ _RULES: Mapping[str, _Rule] = {
     "Sqrt": _square_root,
     "MatMul": _matmul,
     "Softmax": _softmax,
+    "SimplifiedLayerNormalization": _unit,
+    **{
+        f"com.microsoft.{op}": _unit
+        for op in ("DynamicQuantizeMatMul", "EmbedLayerNormalization", "FusedGemm", "FusedMatMul",
+                   "MatMulIntegerToFloat", "MatMulNBits", "SkipLayerNormalization",
+                   "SkipSimplifiedLayerNormalization")
+    },
+    **{f"com.microsoft.{op}": _half for op in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
 }  # fmt: skip
 
 

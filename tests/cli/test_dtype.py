@@ -65,7 +65,7 @@ def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, save, c
     assert (done.status, done.out) == (2, "")
     error, hint = done.err.splitlines()
     assert error.startswith("Error: --dtype float12 is no element type")
-    assert hint.startswith("Hint: There are bfloat16, float16, float32")
+    assert hint.startswith("Hint: There are bfloat16, float16, float32, int4, int8")
 
 
 def test_bricks_of_a_suite_have_the_type(dlbricks, save, read):

@@ -12,6 +12,7 @@ from functools import partial
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.convert.floats import to_float
+from dlbricks_core.passes.convert.quantized import to_int4, to_int8
 from dlbricks_core.wording import argument
 
 Conversion = Callable[[CanonicalModel], CanonicalModel]
@@ -19,6 +20,8 @@ Conversion = Callable[[CanonicalModel], CanonicalModel]
 
 CONVERSIONS: Mapping[str, Conversion] = {
     **{name: partial(to_float, dtype=name) for name in ("bfloat16", "float16", "float32")},
+    "int4": to_int4,
+    "int8": to_int8,
 }
 """Conversion by the name that users give."""
 

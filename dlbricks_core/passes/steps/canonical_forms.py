@@ -44,7 +44,7 @@ def _canonical_forms(layer: Layer, lowering: Lowering) -> None:
 
 
 def _without_names(layer: Layer, lowering: Lowering) -> RawLayer:
-    parameters = _PARAMETERS.get(layer.op, _NOTHING)
+    parameters = _PARAMETERS.get(layer.qualified_op, _NOTHING)
     values = lowering.values
     return RawLayer(
         op=layer.op,

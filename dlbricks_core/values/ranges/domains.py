@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
-from dlbricks_core.ir.parameters import INDEX_INPUTS
+from dlbricks_core.ir.parameters import INDEX_INPUTS, LENGTH_INPUTS, index_positions
 from dlbricks_core.values.ranges.arithmetic import NEGATIVE, POSITIVE
-from dlbricks_core.values.ranges.interval import TINY, Range
+from dlbricks_core.values.ranges.interval import EVERYTHING, TINY, Range
 
 
 @dataclass(frozen=True)
@@ -97,20 +97,40 @@ def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Deman
         if layer.qualified_op == "Pow":
             yield from _named(index, layer, {0: _of_base(known.get(layer.inputs[1]))})
         yield from _named(index, layer, _DOMAINS.get(layer.qualified_op, {}))
-        for position in INDEX_INPUTS.get(layer.qualified_op, ()):
+        for position in index_positions(layer.qualified_op):
             if position < len(layer.inputs) and (name := layer.inputs[position]):
                 valid = index_range(model, layer, position)
-                yield Demand(index, name, (Domain(valid, valid),), index=True)
+                if valid is not EVERYTHING:
+                    yield Demand(index, name, (Domain(valid, valid),), index=True)
 
 
 def index_range(model: CanonicalModel, layer: Layer, position: int) -> Range:
     """Range of valid values of an input of indices, lengths or shifts."""
-    bound = INDEX_INPUTS[layer.qualified_op][position]
-    above = bound(layer, model.specs(layer.inputs), model.specs(layer.outputs))
+    specs = model.specs(layer.inputs), model.specs(layer.outputs)
+    lengths = LENGTH_INPUTS.get(layer.qualified_op, {})
+    if position in lengths:
+        length = lengths[position](layer, *specs, _whole_numbers(model, layer))
+        if length is None:
+            return EVERYTHING
+        only = np.asarray(length, dtype=np.float64)
+        if only.ndim:
+            only = np.broadcast_to(only, model.tensors[layer.inputs[position]].sizes)
+        return Range.of(only, only)
+    above = INDEX_INPUTS[layer.qualified_op][position](layer, *specs)
     most = np.maximum(np.asarray(above, dtype=np.float64) - 1, 0)
     if most.ndim:
         most = np.broadcast_to(most, model.tensors[layer.inputs[position]].sizes)
     return Range.of(np.zeros_like(most), most)
+
+
+def _whole_numbers(model: CanonicalModel, layer: Layer) -> dict[int, int]:
+    """Known inputs of one whole number, by position."""
+    found = ((at, model.constants.get(name)) for at, name in enumerate(layer.inputs))
+    return {
+        at: int(value.reshape(()))
+        for at, value in found
+        if value is not None and value.size == 1 and value.dtype.kind in "iu"
+    }
 
 
 def _named(index: int, layer: Layer, domains: Mapping[int, tuple[Domain, ...]]) -> Iterator[Demand]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dlbricks_core.backends import naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_mxnet.lowering.build import verify
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import mx
-from dlbricks_mxnet.lowering.table import lower_layer
+from dlbricks_mxnet.lowering.table import LOWERINGS, lower_layer
 
 
 def unsupported(model: CanonicalModel) -> dict[int, str]:
@@ -16,12 +17,19 @@ def unsupported(model: CanonicalModel) -> dict[int, str]:
 
     Works without the values of weights.
     """
-    reasons = {}
-    for index, layer in enumerate(model.layers):
+    whole = expanded(model, LOWERINGS)
+    reasons = {
+        index: f"{model.layers[index].qualified_op}: {why}" for index, why in whole.refused.items()
+    }
+    for index, layer in zip(whole.origins, whole.model.layers, strict=True):
+        if index in reasons:
+            continue
         try:
-            _build_alone(model, layer)
+            _build_alone(whole.model, layer)
         except UnsupportedError as error:
-            reasons[index] = error.message
+            own = model.layers[index] is layer
+            what = error.message
+            reasons[index] = what if own else f"{model.layers[index].qualified_op}: {what}"
     return reasons
 
 

@@ -22,8 +22,9 @@ def refusal(model: CanonicalModel, layer: Layer) -> str:
         dtype = model.tensors[name].dtype
         if dtype in _UNBOUND:
             return f"{layer.op}: ONNX Runtime takes no tensors of {dtype} from Python"
-    reason = _RULES[layer.op](model, layer) if layer.op in _RULES and not layer.domain else ""
-    return f"{layer.op}: {reason}" if reason else ""
+    rule = _RULES.get(layer.qualified_op)
+    reason = rule(model, layer) if rule else ""
+    return f"{layer.qualified_op}: {reason}" if reason else ""
 
 
 def _given(model: CanonicalModel, layer: Layer, position: int) -> TensorSpec | None:
@@ -48,6 +49,20 @@ def _attention(model: CanonicalModel, layer: Layer) -> str:
 def _conv_integer(model: CanonicalModel, layer: Layer) -> str:
     zero = _given(model, layer, 3)
     return "ONNX Runtime takes one zero point for all weights" if zero and zero.rank else ""
+
+
+def _grouped_query_attention(model: CanonicalModel, layer: Layer) -> str:
+    batch, steps = model.tensors[layer.inputs[0]].sizes[:2]
+    cached = _given(model, layer, 3)
+    if batch > 1 and steps > 1 and cached is not None and cached.sizes[2]:
+        return "ONNX Runtime takes one sequence if there is a cache and more than one new step"
+    cache = _given(model, layer, 7)
+    heads = layer.attributes["num_heads"]
+    assert isinstance(heads, int)
+    size = model.tensors[layer.outputs[0]].sizes[2] // heads
+    if layer.attributes.get("do_rotary") and cache is not None and size % 16:
+        return f"ONNX Runtime rotates heads of a multiple of 16 elements, not of {size}"
+    return ""
 
 
 def _max_unpool(model: CanonicalModel, layer: Layer) -> str:
@@ -87,4 +102,5 @@ _RULES: dict[str, Callable[[CanonicalModel, Layer], str]] = {
     "ReduceMax": _reduce_bool,
     "ReduceMin": _reduce_bool,
     "Resize": _resize,
+    "com.microsoft.GroupQueryAttention": _grouped_query_attention,
 }

@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import native
-from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model, to_onnx
+from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model
 from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
@@ -26,6 +26,7 @@ from dlbricks_onnxruntime.sessions import (
     session_options,
     unpacked,
     without_optimizations,
+    written,
 )
 
 
@@ -49,7 +50,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
     network = materialize(model, seed, without=large)
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         path = Path(folder) / "rewritten.onnx"
-        proto = to_onnx(model, network.weights, large)
+        proto = written(model, network.weights, large)
         proto = _optimized(proto, path, settings, large)
         values = _complete(proto, path, network.inputs, settings)
         made = read_model(

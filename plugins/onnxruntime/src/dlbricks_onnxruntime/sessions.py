@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -65,8 +65,30 @@ def create_session(
     specs = model.tensors
     inline = parameters((e.qualified_op, e.inputs) for e in model.layers) & model.constants.keys()
     large = [n for n in sorted(model.weights) if n not in inline and is_large(specs[n])]
-    proto = to_onnx(model, weights, frozenset(large))
+    proto = written(model, weights, frozenset(large))
     return session_of(proto, {name: (specs[name], weights[name]) for name in large}, options)
+
+
+def written(
+    model: CanonicalModel, weights: Mapping[str, Array], elsewhere: Collection[str] = ()
+) -> ModelProto:
+    """The model as an ONNX protobuf that ONNX Runtime optimizes without an error.
+
+    Where it makes a quantized pooling of an AveragePool, it keeps attributes that the quantized
+    operator does not have, and refuses its own graph. Dilations of one say nothing.
+
+    Args:
+        model: Model in canonical form.
+        weights: Values of the weights by name.
+        elsewhere: Weights that are only declared.
+    """
+    proto = to_onnx(model, weights, elsewhere)
+    for node in proto.graph.node:
+        if node.op_type == "AveragePool":
+            kept = [a for a in node.attribute if a.name != "dilations" or set(a.ints) != {1}]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+    return proto
 
 
 def session_of(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.passes.contrib.expand import expanded
+from dlbricks_pytorch.lowering.table import LOWERINGS
 from dlbricks_pytorch.lowering.trial import TypeTrial, build_alone
 
 
@@ -12,15 +14,24 @@ def unsupported(model: CanonicalModel) -> dict[int, str]:
 
     Works without the values of weights.
     """
-    reasons: dict[int, str] = {}
-    trial = TypeTrial(model)
-    for index, layer in enumerate(model.layers):
-        try:
-            build_alone(model, layer)
-        except UnsupportedError as error:
-            reasons[index] = error.message
+    whole = expanded(model, LOWERINGS)
+    reasons = {
+        index: f"{model.layers[index].qualified_op}: {why}" for index, why in whole.refused.items()
+    }
+    trial = TypeTrial(whole.model)
+    for index, layer in zip(whole.origins, whole.model.layers, strict=True):
+        if index in reasons:
             continue
-        refusal = trial.refusal(layer)
+        refusal = _refusal(whole.model, layer, trial)
         if refusal:
-            reasons[index] = refusal
+            own = model.layers[index] is layer
+            reasons[index] = refusal if own else f"{model.layers[index].qualified_op}: {refusal}"
     return reasons
+
+
+def _refusal(model: CanonicalModel, layer: Layer, trial: TypeTrial) -> str:
+    try:
+        build_alone(model, layer)
+    except UnsupportedError as error:
+        return error.message
+    return trial.refusal(layer)

@@ -12,10 +12,11 @@ import numpy as np
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, TensorSpec
+from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_mxnet.lowering import families as families  # fills the table
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import Symbol, mx, physical
-from dlbricks_mxnet.lowering.table import lower_layer
+from dlbricks_mxnet.lowering.table import LOWERINGS, lower_layer
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,19 @@ def lower(network: Network, *, marked: bool = False) -> Lowered:
     """Lowers a network to an MXNet symbol with its parameters.
 
     Args:
-        network: Network in canonical form.
+        network: Network in canonical form. What MXNet has no counterpart of is put together as
+            it is defined.
         marked: Whether every operator gets the attribute ``LAYER``.
 
     Raises:
         UnsupportedError: If MXNet has no counterpart for a layer.
     """
-    model = network.model
+    whole = expanded(network.model, LOWERINGS)
+    network = whole.network(network)
+    model = whole.model
     variables = Variables(model)
     computed = {name: variables.variable(name, model.tensors[name]) for name in model.inputs}
-    for index, layer in enumerate(model.layers):
+    for index, layer in zip(whole.origins, model.layers, strict=True):
         with mx.AttrScope(**{LAYER: str(index)}) if marked else nullcontext():
             computed |= lower_layer(variables, layer, computed)
     outputs = [

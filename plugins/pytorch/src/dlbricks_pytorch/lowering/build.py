@@ -6,9 +6,10 @@ from torch import fx
 
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_pytorch.lowering import families as families  # fills the table
 from dlbricks_pytorch.lowering.context import GraphBuilder
-from dlbricks_pytorch.lowering.table import lower_layer
+from dlbricks_pytorch.lowering.table import LOWERINGS, lower_layer
 from dlbricks_pytorch.lowering.trial import TypeTrial
 
 
@@ -16,7 +17,8 @@ def lower(network: Network) -> fx.GraphModule:
     """Lowers a network to a torch module.
 
     Args:
-        network: Network in canonical form.
+        network: Network in canonical form. What torch has no counterpart of is put together as
+            it is defined.
 
     Returns:
         Module with inputs and outputs in the model's order.
@@ -24,12 +26,14 @@ def lower(network: Network) -> fx.GraphModule:
     Raises:
         UnsupportedError: If torch has no exact counterpart for a layer.
     """
-    model = network.model
-    builder = GraphBuilder(model, network.weights)
+    whole = expanded(network.model, LOWERINGS)
+    model = whole.model
+    builder = GraphBuilder(model, whole.network(network).weights)
     for name in model.inputs:
         builder.add_input(name)
     trial = TypeTrial(model)
-    for layer in model.layers:
+    for layer, origin in zip(model.layers, whole.origins, strict=True):
+        builder.origin = network.model.layers[origin]
         lower_layer(builder, layer)
         refusal = trial.refusal(layer)
         if refusal:

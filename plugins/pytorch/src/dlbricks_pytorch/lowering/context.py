@@ -24,11 +24,16 @@ class GraphBuilder:
         model: Model in canonical form.
         weights: Values of its weights by name. Without them (``None``) the graph has
             placeholders in their place, which shows whether it can be built.
+
+    Attributes:
+        origin: Layer of the user's model that the calls that come next belong to; ``None`` for
+            the layer that is lowered itself.
     """
 
     def __init__(self, model: CanonicalModel, weights: Weights | None) -> None:
         self.model = model
         self.weights = weights
+        self.origin: Layer | None = None
         self.graph = fx.Graph()
         self.root = torch.nn.Module()
         self._nodes: dict[str, fx.Node] = {}
@@ -151,7 +156,7 @@ class LayerContext(LayerView):
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
         """Call of a torch function, which knows the layer that it is part of."""
         node = self._builder.graph.call_function(function, args, kwargs)
-        node.meta["layer"] = self.layer
+        node.meta["layer"] = self._builder.origin or self.layer
         return node
 
     def item(self, node: fx.Node, index: int) -> fx.Node:
