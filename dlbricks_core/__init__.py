@@ -15,14 +15,20 @@ from dlbricks_core.version import __version__
 if TYPE_CHECKING:
     from dlbricks_core.api import (
         Measuring,
+        attack,
+        bench,
         compare,
         cut,
         estimate,
+        estimate_private,
         export_store,
+        generate,
         import_store,
         load,
         merge_stores,
+        pack_survey,
         systems,
+        take_survey,
         time,
     )
 
@@ -30,14 +36,20 @@ __all__ = [
     "DLBricksError",
     "Measuring",
     "__version__",
+    "attack",
+    "bench",
     "compare",
     "cut",
     "estimate",
+    "estimate_private",
     "export_store",
+    "generate",
     "import_store",
     "load",
     "merge_stores",
+    "pack_survey",
     "systems",
+    "take_survey",
     "time",
 ]
 

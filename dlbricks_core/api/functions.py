@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
-
-import onnx
+from typing import Unpack
 
 from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.inputs import (
+    Measuring,
+    Source,
+    Sources,
+    Store,
+    cut_options,
+    models_of,
+    opened_store,
+    request_of,
+)
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
@@ -25,63 +31,16 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import System
-from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.report.files import write_bytes
-from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
     PREDICTOR,
     CutOptions,
-    KnownSetup,
     LoadOptions,
-    ModelLoader,
     Observer,
-    Request,
     travelling,
 )
-
-Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
-Sources = Source | Iterable[Source]
-Store = str | os.PathLike[str] | ResultStore | None
-
-# Bytes and mappings are no models, but must not be taken for several.
-_SOURCE_TYPES = (
-    str, os.PathLike, onnx.ModelProto, RawModel, CanonicalModel, LoadedModel, bytes, Mapping,
-)  # fmt: skip
-
-
-class Measuring(TypedDict, total=False):
-    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` that say how to measure.
-
-    ``None`` stands for the default.
-
-    Attributes:
-        runs: Runs of each brick and model; without it, as many as ``precision`` needs.
-        threads: Threads that compute one operator; without it, all physical cores that the
-            process may use.
-        precision: Half-width of the 90% intervals to reach, relative to the latency; without it,
-            0.01, which is 1%.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120.
-        protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
-            ``"paper"``.
-        seed: Seed of weights and inputs; without it, 0.
-        timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
-            once; without it, 120.
-        force: Whether to measure again what the store holds.
-        retry_failed: Whether to try again what failed before.
-    """
-
-    runs: int | None
-    threads: int | None
-    precision: float | None
-    budget_s: float | None
-    protocol: str | None
-    seed: int | None
-    timeout_s: float | None
-    force: bool | None
-    retry_failed: bool | None
 
 
 def load(
@@ -116,7 +75,7 @@ def load(
     given = checked(
         batch=batch, dims=dims, shapes=shapes, fold_batchnorm=fold_batchnorm, values=values
     )
-    models = _models(source, LoadOptions(**given))
+    models = models_of(source, LoadOptions(**given))
     if len(models) != 1:
         what = source if isinstance(source, str) else "the argument"
         raise ModelError(f"{what} names {len(models)} models", hint="Load them one by one.")
@@ -140,7 +99,7 @@ def cut(models: Sources, *, granularity: int = 1, split: str = "chain") -> Brick
     """
     given = checked(granularity=granularity, split=split)
     return Bricks(
-        BrickSet.of(_models(models), given.get("granularity", 1), given.get("split", "chain"))
+        BrickSet.of(models_of(models), given.get("granularity", 1), given.get("split", "chain"))
     )
 
 
@@ -180,10 +139,10 @@ def time(
         ModelError: If a model cannot be read. A brick that cannot be timed is no error:
             ``failures`` of the result names it.
     """
-    request = _request(backend, backend_options, measuring)
-    cutting = _cutting(granularity, split, composer)
-    every = _models(models)
-    with _opened(store) as opened:
+    request = request_of(backend, backend_options, measuring)
+    cutting = cut_options(granularity, split, composer)
+    every = models_of(models)
+    with opened_store(store) as opened:
         return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
 
 
@@ -235,22 +194,22 @@ def estimate(
             hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
         )
     name = asked.get("predictor", PREDICTOR)
-    cutting = _cutting(granularity, split, composer)
+    cutting = cut_options(granularity, split, composer)
     if not stored:
-        request = _request(backend, backend_options, measuring)
-        every = _models(models)
-        with _opened(store) as opened:
+        request = request_of(backend, backend_options, measuring)
+        every = models_of(models)
+        with opened_store(store) as opened:
             return Estimates(
                 workflows.run(every, cutting, request, opened, Observer(), end_to_end=end_to_end)
             )
     unsaid = (granularity, split, composer) == (None, None, None)
-    with _opened(store, writes=False) as opened:
+    with opened_store(store, writes=False) as opened:
         target, there = workflows.at_system(opened, asked.get("system"))
         setups = partial(workflows.known_setups, there, backend)
-        request = _request(backend, backend_options, measuring, target, setups)
+        request = request_of(backend, backend_options, measuring, target, setups)
         return Estimates(
             workflows.estimate(
-                _models(models),
+                models_of(models),
                 None if unsaid else cutting,
                 request,
                 there,
@@ -294,10 +253,10 @@ def compare(
                 f"options for the backend {name!r}, which is not compared",
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
-    requests = [_request(name, own.get(name), measuring) for name in names]
+    requests = [request_of(name, own.get(name), measuring) for name in names]
     cutting = CutOptions.chosen(given.get("granularity"), given.get("split"), None)
-    every = _models(models)
-    with _opened(store) as opened:
+    every = models_of(models)
+    with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
 
 
@@ -311,7 +270,7 @@ def systems(*, store: Store = None) -> Systems:
     Raises:
         DLBricksError: If there is no such store.
     """
-    with _opened(store, writes=False, create=False) as opened:
+    with opened_store(store, writes=False, create=False) as opened:
         return Systems(opened.inventory())
 
 
@@ -337,7 +296,7 @@ def export_store(
         DLBricksError: If there is no such store, system or backend, or the file cannot be written.
     """
     given = checked(systems=systems, backends=backends)
-    with _opened(store, writes=False, create=False) as opened:
+    with opened_store(store, writes=False, create=False) as opened:
         found = travelling.export(opened, travelling.Part(**given))
     write_bytes(found.content, Path(path))
     return found.numbers
@@ -359,7 +318,7 @@ def import_store(
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         return asdict(travelling.import_files(opened, [Path(each) for each in several]))
 
 
@@ -379,75 +338,5 @@ def merge_stores(
         DLBricksError: If one of the others is not there or cannot be read.
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
-
-
-def _request(
-    backend: str,
-    backend_options: Mapping[str, str] | None,
-    measuring: Measuring,
-    system: System | None = None,
-    setups: Callable[[], Sequence[KnownSetup]] = tuple,
-) -> Request:
-    known = Measuring.__annotations__
-    for name in measuring:
-        if name in LoadOptions.__annotations__:
-            raise TypeError(f"unexpected argument {name!r}: give it to load(), and pass the result")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise TypeError(
-                f"unexpected argument {name!r}: "
-                + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
-            )
-    return Request.of(
-        **checked(backend=backend, **measuring),
-        backend_options={} if backend_options is None else backend_options,
-        system=system,
-        known=setups,
-    )
-
-
-def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
-    given = checked(granularity=granularity, split=split, composer=composer)
-    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
-
-
-def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
-    every = [_importable(source) for source in _several(sources)]
-    if not every:
-        raise ModelError("no model is given", hint="Give one model or more.")
-    with ModelLoader(options) as loader:
-        return loader.load(every)
-
-
-def _several(sources: Any) -> Iterable[Any]:
-    single = isinstance(sources, _SOURCE_TYPES) or not isinstance(sources, Iterable)
-    return [sources] if single else sources
-
-
-def _importable(source: Any) -> str | RawModel:
-    if isinstance(source, LoadedModel):
-        return source.ir.as_raw()
-    if isinstance(source, CanonicalModel):
-        return source.as_raw()
-    if isinstance(source, onnx.ModelProto):
-        return read_model(source, name=source.graph.name or "model")
-    if isinstance(source, RawModel):
-        return source
-    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
-        raise ModelError(
-            f"not a model: {source!r:.80}",
-            hint="A model is a path, 'collection:name', an ONNX ModelProto, or what an importer "
-            "gives. Plugins have importers for the models of their frameworks.",
-        )
-    return os.fspath(source)
-
-
-def _opened(
-    store: Store, *, writes: bool = True, create: bool = True
-) -> AbstractContextManager[ResultStore]:
-    found = checked(store=store).get("store")
-    if isinstance(found, ResultStore):
-        return nullcontext(found)
-    return ResultStore.open(found, writes=writes, create=create)
