@@ -17,11 +17,8 @@ import numpy as np
 from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, signature
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.common import original, plain
-from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.privacy.published import Skeleton, skeleton
-from dlbricks_core.privacy.style import Style
-from dlbricks_core.privacy.traits import free_traits
 from dlbricks_core.privacy.transplant import transplant
 
 _MOST_LOOKED_AT = 1500
@@ -29,12 +26,6 @@ _MOST_LOOKED_AT = 1500
 
 _OWN_TURNS = 4
 """Times that each of the model's own sequences is resized anew."""
-
-_PROPOSED = 6
-"""Sequences that fit, for each one that is wanted: those are taken that are like the model's."""
-
-_OTHER_PLACE = 0.5
-"""Probability that a decoy is to be like the sequence of another place."""
 
 _PAIRS = 5
 """Pairs of sequences that are tried for each one that is wanted."""
@@ -122,14 +113,11 @@ def decoy_networks(
         random: Draws the sequences.
     """
     # One order for all places: sequences of one form recur, as the model's own do.
-    style = Style.of(cut.graph)
-    worn = [replace(each, model=style.worn_by(each.model, random)) for each in donors]
-    ordered, own = list(_mixed(worn, random)), list(_mixed(pieces_of(cut), random))
+    ordered, own = list(_mixed(donors, random)), list(_mixed(pieces_of(cut), random))
     forms = {skeleton(each.model) for each in donors}
-    patterns = _patterns(cut)
     seed = int(random.integers(2**31))
     chosen = {
-        identity: _chosen(cut, identity, own, ordered, forms, patterns, number, seed)
+        identity: _chosen(cut, identity, own, ordered, forms, number, seed)
         for identity in cut.counts
     }
     return [
@@ -138,34 +126,21 @@ def decoy_networks(
     ]
 
 
-def _patterns(cut: CutModel) -> dict[str, FloatArray]:
-    """Traits of the model's own sequences, by signature."""
-    places = {each.signature: each.layers for each in cut.occurrences}
-    return {
-        identity: free_traits(extract(cut.graph, place, identity))
-        for identity, place in places.items()
-    }
-
-
 def _chosen(
     cut: CutModel,
     identity: str,
     own: Sequence[Piece],
     donors: Sequence[Piece],
     forms: Collection[Skeleton],
-    patterns: Mapping[str, FloatArray],
     number: int,
     seed: int,
 ) -> list[CanonicalModel]:
     """Different sequences that fit in the place of one, of as many donors as possible.
 
-    A sequence whose form no donor has gives way to others whose form no donor has: such as two
-    sequences of donors in a row. Otherwise whoever knows the donors would tell it by its form.
-    Where too few fit, the model's own from other places do. They come last: a suite in which one
-    form is more frequent than others tells the model's by that.
-
-    More are proposed than are wanted. Each that is taken is to be like one of the model's own, of
-    this place or of another: so decoys have, taken together, the traits that the model has.
+    A sequence whose form no donor has gives way to others whose form no donor has: two sequences
+    of donors in a row. Otherwise whoever knows the donors would tell it by its form. Where too few
+    fit, the model's own from other places do. They come last: a suite in which one form is more
+    frequent than others tells the model's by that.
     """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
@@ -173,50 +148,25 @@ def _chosen(
         return []
     read, written = (cut.graph.tensors[name] for name in ends)
     random = np.random.default_rng(seed)
-    singly = list(_fitting(donors, read, written, random))
-    if skeleton(extract(cut.graph, place, identity)) in forms:
-        proposed: Iterable[CanonicalModel] = singly
-    else:
+    alike: Iterable[CanonicalModel] = ()
+    if skeleton(extract(cut.graph, place, identity)) not in forms:
         pairs = _pairs(donors, read, written, number, random)
-        short = (each for each in pairs if len(each.layers) <= _LONGEST * len(place))
-        unknown = (each for each in chain(singly, short) if skeleton(each) not in forms)
-        proposed = chain(unknown, singly)
-    proposed = chain(proposed, _fitting(own, read, written, random))
-    different = _different(proposed, identity)
-    return _like(list(islice(different, _PROPOSED * number)), identity, patterns, number, random)
-
-
-def _different(models: Iterable[CanonicalModel], *known: str) -> Iterator[CanonicalModel]:
-    """Each of some sequences once, and none of those that are known."""
-    taken = set(known)
-    for each in models:
+        alike = (
+            each
+            for each in pairs
+            if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
+        )
+    singly = _fitting(chain(donors, own), read, written, random)
+    taken: set[str] = {identity}
+    found: list[CanonicalModel] = []
+    for each in chain(alike, singly):
+        if len(found) == number:
+            break
         name = signature(each, range(len(each.layers)))
         if name not in taken:
             taken.add(name)
-            yield each
-
-
-def _like(
-    proposed: Sequence[CanonicalModel],
-    identity: str,
-    patterns: Mapping[str, FloatArray],
-    number: int,
-    random: np.random.Generator,
-) -> list[CanonicalModel]:
-    """Those of some sequences that are most like sequences of the model, drawn anew for each."""
-    if len(proposed) <= number:
-        return list(proposed)
-    known = np.array([free_traits(each) for each in proposed])
-    every = np.array(list(patterns.values()))
-    spread = np.concatenate([known, every]).std(axis=0)
-    spread[spread == 0] = 1.0
-    left, found = list(range(len(proposed))), []
-    for _ in range(number):
-        other = random.random() < _OTHER_PLACE
-        pattern = every[int(random.integers(len(every)))] if other else patterns[identity]
-        distances = np.abs((known[left] - pattern) / spread).sum(axis=1)
-        found.append(left.pop(int(np.argmin(distances))))
-    return [proposed[i] for i in found]
+            found.append(each)
+    return found
 
 
 def _fitting(

@@ -48,12 +48,6 @@ NAMES = (
 )
 """What each column of :func:`traits` is."""
 
-_GIVEN = frozenset(
-    {"inputs", "outputs", "rank read", "width read", "side read", "width written", "side written",
-     "ratio of widths", "evenness of widths at the ends"}
-)  # fmt: skip
-"""Traits that follow from the place of a brick: whatever stands there has the same."""
-
 _MOST_EVEN = 6
 
 
@@ -91,21 +85,12 @@ def traits(bricks: Sequence[Brick]) -> FloatArray:
     return np.array(rows, dtype=float).reshape(len(rows), len(NAMES))
 
 
-def free_traits(model: CanonicalModel) -> FloatArray:
-    """Traits of a layer sequence alone, without those that follow from the shapes at its ends."""
-    return np.array(_alone(model))[_FREE]
-
-
 def _plain(layer: Layer) -> str:
     return layer.op
 
 
 def _specs(model: CanonicalModel, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(str(model.tensors[name]) for name in names))
-
-
-_FREE = [i for i, name in enumerate(NAMES[:-5]) if name not in _GIVEN]
-"""Columns of the traits of a brick alone that its place leaves open."""
 
 
 def _alone(model: CanonicalModel) -> list[float]:
