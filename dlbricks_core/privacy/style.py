@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
+from dlbricks_core.privacy.transplant import STEP
 
 _ACTIVATIONS = frozenset(
     {"Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
@@ -17,6 +18,12 @@ _ACTIVATIONS = frozenset(
 
 _DROPPED = frozenset({"BatchNormalization", "Dropout", "LRN"})
 """Layers that keep the shape of their first input, and are left out where a model has none."""
+
+_JOINS = frozenset({"Add", "Concat", "Sum"})
+"""Layers that join branches."""
+
+_MOST_EVEN = 64
+"""Largest power of two that widths are compared by."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +41,45 @@ class Activation:
 
 @dataclass(frozen=True)
 class Style:
-    """Which activations and which layers that keep shapes a model has.
+    """What of a model shows in most of its layer sequences.
 
     Attributes:
         activations: All of its activations, as often as they occur.
         operators: Its operators.
+        steps: Largest power of two, up to 64, that divides the width of each weight.
+        joins: The layer that joins branches in each of its different sequences, ``None`` in one
+            without branches.
     """
 
     activations: Sequence[Activation]
     operators: frozenset[str]
+    steps: Sequence[int]
+    joins: Sequence[Layer | None]
 
     @classmethod
-    def of(cls, model: CanonicalModel) -> Self:
-        """Habits of a model."""
+    def of(cls, model: CanonicalModel, places: Iterable[Sequence[int]]) -> Self:
+        """Habits of a model.
+
+        Args:
+            model: The model.
+            places: Layers of each of its different sequences.
+        """
         found = [
             Activation(layer, values)
             for layer in model.layers
             if layer.op in _ACTIVATIONS and (values := _values(model, layer)) is not None
         ]
-        return cls(found, frozenset(layer.op for layer in model.layers))
+        widths = [
+            model.tensors[layer.inputs[1]].sizes[0]
+            for layer in model.layers
+            if layer.op == "Conv" and layer.inputs[1] in model.weights
+        ]
+        return cls(
+            found,
+            frozenset(layer.op for layer in model.layers),
+            [min(width & -width, _MOST_EVEN) for width in widths] or [STEP],
+            [join_of(model, place) for place in places],
+        )
 
     def worn_by(self, piece: CanonicalModel, random: np.random.Generator) -> CanonicalModel:
         """A layer sequence of another model with the habits of this one.
@@ -99,6 +126,13 @@ class Style:
             weights=frozenset(weights & used),
             constants={name: value for name, value in constants.items() if name in used},
         )
+
+
+def join_of(model: CanonicalModel, place: Iterable[int]) -> Layer | None:
+    """The last layer in a place that joins branches; one that adds a weight is none."""
+    layers = (model.layers[i] for i in place)
+    joins = [each for each in layers if each.op in _JOINS and len(model.activations(each)) > 1]
+    return joins[-1] if joins else None
 
 
 def _values(model: CanonicalModel, layer: Layer) -> dict[int, Array] | None:
