@@ -39,7 +39,7 @@ def proto():
 
 
 def test_the_page_of_examples_runs(tmp_path):
-    for framework in ("onnxruntime", "torch", "pandas"):
+    for framework in ("onnxruntime", "torch", "pandas", "sklearn"):
         pytest.importorskip(framework)
     options = [word for flag in ("ELLIPSIS", "NORMALIZE_WHITESPACE") for word in ("-o", flag)]
     page = ROOT / "docs" / "guide" / "python.md"
@@ -179,6 +179,58 @@ def test_time_and_estimate_take_the_same_arguments(proto, tmp_path, more):
     model = dlbricks.load(proto, batch=2)
     dlbricks.time(model, **how)
     assert dlbricks.estimate(model, **how).to_dict()["benchmarking"]["measured_networks"] == 0
+
+
+def test_a_private_suite_makes_its_way_in_python_as_on_the_command_line(tmp_path):
+    pytest.importorskip("onnxruntime")
+    written = dlbricks.generate(
+        "onnx:light_squeezenet", tmp_path / "suite", private=True, backend="onnxruntime",
+        decoys=1, decoys_from=["onnx:light_vgg19"],
+    )  # fmt: skip
+    numbers = written.to_dict()["private"]
+    assert numbers["true"] + numbers["decoys"] == len(written)
+    assert min(numbers.values()) > 0
+    assert written.key == tmp_path / "suite.key.json"
+    how = {"backend": "onnxruntime", "runs": 2}
+    timed = dlbricks.bench(tmp_path / "suite", results=tmp_path / "r.zst", threads=1, **how)
+    assert len(timed) == len(written)
+    (row,) = dlbricks.estimate_private(written.key, tmp_path / "r.zst", **how)
+    assert row["estimate_ms"] > 0
+    assert not row["partial"]
+    with pytest.raises(DLBricksError, match="already holds a suite"):
+        dlbricks.generate("onnx:light_squeezenet", tmp_path / "suite")
+
+
+def test_a_suite_of_structures_needs_no_key(proto, tmp_path):
+    written = dlbricks.generate(dlbricks.load(proto, batch=1), tmp_path / "suite")
+    assert written.key is None
+    assert written.to_dict()["private"] is None
+    assert [row["layers"] for row in written] == ["Relu, Tanh"]
+    cut = dlbricks.generate(dlbricks.load(proto, batch=1), tmp_path / "cut", granularity=1)
+    assert sorted(row["layers"] for row in cut) == ["Relu", "Tanh"]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [{"decoys": 3}, {"key": "k"}, {"backend": "onnxruntime"}, {"decoys_from": ["onnx:"]}],
+)
+def test_arguments_for_private_suites_are_refused_for_others(proto, tmp_path, argument):
+    with pytest.raises(DLBricksError, match="for private suites") as caught:
+        dlbricks.generate(proto, tmp_path / "suite", **argument)
+    assert caught.value.hint.startswith("Add private=True")
+    assert not (tmp_path / "suite").exists()
+
+
+def test_a_survey_goes_on_and_is_packed(tmp_path):
+    pytest.importorskip("onnxruntime")
+    how = {"backend": "onnxruntime", "threads": 1, "budget_s": 0.5, "store": tmp_path / "s.db"}
+    first = dlbricks.take_survey(["onnx:light_squeezenet"], **how)
+    again = dlbricks.take_survey(["onnx:light_squeezenet"], **how)
+    assert first.survey.anew > 0
+    assert again.survey.networks == first.survey.networks + again.survey.anew
+    assert sum(row["networks"] for row in again) <= again.survey.networks
+    (packed,) = dlbricks.pack_survey(tmp_path / "packed", store=tmp_path / "s.db")
+    assert packed.exists()
 
 
 def test_without_pandas_the_error_says_what_to_install(monkeypatch):

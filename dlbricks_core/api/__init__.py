@@ -5,7 +5,6 @@ calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
 from dlbricks_core.api.functions import (
-    Measuring,
     answer,
     compare,
     cut,
@@ -18,34 +17,55 @@ from dlbricks_core.api.functions import (
     systems,
     time,
 )
+from dlbricks_core.api.inputs import Measuring
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
     Estimates,
+    Exposed,
+    GeneratedSuite,
     LoadedModel,
     Result,
+    Surveyed,
     Systems,
     Timings,
+)
+from dlbricks_core.api.suites import (
+    attack,
+    bench,
+    estimate_private,
+    generate,
+    pack_survey,
+    take_survey,
 )
 
 __all__ = [
     "Bricks",
     "ComparisonResult",
     "Estimates",
+    "Exposed",
+    "GeneratedSuite",
     "LoadedModel",
     "Measuring",
     "Result",
+    "Surveyed",
     "Systems",
     "Timings",
     "answer",
+    "attack",
+    "bench",
     "compare",
     "cut",
     "estimate",
+    "estimate_private",
     "export_store",
+    "generate",
     "import_store",
     "load",
     "merge_stores",
+    "pack_survey",
     "sweep",
     "systems",
+    "take_survey",
     "time",
 ]

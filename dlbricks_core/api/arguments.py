@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError
@@ -139,6 +140,12 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "predictor": (_text, "the name of a predictor, such as 'atlas'"),
     "system": (_text, "the name of a machine, or the start of its fingerprint"),
     "systems": (_texts, "a list of names, such as ['lab', '71bff16a']"),
+    "models": (_texts, "a list of paths, models and collections, such as ['onnx:']"),
+    "private": (_flag, "True or False"),
+    "decoys": (_at_least(0), "a whole number, 0 or more"),
+    "decoys_from": (_texts, "a list of models and collections, such as ['onnx:']"),
+    "published": (_texts, "a list of models and collections, such as ['onnx:']"),
+    "key": (Path, "a path"),
     "store": (_store, "a path, a URL or an open store"),
     "batch": (_at_least(0), "a whole number, 0 or more"),
     "prompt": (_sizes, _TOKENS),

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
-
-import onnx
+from typing import Unpack
 
 from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.inputs import (
+    Measuring,
+    Source,
+    Sources,
+    Store,
+    cut_options,
+    models_of,
+    opened_store,
+    request_of,
+    sources_of,
+)
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
@@ -25,10 +32,7 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import System
-from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.report.files import write_bytes
-from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
@@ -37,60 +41,14 @@ from dlbricks_core.workflows import (
     PROMPT,
     CutOptions,
     Generation,
-    KnownSetup,
     LoadedModels,
     LoadOptions,
-    ModelLoader,
     ModelsAtSizes,
     Observer,
-    Request,
     Sweep,
     read_asked,
     travelling,
 )
-
-Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
-Sources = Source | Iterable[Source]
-Store = str | os.PathLike[str] | ResultStore | None
-
-# Bytes and mappings are no models, but must not be taken for several.
-_SOURCE_TYPES = (
-    str, os.PathLike, onnx.ModelProto, RawModel, CanonicalModel, LoadedModel, bytes, Mapping,
-)  # fmt: skip
-
-
-class Measuring(TypedDict, total=False):
-    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` that say how to measure.
-
-    ``None`` stands for the default.
-
-    Attributes:
-        runs: Runs of each brick and model; without it, as many as ``precision`` needs.
-        threads: Threads that compute one operator; without it, all physical cores that the
-            process may use.
-        precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
-            :func:`estimate` takes 0.1, which is 10%, and :func:`time` and :func:`compare` take
-            0.01.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120. If it is
-            given without a precision, :func:`estimate` goes on until 0.05.
-        protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
-            ``"paper"``.
-        seed: Seed of weights and inputs; without it, 0.
-        timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
-            once; without it, 120.
-        force: Whether to measure again what the store holds.
-        retry_failed: Whether to try again what failed before.
-    """
-
-    runs: int | None
-    threads: int | None
-    precision: float | None
-    budget_s: float | None
-    protocol: str | None
-    seed: int | None
-    timeout_s: float | None
-    force: bool | None
-    retry_failed: bool | None
 
 
 def load(
@@ -132,7 +90,7 @@ def load(
         values=values,
         dtype=dtype,
     )
-    models = _models(source, LoadOptions(**given))
+    models = models_of(source, LoadOptions(**given))
     if len(models) != 1:
         what = source if isinstance(source, str) else "the argument"
         raise ModelError(f"{what} names {len(models)} models", hint="Load them one by one.")
@@ -156,7 +114,7 @@ def cut(models: Sources, *, granularity: int = 1, split: str = "chain") -> Brick
     """
     given = checked(granularity=granularity, split=split)
     return Bricks(
-        BrickSet.of(_models(models), given.get("granularity", 1), given.get("split", "chain"))
+        BrickSet.of(models_of(models), given.get("granularity", 1), given.get("split", "chain"))
     )
 
 
@@ -197,10 +155,10 @@ def time(
         ModelError: If a model cannot be read. A brick that cannot be timed is no error:
             ``failures`` of the result names it.
     """
-    request = _request(backend, backend_options, measuring)
-    cutting = _cutting(granularity, split, composer)
-    every = _models(models)
-    with _opened(store) as opened:
+    request = request_of(backend, backend_options, measuring)
+    cutting = cut_options(granularity, split, composer)
+    every = models_of(models)
+    with opened_store(store) as opened:
         return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
 
 
@@ -250,7 +208,7 @@ def estimate(
     how = _How(
         granularity, split, composer, end_to_end, stored, predictor, system, store, backend_options
     )
-    return how.estimates(lambda: LoadedModels(_models(models), []), backend, measuring)
+    return how.estimates(lambda: LoadedModels(models_of(models), []), backend, measuring)
 
 
 def answer(
@@ -302,7 +260,7 @@ def answer(
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
     reading = LoadOptions(**checked(dims=dims, values=values, dtype=dtype))
     how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
-    return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
+    return how.estimates(lambda: read_asked(sources_of(models), asked, reading), backend, measuring)
 
 
 def sweep(
@@ -346,7 +304,7 @@ def sweep(
     asked = Sweep(checked(axes=axes)["axes"])
     reading = LoadOptions(**checked(batch=batch, dims=dims, values=values, dtype=dtype))
     how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
-    return how.estimates(lambda: read_asked(_sources(models), asked, reading), backend, measuring)
+    return how.estimates(lambda: read_asked(sources_of(models), asked, reading), backend, measuring)
 
 
 def compare(
@@ -384,10 +342,10 @@ def compare(
                 f"options for the backend {name!r}, which is not compared",
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
-    requests = [_request(name, own.get(name), measuring) for name in names]
+    requests = [request_of(name, own.get(name), measuring) for name in names]
     cutting = CutOptions.chosen(given.get("granularity"), given.get("split"), None)
-    every = _models(models)
-    with _opened(store) as opened:
+    every = models_of(models)
+    with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
 
 
@@ -401,7 +359,7 @@ def systems(*, store: Store = None) -> Systems:
     Raises:
         DLBricksError: If there is no such store.
     """
-    with _opened(store, writes=False, create=False) as opened:
+    with opened_store(store, writes=False, create=False) as opened:
         return Systems(opened.inventory())
 
 
@@ -427,7 +385,7 @@ def export_store(
         DLBricksError: If there is no such store, system or backend, or the file cannot be written.
     """
     given = checked(systems=systems, backends=backends)
-    with _opened(store, writes=False, create=False) as opened:
+    with opened_store(store, writes=False, create=False) as opened:
         found = travelling.export(opened, travelling.Part(**given))
     write_bytes(found.content, Path(path))
     return found.numbers
@@ -449,7 +407,7 @@ def import_store(
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         return asdict(travelling.import_files(opened, [Path(each) for each in several]))
 
 
@@ -469,33 +427,8 @@ def merge_stores(
         DLBricksError: If one of the others is not there or cannot be read.
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
-
-
-def _request(
-    backend: str,
-    backend_options: Mapping[str, str] | None,
-    measuring: Measuring,
-    system: System | None = None,
-    setups: Callable[[], Sequence[KnownSetup]] = tuple,
-) -> Request:
-    known = Measuring.__annotations__
-    for name in measuring:
-        if name in LoadOptions.__annotations__:
-            raise TypeError(f"unexpected argument {name!r}: give it to load(), and pass the result")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise TypeError(
-                f"unexpected argument {name!r}: "
-                + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
-            )
-    return Request.of(
-        **checked(backend=backend, **measuring),
-        backend_options={} if backend_options is None else backend_options,
-        system=system,
-        known=setups,
-    )
 
 
 @dataclass(frozen=True)
@@ -527,9 +460,9 @@ class _How:
         if self.stored:
             return self._stored(load, backend, measuring, asked)
         cutting, precision = _dialled(self.granularity, self.split, self.composer, measuring)
-        request = _request(backend, self.backend_options, {**measuring, "precision": precision})
+        request = request_of(backend, self.backend_options, {**measuring, "precision": precision})
         loaded = load()
-        with _opened(self.store) as opened:
+        with opened_store(self.store) as opened:
             found = workflows.run(
                 loaded.models, cutting, request, opened, Observer(), end_to_end=self.end_to_end
             )
@@ -544,11 +477,11 @@ class _How:
     ) -> Estimates:
         name = asked.get("predictor", PREDICTOR)
         unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
-        cutting = _cutting(self.granularity, self.split, self.composer)
-        with _opened(self.store, writes=False) as opened:
+        cutting = cut_options(self.granularity, self.split, self.composer)
+        with opened_store(self.store, writes=False) as opened:
             target, there = workflows.at_system(opened, asked.get("system"))
             setups = partial(workflows.known_setups, there, backend)
-            request = _request(backend, self.backend_options, measuring, target, setups)
+            request = request_of(backend, self.backend_options, measuring, target, setups)
             loaded = load()
             found = workflows.estimate(
                 loaded.models,
@@ -569,53 +502,3 @@ def _dialled(
     given = checked(**{name: measuring.get(name) for name in names})
     chosen = map(cutting.get, ("granularity", "split", "composer"))
     return workflows.cut_and_precision(*chosen, **given)
-
-
-def _cutting(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
-    given = checked(granularity=granularity, split=split, composer=composer)
-    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
-
-
-def _models(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
-    with ModelLoader(options) as loader:
-        return loader.load(_sources(sources))
-
-
-def _sources(sources: Sources) -> list[str | RawModel]:
-    """What importers take, or gave; one or more."""
-    every = [_importable(source) for source in _several(sources)]
-    if not every:
-        raise ModelError("no model is given", hint="Give one model or more.")
-    return every
-
-
-def _several(sources: Any) -> Iterable[Any]:
-    single = isinstance(sources, _SOURCE_TYPES) or not isinstance(sources, Iterable)
-    return [sources] if single else sources
-
-
-def _importable(source: Any) -> str | RawModel:
-    if isinstance(source, LoadedModel):
-        return source.ir.as_raw()
-    if isinstance(source, CanonicalModel):
-        return source.as_raw()
-    if isinstance(source, onnx.ModelProto):
-        return read_model(source, name=source.graph.name or "model")
-    if isinstance(source, RawModel):
-        return source
-    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
-        raise ModelError(
-            f"not a model: {source!r:.80}",
-            hint="A model is a path, 'collection:name', an ONNX ModelProto, or what an importer "
-            "gives. Plugins have importers for the models of their frameworks.",
-        )
-    return os.fspath(source)
-
-
-def _opened(
-    store: Store, *, writes: bool = True, create: bool = True
-) -> AbstractContextManager[ResultStore]:
-    found = checked(store=store).get("store")
-    if isinstance(found, ResultStore):
-        return nullcontext(found)
-    return ResultStore.open(found, writes=writes, create=create)

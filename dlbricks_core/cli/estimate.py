@@ -14,7 +14,6 @@ import click
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.privacy import read_key
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
@@ -23,7 +22,6 @@ from dlbricks_core.workflows import (
     CutOptions,
     Invocation,
     LoadedModels,
-    ModelsAtSizes,
     Request,
     at_system,
     estimate,
@@ -31,7 +29,7 @@ from dlbricks_core.workflows import (
     load_asked,
 )
 from dlbricks_core.workflows.carried import place_of, read_results
-from dlbricks_core.workflows.private import keep_graphs
+from dlbricks_core.workflows.private import unlocked
 
 
 @click.command("estimate")
@@ -89,8 +87,11 @@ def command(
         if request is None:
             setups = partial(known_setups, there, values["backend"])
             request = options.request_of(values, target, setups)
+        cut: CutOptions | None
+        loaded: LoadedModels | ModelsAtSizes
         if key is not None:
-            loaded, cut = _unlocked(key, request, opened)
+            models_of_key, cut = unlocked(key, request, opened)
+            loaded = LoadedModels(models_of_key, [])
         else:
             settings = options.import_settings_of(values)
             loaded = load_asked(models, sizes, load, progress, settings)
@@ -110,16 +111,6 @@ def command(
     output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
-
-
-def _unlocked(
-    key: Path, request: Request, results: ResultStore
-) -> tuple[LoadedModels | ModelsAtSizes, CutOptions | None]:
-    """Models of a private suite, and how they were cut."""
-    unlocked = read_key(key)
-    keep_graphs(unlocked, request, results)
-    options_of_key = CutOptions(unlocked.granularity, unlocked.strategy, unlocked.composer)
-    return LoadedModels(list(unlocked.models), []), options_of_key
 
 
 def _opened(results: Sequence[Path], store: str | None) -> AbstractContextManager[ResultStore]:

@@ -9,11 +9,16 @@ import click
 
 from dlbricks_core.cli import options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import SCHEMA_VERSION, failures_data, print_failures
-from dlbricks_core.report.heading import count
-from dlbricks_core.suites import Suite, check_unused
+from dlbricks_core.report.generating import generated_data, print_generated
+from dlbricks_core.suites import check_unused
 from dlbricks_core.workflows import Request, generate, load_models
-from dlbricks_core.workflows.private import generate_private, private_options, published_models
+from dlbricks_core.workflows.generate import DECOYS
+from dlbricks_core.workflows.private import (
+    generate_private,
+    key_beside,
+    private_options,
+    published_models,
+)
 
 
 @click.command("generate")
@@ -73,9 +78,9 @@ def command(
             progress,
             options.import_settings_of(values),
         )
+        hidden, keys = None, key or key_beside(folder)
         if private:
-            number = options.DECOYS if decoys is None else decoys
-            keys = key or folder.with_name(f"{folder.name}.key.json")
+            number = DECOYS if decoys is None else decoys
             published = published_models(decoys_from, progress) if number else []
             written, hidden = generate_private(
                 loaded.models,
@@ -89,32 +94,7 @@ def command(
             )
         else:
             written = generate(loaded.models, cut, folder, seed, progress)
-    output.console.print(_summary(written, folder), soft_wrap=True)
-    if private:
-        decoyed = count(len(hidden.decoys), "decoy")
-        output.console.print(f"{decoyed} among them. Keep the key: {keys}", soft_wrap=True)
     failures = [*loaded.failures, *written.omitted]
-    print_failures(output.console, failures)
-    output.write_json(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "folder": str(folder),
-            "models": [
-                {"name": each.model.name, "layers": len(each.model.layers)}
-                for each in written.models
-            ],
-            "bricks": [
-                {"signature": each.brick.signature, "layers": list(each.brick.operators)}
-                for each in written.bricks
-            ],
-            **failures_data(failures),
-        }
-    )
+    print_generated(output.console, written, folder, failures, hidden, keys)
+    output.write_json(generated_data(written, folder, failures, hidden))
     return EXIT_PARTIAL if failures else 0
-
-
-def _summary(suite: Suite, folder: Path) -> str:
-    bricks = count(len(suite.bricks), "brick")
-    if not suite.models:
-        return f"{bricks} in {folder}"
-    return f"{count(len(suite.models), 'model')} of {bricks} in {folder}"

@@ -60,6 +60,11 @@ _COMMANDS = {
 #: inherit it.
 _WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("advise", "atlas", "estimate")}
 
+#: Commands that go on where they were interrupted: what they measure is kept in the store.
+_RESUMABLE = frozenset(
+    {"run", "evaluate", "calibrate", "survey", "study", "explain", "compare", "bench"}
+)
+
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
 EXIT_DEFECT = 70
@@ -133,7 +138,8 @@ def main(argv: list[str] | None = None) -> None:
 def _run(arguments: list[str]) -> int:
     """Runs the command line and returns its exit status. It prints errors and raises none."""
     # Once the command line is understood, its option -v says this, wherever it stands.
-    told = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
+    told: dict[str, Any] = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
+    context: click.Context | None = None
     try:
         with (
             interruptible(),
@@ -145,7 +151,7 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        _say("Interrupted. What was measured is in the store; run it again to go on.")
+        _say(f"Interrupted. {_kept(told, context)}".rstrip())
         return error.status if isinstance(error, Interrupted) else EXIT_INTERRUPTED
     except click.ClickException as error:
         _say_usage(error)
@@ -165,6 +171,13 @@ def _run(arguments: list[str]) -> int:
         _say_error(what, _report(told["verbose"]))
         return EXIT_DEFECT
     return status if isinstance(status, int) else 0
+
+
+def _kept(told: Mapping[str, Any], context: click.Context | None) -> str:
+    """What an interrupted command has kept: in its own words, or else those of its kind."""
+    if context is not None and context.invoked_subcommand in _RESUMABLE:
+        return "What was measured is in the store; run it again to go on."
+    return str(told.get("kept", ""))
 
 
 @contextmanager
@@ -192,7 +205,7 @@ class _OwnLog(logging.Handler):
     These are tracebacks of failures that do not end a run.
     """
 
-    def __init__(self, told: Mapping[str, bool]) -> None:
+    def __init__(self, told: Mapping[str, Any]) -> None:
         super().__init__()
         self._told = told
 
@@ -203,7 +216,7 @@ class _OwnLog(logging.Handler):
 
 
 @contextmanager
-def _logging(told: Mapping[str, bool]) -> Iterator[None]:
+def _logging(told: Mapping[str, Any]) -> Iterator[None]:
     """Lets DLBricks log to standard error.
 
     Args:

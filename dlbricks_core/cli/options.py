@@ -12,7 +12,7 @@ import click
 
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.facts import LATENCY, Setup, System
-from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
+from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers import parse_shape
 from dlbricks_core.passes.convert import CONVERSIONS
@@ -31,6 +31,7 @@ from dlbricks_core.workflows import (
     Sized,
     Sweep,
 )
+from dlbricks_core.workflows.generate import DECOYS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -71,9 +72,6 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
 
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
-
-SURVEY_S = 180.0
-"""Time of a survey unless the user says otherwise: some 2000 networks."""
 
 TIMEOUT_S = 120.0
 """Longest time that a network may take to load or to run once, unless the user says otherwise."""
@@ -370,9 +368,6 @@ timing_options = _group(
     ),
     click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
 )
-
-DECOYS = 20
-"""Decoys for each brick of a private suite unless the user says otherwise."""
 
 private_options = _group(
     click.option(

@@ -62,6 +62,14 @@ class Output:
         """A progress bar, if standard error is a terminal."""
         return ProgressBar(self.errors, verbose=self._verbose)
 
+    def if_interrupted(self, kept: str) -> None:
+        """Notes what is told if the command is interrupted from now on.
+
+        Args:
+            kept: A sentence on what is kept of what was done until then.
+        """
+        click.get_current_context().ensure_object(dict)["kept"] = kept
+
     def write_json(self, data: dict[str, Any]) -> None:
         """Writes the JSON file, if the user named one."""
         if self._json_path is not None:

@@ -18,6 +18,13 @@ from dlbricks_core.workflows import ImportSettings
 from dlbricks_core.workflows.record import Record, read_record
 from dlbricks_core.workflows.rerun import ESTIMATE, Repetition
 
+_KEPT = (
+    "What was measured again is in the store, in place of what it held of the same networks; "
+    "the next rerun measures all of it anew."
+)
+
+_THROWN_AWAY = "What was measured again is thrown away; --store names a store that keeps it."
+
 
 @click.command("rerun")
 @click.argument("record", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
@@ -39,6 +46,8 @@ def command(record: Path, store: str | None, **values: Any) -> int:
     """
     output = Output(values)
     what = read_record(record)
+    if what.command != ESTIMATE:
+        output.if_interrupted(_THROWN_AWAY if store is None else _KEPT)
     settings = ImportSettings(options.IMPORT_TIMEOUT_S)
     with output.progress() as progress, _store(what, store) as opened:
         again = Repetition.of(what, record.parent, opened, progress, settings)

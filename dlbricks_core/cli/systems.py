@@ -75,7 +75,7 @@ def name_command(system: str, name: str, store: str | None, **values: Any) -> in
 
     The option --system of other commands knows it by that NAME. The name travels with what was
     measured. Machines that are built alike share a fingerprint, and have names of their own. A
-    machine that was restarted counts as another host: name it again.
+    machine keeps its name when it is restarted; in a container it needs the name again then.
     """
     output = Output(values)
     with ResultStore.open(store, create=False) as opened:

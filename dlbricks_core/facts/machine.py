@@ -18,7 +18,8 @@ class MachineName:
         system: Fingerprint of the system.
         host: Host as :class:`~dlbricks_core.facts.Session` has it; empty for observations whose
             host is not known.
-        name: Name of the machine. A machine that was restarted has several hosts, of one name.
+        name: Name of the machine. A machine may have several hosts, of one name: in a container,
+            each restart makes another.
         named_at: When the name was given, with time zone. The last one counts.
     """
 

@@ -24,6 +24,9 @@ PRECISION = 0.01
 BUDGET_S = 120.0
 """Seconds after which no round begins, precise or not, unless the user gives another number."""
 
+SURVEY_S = 180.0
+"""Seconds that a survey takes unless the user says otherwise."""
+
 FEWEST = 6
 """Minimum number of rounds. With fewer, the faster half holds only one or two samples."""
 

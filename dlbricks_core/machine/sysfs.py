@@ -11,6 +11,9 @@ from dlbricks_core.worker import memory
 
 CPUS = "sys/devices/system/cpu"
 
+_CONTAINER = (".dockerenv", "run/.containerenv", "run/systemd/container")
+"""Files that tell a container: of Docker, of Podman, and of what systemd runs in."""
+
 _CACHES = 8
 """Maximum number of caches of one CPU."""
 
@@ -90,6 +93,25 @@ class Machine:
             for name, value in self.table("proc/meminfo").items()
             if value.endswith("kB")
         }
+
+    def is_container(self) -> bool:
+        """Whether this process runs in a container of a usual kind."""
+        return any((self.root / path).exists() for path in _CONTAINER)
+
+    def built_in_addresses(self) -> list[str]:
+        """Permanent addresses of the network interfaces that are built in, sorted.
+
+        Those that are plugged in (USB), that software makes, and whose address was drawn or set
+        are left out.
+        """
+        found = []
+        for folder in sorted((self.root / "sys/class/net").glob("*")):
+            device = (folder / "device").resolve()
+            is_built_in = (folder / "device").exists() and "usb" not in str(device)
+            permanent = self.number(folder / "addr_assign_type") == 0
+            if is_built_in and permanent and (address := self.text(folder / "address")):
+                found.append(address)
+        return sorted(found)
 
     def online(self) -> frozenset[int]:
         """Logical CPUs of the system, also those that this process may not use."""

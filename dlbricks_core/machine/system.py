@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import platform
 import re
@@ -40,11 +41,19 @@ def physical_cores_available(machine: Machine | None = None) -> int:
 def current_host(machine: Machine | None = None) -> str:
     """Hash that tells this machine from others with the same fingerprint; empty without ``/proc``.
 
-    It comes from the random number that the kernel draws when it starts, which all containers of
-    a machine share. A machine that is restarted therefore gets another hash. ``/etc/machine-id``
-    would not do: copies of a virtual machine share it.
+    It stays when the machine is restarted: it comes from ``/etc/machine-id`` and the addresses of
+    the network interfaces that are built in, since copies of a virtual machine share the former.
+    The id is the key of the hash (HMAC, as systemd does for applications), so that neither can be
+    found out. In a container, whose id may be that of its image, and where no such interface is
+    seen, it comes from the random number that the kernel draws when it starts. All containers of a
+    machine share that, and a restart changes it.
     """
-    drawn = (machine or Machine()).text("proc/sys/kernel/random/boot_id")
+    machine = machine or Machine()
+    identity, addresses = machine.text("etc/machine-id"), machine.built_in_addresses()
+    if identity and addresses and not machine.is_container():
+        text = " ".join(("dlbricks", *addresses))
+        return hmac.new(identity.encode(), text.encode(), "sha256").hexdigest()[:16]
+    drawn = machine.text("proc/sys/kernel/random/boot_id")
     return hashlib.sha256(f"dlbricks {drawn}".encode()).hexdigest()[:16] if drawn else ""
 
 

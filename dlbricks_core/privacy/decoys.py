@@ -19,6 +19,7 @@ from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.common import original, plain
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.privacy.published import Skeleton, skeleton
+from dlbricks_core.privacy.style import Style, join_of
 from dlbricks_core.privacy.transplant import transplant
 
 _MOST_LOOKED_AT = 1500
@@ -112,12 +113,15 @@ def decoy_networks(
         number: Number of networks.
         random: Draws the sequences.
     """
+    places = {each.signature: each.layers for each in cut.occurrences}
+    style = Style.of(cut.graph, places.values())
+    worn = [replace(each, model=style.worn_by(each.model, random)) for each in donors]
     # One order for all places: sequences of one form recur, as the model's own do.
-    ordered, own = list(_mixed(donors, random)), list(_mixed(pieces_of(cut), random))
+    ordered, own = list(_mixed(worn, random)), list(_mixed(pieces_of(cut), random))
     forms = {skeleton(each.model) for each in donors}
     seed = int(random.integers(2**31))
     chosen = {
-        identity: _chosen(cut, identity, own, ordered, forms, number, seed)
+        identity: _chosen(cut, identity, own, ordered, forms, style, number, seed)
         for identity in cut.counts
     }
     return [
@@ -132,6 +136,7 @@ def _chosen(
     own: Sequence[Piece],
     donors: Sequence[Piece],
     forms: Collection[Skeleton],
+    style: Style,
     number: int,
     seed: int,
 ) -> list[CanonicalModel]:
@@ -148,65 +153,173 @@ def _chosen(
         return []
     read, written = (cut.graph.tensors[name] for name in ends)
     random = np.random.default_rng(seed)
-    alike: Iterable[CanonicalModel] = ()
+    fitting = _Fitting(read, written, random, style.steps)
+    singly = list(fitting.of(donors))
+    beside = list(fitting.side_by_side(donors, style.joins, number))
+    every = _shuffled([*singly[: len(beside)], *beside], random) + singly[len(beside) :]
+    alike: list[CanonicalModel] = []
     if skeleton(extract(cut.graph, place, identity)) not in forms:
-        pairs = _pairs(donors, read, written, number, random)
-        alike = (
+        every = _shuffled([*every, *fitting.in_a_row(donors, number)], random)
+        alike = [
             each
-            for each in pairs
+            for each in every
             if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
-        )
-    singly = _fitting(chain(donors, own), read, written, random)
-    taken: set[str] = {identity}
-    found: list[CanonicalModel] = []
-    for each in chain(alike, singly):
-        if len(found) == number:
-            break
+        ]
+    proposed = list(_different(chain(alike, every, fitting.of(own)), identity))
+    return _joined_alike(proposed, style, number, random)
+
+
+def _different(models: Iterable[CanonicalModel], *known: str) -> Iterator[CanonicalModel]:
+    """Each of some sequences once, and none of those that are known."""
+    taken = set(known)
+    for each in models:
         name = signature(each, range(len(each.layers)))
         if name not in taken:
             taken.add(name)
-            found.append(each)
+            yield each
+
+
+def _joined_alike(
+    proposed: Sequence[CanonicalModel], style: Style, number: int, random: np.random.Generator
+) -> list[CanonicalModel]:
+    """The first of some sequences, of which as many join branches as of the model's."""
+    left = {each: _operator(join_of(each, range(len(each.layers)))) for each in proposed}
+    found: list[CanonicalModel] = []
+    while left and len(found) < number:
+        wanted = _operator(style.joins[int(random.integers(len(style.joins)))])
+        chosen = next((each for each, join in left.items() if join == wanted), next(iter(left)))
+        del left[chosen]
+        found.append(chosen)
     return found
 
 
-def _fitting(
-    candidates: Iterable[Piece], read: TensorSpec, written: TensorSpec, random: np.random.Generator
-) -> Iterator[CanonicalModel]:
-    """Those sequences that can be resized, resized."""
-    for piece in candidates:
-        found = transplant(piece.model, read, written, random)
-        if found is not None:
-            yield found
+def _operator(layer: Layer | None) -> str:
+    return layer.op if layer else ""
 
 
-def _pairs(
-    donors: Sequence[Piece],
-    read: TensorSpec,
-    written: TensorSpec,
-    number: int,
-    random: np.random.Generator,
-) -> Iterator[CanonicalModel]:
-    """Two sequences in a row, the first or the second of which keeps its input's shape."""
-    steps = {
-        (begin, end): list(islice(_fitting(donors, begin, end, random), number))
-        for begin, end in ((read, read), (read, written), (written, written))
-    }
-    for _ in range(_PAIRS * number):
-        middle = read if random.random() < 0.5 else written
-        halves = steps[read, middle], steps[middle, written]
-        if all(halves):
-            first, second = (half[int(random.integers(len(half)))] for half in halves)
-            yield _in_a_row(first, second)
+def _shuffled(
+    models: Sequence[CanonicalModel], random: np.random.Generator
+) -> list[CanonicalModel]:
+    return [models[i] for i in random.permutation(len(models))]
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """Makes sequences that fit in one place.
+
+    Attributes:
+        read: What they are to read.
+        written: What they are to compute.
+        random: Draws widths and what is put together.
+        steps: Numbers that widths are multiples of, each equally likely.
+    """
+
+    read: TensorSpec
+    written: TensorSpec
+    random: np.random.Generator
+    steps: Sequence[int]
+
+    def of(
+        self,
+        candidates: Iterable[Piece],
+        read: TensorSpec | None = None,
+        written: TensorSpec | None = None,
+    ) -> Iterator[CanonicalModel]:
+        """Those sequences that can be resized, resized; to other ends if these are given."""
+        for piece in candidates:
+            step = self.steps[int(self.random.integers(len(self.steps)))]
+            ends = read or self.read, written or self.written
+            found = transplant(piece.model, *ends, self.random, step)
+            if found is not None:
+                yield found
+
+    def in_a_row(self, donors: Sequence[Piece], number: int) -> Iterator[CanonicalModel]:
+        """Two sequences in a row, the first or the second of which keeps its input's shape."""
+        read, written = self.read, self.written
+        steps = {
+            ends: list(islice(self.of(donors, *ends), number))
+            for ends in ((read, read), (read, written), (written, written))
+        }
+        for _ in range(_PAIRS * number):
+            middle = read if self.random.random() < 0.5 else written
+            halves = steps[read, middle], steps[middle, written]
+            if all(halves):
+                yield _in_a_row(*map(self._one, halves))
+
+    def side_by_side(
+        self, donors: Sequence[Piece], joins: Iterable[Layer | None], number: int
+    ) -> Iterator[CanonicalModel]:
+        """Two sequences that read the same, joined as a model joins branches.
+
+        In place of the second stands the input itself where that fits.
+        """
+        read, written = self.read, self.written
+        if len(read.sizes) != len(written.sizes) or len(written.sizes) < 2:
+            return
+        for join in {each.op: each for each in joins if each is not None}.values():
+            width = written.sizes[1]
+            parts = _parts(width, read.sizes[1]) if join.op == "Concat" else [(width, width)]
+            for part, rest in parts:
+                first, second = (
+                    list(islice(self.of(donors, written=_wide(written, each)), number))
+                    for each in (part, rest)
+                )
+                if read == _wide(written, rest):
+                    yield from (_joined(each, None, join, written) for each in first)
+                elif first and second:
+                    for _ in range(number):
+                        one, other = self._one(first), self._one(second)
+                        yield _joined(one, other, join, written)
+
+    def _one(self, models: Sequence[CanonicalModel]) -> CanonicalModel:
+        return models[int(self.random.integers(len(models)))]
+
+
+def _parts(width: int, read: int) -> list[tuple[int, int]]:
+    """Widths of two branches that have a width together."""
+    parts = [width - read, width // 2, width // 4]
+    return [(each, width - each) for each in dict.fromkeys(parts) if 0 < each < width]
+
+
+def _wide(spec: TensorSpec, width: int) -> TensorSpec:
+    return replace(spec, shape=(spec.sizes[0], width, *spec.sizes[2:]))
+
+
+def _joined(
+    first: CanonicalModel, second: CanonicalModel | None, join: Layer, written: TensorSpec
+) -> CanonicalModel:
+    """Both sequences, which read the same, and a layer that joins what they compute."""
+    begin, end = first.inputs[0], f"{first.outputs[0]}/joined"
+    if second is None:
+        together, branches = first, (begin, first.outputs[0])
+    else:
+        names = {name: f"beside/{name}" for name in second.tensors}
+        names |= {second.inputs[0]: begin, "": ""}
+        together = _with(first, second, names)
+        branches = first.outputs[0], names[second.outputs[0]]
+    layer = Layer(join.op, branches, (end,), join.attributes)
+    return replace(
+        together,
+        layers=(*together.layers, layer),
+        outputs=(end,),
+        tensors={**together.tensors, end: written},
+    )
 
 
 def _in_a_row(first: CanonicalModel, second: CanonicalModel) -> CanonicalModel:
     """One sequence of two: the second reads what the first hands on."""
     names = {name: f"then/{name}" for name in second.tensors}
     names |= {second.inputs[0]: first.outputs[0], "": ""}
+    return replace(_with(first, second, names), outputs=(names[second.outputs[0]],))
+
+
+def _with(
+    first: CanonicalModel, second: CanonicalModel, names: Mapping[str, str]
+) -> CanonicalModel:
+    """A sequence with the layers of a second one, whose tensors get other names."""
     return replace(
         first,
         layers=(*first.layers, *(_renamed(layer, names) for layer in second.layers)),
-        outputs=(names[second.outputs[0]],),
         tensors={**first.tensors, **{names[n]: spec for n, spec in second.tensors.items()}},
         weights=first.weights | {names[name] for name in second.weights},
         constants={

@@ -22,7 +22,7 @@ Sizes = tuple[int, ...]
 _MOST_TRIES = 4
 """Widths that are changed one after another until the result has the wanted width."""
 
-_STEP = 8
+STEP = 8
 """Multiple that widths of real models mostly are of."""
 
 _SCALES = (0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.5, 2.0)
@@ -34,7 +34,11 @@ class UnfitError(DLBricksError):
 
 
 def transplant(
-    piece: CanonicalModel, read: TensorSpec, written: TensorSpec, random: np.random.Generator
+    piece: CanonicalModel,
+    read: TensorSpec,
+    written: TensorSpec,
+    random: np.random.Generator,
+    step: int = STEP,
 ) -> CanonicalModel | None:
     """The sequence with other sizes at its ends.
 
@@ -46,6 +50,7 @@ def transplant(
         read: What it is to read.
         written: What it is to compute.
         random: Draws the free widths.
+        step: Number that free widths are multiples of.
 
     Returns:
         The resized sequence, or ``None`` if it cannot be made to fit.
@@ -61,8 +66,11 @@ def transplant(
         return piece
     scale = float(random.choice(_SCALES))
     axes = _width_axis(piece, before), _width_axis(piece, after)
-    widths = _Widths.between([(before.sizes[axes[0]], read.sizes[axes[0]]),
-                              (after.sizes[axes[1]], written.sizes[axes[1]])], scale)  # fmt: skip
+    ends = [
+        (before.sizes[axes[0]], read.sizes[axes[0]]),
+        (after.sizes[axes[1]], written.sizes[axes[1]]),
+    ]
+    widths = _Widths.between(ends, scale, step)
     if widths is None:
         return None
     axis = axes[1]
@@ -105,21 +113,23 @@ class _Widths:
         known: New width by old one.
         ratios: New width by old one of the input and of the output.
         scale: Factor of the free widths beyond that.
+        step: Number that free widths are multiples of.
         last: The free width that was asked for last, by its old value; 0 for none.
     """
 
     known: dict[int, int]
     ratios: Sequence[Fraction]
     scale: float
+    step: int
     last: int = 0
 
     @classmethod
-    def between(cls, ends: Sequence[tuple[int, int]], scale: float) -> _Widths | None:
+    def between(cls, ends: Sequence[tuple[int, int]], scale: float, step: int) -> _Widths | None:
         """Widths between ends, each with its old and its new width; ``None`` if they contradict."""
         known = dict(reversed(ends))
         if any(known[old] != new for old, new in ends) or min(map(min, ends)) < 1:
             return None
-        return cls(known, [Fraction(new, old) for old, new in ends], scale)
+        return cls(known, [Fraction(new, old) for old, new in ends], scale, step)
 
     def of(self, old: int) -> int:
         """New width of a layer."""
@@ -139,10 +149,10 @@ class _Widths:
         """The width in proportion to one of the ends, if that is one that real models have."""
         for ratio in self.ratios:
             new = old * ratio * Fraction(self.scale)
-            if new.denominator == 1 and new >= _STEP and new % _STEP == 0:
+            if new.denominator == 1 and new >= self.step and new % self.step == 0:
                 return int(new)
         mean = math.sqrt(float(self.ratios[0] * self.ratios[1]))
-        return max(round(old * mean * self.scale / _STEP), 1) * _STEP
+        return max(round(old * mean * self.scale / self.step), 1) * self.step
 
 
 @dataclass

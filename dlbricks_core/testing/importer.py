@@ -30,6 +30,24 @@ handled = [plugin.handles(spec), plugin.handles("model.no-such-suffix"), plugin.
 print(json.dumps({"handled": handled, "imported": [m for m in modules if m in sys.modules]}))
 """
 
+_NOTES = """
+import json, sys
+from pathlib import Path
+from dlbricks_core.errors import ModelError
+from dlbricks_core.importers import FileNotes
+from dlbricks_core.plugins import load_object
+target, path, *modules = sys.argv[1:]
+told = {"refused": None, "notes": None}
+try:
+    notes = load_object(target)().describe(Path(path))
+except ModelError as error:
+    told["refused"] = [error.message, error.hint]
+else:
+    assert isinstance(notes, FileNotes), f"describe gave {notes!r}"
+    told["notes"] = vars(notes)
+print(json.dumps({**told, "imported": [m for m in modules if m in sys.modules]}))
+"""
+
 
 class ImporterConformance(Suite):
     """Tests that every importer must pass; subclass it, name the importer, and write a sample.
@@ -110,6 +128,42 @@ class ImporterConformance(Suite):
         assert all(spec.is_static for spec in model.tensors.values())
         network = materialize(model)
         assert set(network.weights) == model.weights
+
+    def described(self, path: Path) -> dict[str, Any]:
+        """What a file says about itself, or why it was refused; asked in a process of its own."""
+        found: dict[str, Any] = fresh(_NOTES, self.target(), str(path), *self.framework_modules)
+        assert found["imported"] == [], "describe must not import the framework"
+        return found
+
+    def test_the_sample_is_described_without_the_framework(self, path: Path) -> None:
+        """A file's notes are texts, and the file stays as it was."""
+        before = path.read_bytes()
+        found = self.described(path)
+        assert found["refused"] is None
+        assert all(isinstance(note, str) for note in found["notes"].values()), found["notes"]
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "truncated", "noise"])
+    def test_a_broken_file_has_no_notes_or_is_refused(self, path: Path, kind: str) -> None:
+        """What cannot be described gives no notes, or an error for users: it ends nothing."""
+        broken = path.with_name(f"broken{self.plugin.suffixes[0]}")
+        content = {
+            "empty": b"",
+            "truncated": path.read_bytes()[: path.stat().st_size // 2],
+            "noise": json.dumps("not a model").encode() + bytes(range(256)),
+        }
+        if kind in content:
+            broken.write_bytes(content[kind])
+        elif kind == "folder":
+            broken.mkdir()
+        found = self.described(broken)
+        if found["refused"] is None:
+            assert not any(found["notes"].values()), "notes of a file that is no model"
+        else:
+            message, hint = found["refused"]
+            assert broken.name in message
+            assert "\n" not in message
+            assert hint
 
     def test_the_model_says_where_it_came_from(self, worker: WorkerProcess, path: Path) -> None:
         """The model has a name, and its source has the file's name."""

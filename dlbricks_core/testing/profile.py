@@ -10,41 +10,48 @@ import numpy as np
 from dlbricks_core.backends import CpuTimer
 from dlbricks_core.ir import Network
 
-_RUNS = 6
-_WARM_UP = 2
-_TRIES = 5
-_FACTOR = 2.0
+_ROUNDS = 9
+_RUNS = 3
+_OF_ONE_RUN = 1.25
+"""Most that the layers of a run may differ from it, as a factor."""
+
+_OF_TWO_RUNS = 2.0
+"""Most that the layers of a run may differ from another run, which has no profiler."""
 
 
 def layers_sum_up_to_a_run(
     timer: CpuTimer[Any], network: Network, plain: Network | None = None
 ) -> bool:
-    """Whether the layers of a profile take as long as a run, within a factor of two.
+    """Whether the layers of a profile take as long as a run.
 
-    Compares with a run that was profiled and with one that was not. One of five tries must agree,
-    because other work on the machine disturbs some of them.
+    Compares with the very run that was profiled, where they must agree within 25%, and with runs
+    that were not, where a factor of two is allowed for what the profiler costs. Other work on the
+    machine makes some runs longer. Of a run that is profiled it falls on the layers as well, so
+    that the median of the ratios tells. Of different runs, the fastest of each kind are compared.
+    Both kinds take turns.
 
     Args:
         timer: The timer that profiles.
         network: The network to profile.
         plain: The network to run without the profiler; ``None`` for the same one.
     """
-    return any(_agree(timer, network, plain or network) for _ in range(_TRIES))
-
-
-def _agree(timer: CpuTimer[Any], network: Network, plain: Network) -> bool:
-    profile = timer.profile(network, _RUNS)
-    runs = profile.run_ms, _latency_ms(timer, plain)
-    return all(1 / _FACTOR < profile.sum_ms / run < _FACTOR for run in runs)
-
-
-def _latency_ms(timer: CpuTimer[Any], network: Network) -> float:
-    loaded = timer.load(network)
-    latencies = []
-    for _ in range(_WARM_UP + _RUNS):
-        begin = perf_counter()
-        timer.run(loaded)
-        timer.synchronize(loaded)
-        latencies.append((perf_counter() - begin) * 1e3)
+    loaded = timer.load(plain or network)
+    profiles, runs_ms = [], []
+    for _ in range(_ROUNDS):
+        profiles.append(timer.profile(network, 1))
+        runs_ms += [_run_ms(timer, loaded) for _ in range(_RUNS)]
     timer.unload(loaded)
-    return float(np.median(latencies[_WARM_UP:]))
+    same = np.median([each.sum_ms / each.run_ms for each in profiles])
+    other = min(each.sum_ms for each in profiles) / min(runs_ms)
+    return _within(float(same), _OF_ONE_RUN) and _within(other, _OF_TWO_RUNS)
+
+
+def _within(ratio: float, factor: float) -> bool:
+    return 1 / factor < ratio < factor
+
+
+def _run_ms(timer: CpuTimer[Any], loaded: Any) -> float:
+    begin = perf_counter()
+    timer.run(loaded)
+    timer.synchronize(loaded)
+    return (perf_counter() - begin) * 1e3

@@ -11,6 +11,9 @@ from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
 from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.observer import Observer
 
+DECOYS = 20
+"""Decoys for each brick of a private suite unless the user says otherwise."""
+
 
 def generate(
     models: Sequence[CanonicalModel],

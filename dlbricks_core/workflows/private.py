@@ -14,7 +14,7 @@ import numpy as np
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, packed
-from dlbricks_core.privacy import Key, Piece, alternatives, decoy_networks, pieces
+from dlbricks_core.privacy import Key, Piece, alternatives, decoy_networks, pieces, read_key
 from dlbricks_core.privacy.decoys import boundaries, cut_at
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
@@ -70,6 +70,11 @@ def private_options(strategy: str | None = None, most: int | None = None) -> Cut
         most: Most layers in a brick; ``None`` for the composer's own number.
     """
     return CutOptions.chosen(most, strategy or STRATEGY, DEFAULT_COMPOSER)
+
+
+def key_beside(folder: Path) -> Path:
+    """File of the key of a suite unless the user names another."""
+    return folder.with_name(f"{folder.name}.key.json")
 
 
 def generate_private(
@@ -197,6 +202,24 @@ def published_models(specs: Sequence[str], observer: Observer) -> list[Canonical
                 observer.note(f"{name} is left out: {error.message}")
             observer.advance(name)
     return found
+
+
+def unlocked(
+    file: Path, request: Request, results: ResultStore
+) -> tuple[list[CanonicalModel], CutOptions]:
+    """Models of a private suite, and how they were cut.
+
+    Args:
+        file: The owner's key.
+        request: Where the bricks were measured.
+        results: What was measured there. It keeps what was cut of the models.
+
+    Raises:
+        DLBricksError: If the file holds no key.
+    """
+    key = read_key(file)
+    keep_graphs(key, request, results)
+    return list(key.models), CutOptions(key.granularity, key.strategy, key.composer)
 
 
 def keep_graphs(key: Key, request: Request, store: ResultStore) -> None:

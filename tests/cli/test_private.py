@@ -102,6 +102,16 @@ def test_a_suite_holds_no_name_and_no_count(dlbricks, secret, tmp_path):
     assert all("used" not in each for each in manifest["bricks"])
 
 
+def test_the_owner_is_told_how_many_decoys_there_are_and_not_which(dlbricks, secret, tmp_path):
+    assert generate(dlbricks, secret, "suite", 2, "--json", "written.json").status == 0
+    written = json.loads((tmp_path / "written.json").read_text())
+    true = set(json.loads((tmp_path / "suite.key.json").read_text())["models"][0]["bricks"])
+    decoys = {each["signature"] for each in written["bricks"]} - true
+    assert written["private"] == {"true": len(true), "decoys": len(decoys)}
+    assert {tuple(each) for each in written["bricks"]} == {("signature", "layers")}
+    assert SECRET not in json.dumps(written)
+
+
 def test_two_suites_of_one_model_share_its_bricks_alone(dlbricks, secret, tmp_path):
     for name in ("first", "second"):
         assert generate(dlbricks, secret, name, 2).status == 0

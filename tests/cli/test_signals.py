@@ -1,6 +1,7 @@
 """Signals end a command as Ctrl-C does; limits that the user has set are kept."""
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -83,6 +84,30 @@ def test_a_signal_ends_a_run_and_keeps_what_was_measured(start, tmp_path, name):
     assert err.startswith("Interrupted. What was measured is in the store")
     assert out == ""
     assert samples(tmp_path / "results.sqlite") > 50
+    assert clean(tmp_path, children)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(start, tmp_path, kept):
+    process = start(*RUN[:4], "--runs", "1", *RUN[6:], "--json", "run.json")
+    assert process.wait(60) == 0
+    record = json.loads(start("spec", "run.json", "--json", "-").communicate(timeout=60)[0])
+    record["protocol"]["runs"] = 100_000
+    (tmp_path / "long.json").write_text(json.dumps(record))
+    process = start("rerun", "long.json", *(("--store", "again.sqlite") if kept else ()))
+
+    def measured():
+        stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/rerun.sqlite")]
+        return sum(map(samples, stores)) > 50
+
+    assert until(measured)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    told = "is in the store" if kept else "is thrown away"
+    assert err.startswith(f"Interrupted. What was measured again {told}")
+    assert "go on" not in err
+    assert (samples(tmp_path / "again.sqlite") > 50) == kept
     assert clean(tmp_path, children)
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 import os
 import platform
@@ -60,6 +61,60 @@ def test_two_machines_with_equal_facts_are_different_hosts(server):
     )
     assert one == same != other
     assert "6e5c" not in one
+
+
+def interface(files, name, address, device="devices/pci0/0000:00:05.0", assigned=0):
+    """Writes a network interface; without a device it is one that software makes."""
+    folder = f"sys/class/net/{name}"
+    files.write(f"{folder}/address", address).write(f"{folder}/addr_assign_type", assigned)
+    if device:
+        (files.root / device).mkdir(parents=True, exist_ok=True)
+        (files.root / folder / "device").symlink_to(files.root / device)
+    return files
+
+
+IDENTITY = "5f2a9c" + 26 * "7"
+ADDRESS = "02:42:ac:11:00:02"
+
+
+def test_a_machine_that_is_restarted_stays_the_same_host(server):
+    interface(server.write("etc/machine-id", IDENTITY), "eth0", ADDRESS)
+    before, after = (current_host(server.write(BOOT, f"boot-{n}").machine(0)) for n in (1, 2))
+    assert before == after != ""
+
+
+def test_a_host_tells_neither_its_identity_nor_its_address(server):
+    found = current_host(
+        interface(server.write("etc/machine-id", IDENTITY), "eth0", ADDRESS).machine(0)
+    )
+    assert len(found) == 16
+    plain = {hashlib.sha256(text.encode()).hexdigest()[:16] for text in (IDENTITY, ADDRESS)}
+    assert found not in plain
+    assert not {found} & {IDENTITY[:16], ADDRESS.replace(":", "")}
+
+
+def test_copies_of_a_virtual_machine_are_different_hosts(server):
+    interface(server.write("etc/machine-id", IDENTITY), "eth0", ADDRESS)
+    before = current_host(server.machine(0))
+    server.write("sys/class/net/eth0/address", f"{ADDRESS[:-1]}3")
+    assert current_host(server.machine(0)) != before
+
+
+def test_what_is_plugged_in_or_made_by_software_changes_no_host(server):
+    interface(server.write("etc/machine-id", IDENTITY), "eth0", ADDRESS)
+    before = current_host(server.machine(0))
+    interface(server, "usb0", "aa:bb:cc:00:00:01", "devices/pci0/usb1/1-2")
+    interface(server, "docker0", "aa:bb:cc:00:00:02", device="")
+    interface(server, "wlan0", "aa:bb:cc:00:00:03", "devices/pci0/0000:00:06.0", assigned=1)
+    assert current_host(server.machine(0)) == before
+
+
+@pytest.mark.parametrize("file", [".dockerenv", "run/.containerenv", "run/systemd/container"])
+def test_in_a_container_the_identity_of_its_image_is_not_used(server, file):
+    server.write(BOOT, "boot-1")
+    before = current_host(server.machine(0))
+    interface(server.write("etc/machine-id", IDENTITY), "eth0", ADDRESS).write(file, "")
+    assert current_host(server.machine(0)) == before
 
 
 def test_without_proc_the_host_is_unknown(bare):

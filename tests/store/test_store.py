@@ -203,7 +203,7 @@ def test_samples_that_cannot_be_added_replace_nothing(store):
 
 
 def test_listing_goes_through_all_measurements_oldest_first(store, monkeypatch):
-    monkeypatch.setattr("dlbricks_core.store.store.BATCH", 4)
+    monkeypatch.setattr("dlbricks_core.store.measured.BATCH", 4)
     for number in range(10):
         store.add_samples(numbered(number), Observation("s", 0, (number + 1.0,)))
     store.add_all([(numbered(10), Observation("s", 0, (10.0,)), ())], instead_of=[numbered(5)])

@@ -1,0 +1,174 @@
+"""What functions of the API take: models, stores, and how to measure."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypedDict
+
+import onnx
+
+from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.results import LoadedModel
+from dlbricks_core.errors import ModelError
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.ir import CanonicalModel, RawModel, read_model
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, KnownSetup, LoadOptions, ModelLoader, Request
+
+Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
+Sources = Source | Iterable[Source]
+Store = str | os.PathLike[str] | ResultStore | None
+
+# Bytes and mappings are no models, but must not be taken for several.
+_SOURCE_TYPES = (
+    str, os.PathLike, onnx.ModelProto, RawModel, CanonicalModel, LoadedModel, bytes, Mapping,
+)  # fmt: skip
+
+
+class Measuring(TypedDict, total=False):
+    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` that say how to measure.
+
+    ``None`` stands for the default.
+
+    Attributes:
+        runs: Runs of each brick and model; without it, as many as ``precision`` needs.
+        threads: Threads that compute one operator; without it, all physical cores that the
+            process may use.
+        precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
+            :func:`estimate` takes 0.1, which is 10%, and :func:`time` and :func:`compare` take
+            0.01.
+        budget_s: Seconds after which measuring ends, precise or not; without it, 120. If it is
+            given without a precision, :func:`estimate` goes on until 0.05.
+        protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
+            ``"paper"``.
+        seed: Seed of weights and inputs; without it, 0.
+        timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
+            once; without it, 120.
+        force: Whether to measure again what the store holds.
+        retry_failed: Whether to try again what failed before.
+    """
+
+    runs: int | None
+    threads: int | None
+    precision: float | None
+    budget_s: float | None
+    protocol: str | None
+    seed: int | None
+    timeout_s: float | None
+    force: bool | None
+    retry_failed: bool | None
+
+
+def request_of(
+    backend: str,
+    backend_options: Mapping[str, str] | None,
+    measuring: Measuring,
+    system: System | None = None,
+    setups: Callable[[], Sequence[KnownSetup]] = tuple,
+    measured: Setup | None = None,
+) -> Request:
+    """Request that arguments of the API stand for.
+
+    Args:
+        backend: Name of the backend.
+        backend_options: Values of its options, by name.
+        measuring: How to measure.
+        system: As for :meth:`Request.of`.
+        setups: As for :meth:`Request.of`.
+        measured: As for :meth:`Request.of`.
+
+    Raises:
+        DLBricksError: If a value is not what its argument takes.
+        TypeError: If there is no such argument.
+    """
+    known = Measuring.__annotations__
+    for name in measuring:
+        if name in LoadOptions.__annotations__:
+            raise TypeError(f"unexpected argument {name!r}: give it to load(), and pass the result")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise TypeError(
+                f"unexpected argument {name!r}: "
+                + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
+            )
+    return Request.of(
+        **checked(backend=backend, **measuring),
+        backend_options={} if backend_options is None else backend_options,
+        system=system,
+        known=setups,
+        measured=measured,
+    )
+
+
+def cut_options(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
+    """How to cut; ``None`` stands for the default."""
+    given = checked(granularity=granularity, split=split, composer=composer)
+    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
+
+
+def models_of(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:
+    """Models in canonical form.
+
+    Args:
+        sources: One or several.
+        options: How they are read.
+
+    Raises:
+        ModelError: If there is none, or one cannot be read.
+    """
+    with ModelLoader(options) as loader:
+        return loader.load(sources_of(sources))
+
+
+def sources_of(sources: Sources) -> list[str | RawModel]:
+    """What importers take, or gave; one or more.
+
+    Raises:
+        ModelError: If there is none, or one is no model.
+    """
+    every = [_importable(source) for source in _several(sources)]
+    if not every:
+        raise ModelError("no model is given", hint="Give one model or more.")
+    return every
+
+
+def _several(sources: Any) -> Iterable[Any]:
+    single = isinstance(sources, _SOURCE_TYPES) or not isinstance(sources, Iterable)
+    return [sources] if single else sources
+
+
+def _importable(source: Any) -> str | RawModel:
+    if isinstance(source, LoadedModel):
+        return source.ir.as_raw()
+    if isinstance(source, CanonicalModel):
+        return source.as_raw()
+    if isinstance(source, onnx.ModelProto):
+        return read_model(source, name=source.graph.name or "model")
+    if isinstance(source, RawModel):
+        return source
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+        raise ModelError(
+            f"not a model: {source!r:.80}",
+            hint="A model is a path, 'collection:name', an ONNX ModelProto, or what an importer "
+            "gives. Plugins have importers for the models of their frameworks.",
+        )
+    return os.fspath(source)
+
+
+def opened_store(
+    store: Store, *, writes: bool = True, create: bool = True
+) -> AbstractContextManager[ResultStore]:
+    """A store to use in a ``with`` statement; one that was open before stays open.
+
+    Args:
+        store: Path or URL, an open store, or ``None`` for the user's own.
+        writes: As for :meth:`ResultStore.open`.
+        create: As for :meth:`ResultStore.open`.
+    """
+    found = checked(store=store).get("store")
+    if isinstance(found, ResultStore):
+        return nullcontext(found)
+    return ResultStore.open(found, writes=writes, create=create)

@@ -1,0 +1,71 @@
+"""A suite that was written, in words and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dlbricks_core.facts import Failure
+from dlbricks_core.report.console import Console
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
+from dlbricks_core.report.heading import count
+from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.suites import Suite
+from dlbricks_core.workflows.private import Hidden
+
+
+def print_generated(
+    console: Console,
+    suite: Suite,
+    folder: Path,
+    failures: Sequence[Failure],
+    hidden: Hidden | None = None,
+    key: Path | None = None,
+) -> None:
+    """Prints what was written, and what could not be.
+
+    Args:
+        console: Where to print.
+        suite: What was written.
+        folder: Where it is.
+        failures: What could not be read or written.
+        hidden: What decoys hide, in a private suite.
+        key: Where its key is.
+    """
+    bricks = count(len(suite.bricks), "brick")
+    models = f"{count(len(suite.models), 'model')} of " if suite.models else ""
+    console.print(f"{models}{bricks} in {folder}", soft_wrap=True)
+    if hidden is not None:
+        decoys = count(_numbers(suite, hidden)["decoys"], "decoy")
+        console.print(f"{decoys} among them. Keep the key: {key}", soft_wrap=True)
+    print_failures(console, failures)
+
+
+def generated_data(
+    suite: Suite, folder: Path, failures: Sequence[Failure], hidden: Hidden | None = None
+) -> dict[str, Any]:
+    """What was written as the JSON object that scripts read.
+
+    Of a private suite it counts decoys, and tells of no brick whether it is one: who has the object
+    and the suite knows no more of the key.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "folder": str(folder),
+        "models": [
+            {"name": each.model.name, "layers": len(each.model.layers)} for each in suite.models
+        ],
+        "bricks": [
+            {"signature": each.brick.signature, "layers": list(each.brick.operators)}
+            for each in suite.bricks
+        ],
+        "private": None if hidden is None else _numbers(suite, hidden),
+        **failures_data(failures),
+    }
+
+
+def _numbers(suite: Suite, hidden: Hidden) -> dict[str, int]:
+    """Numbers of true bricks and of decoys that were written."""
+    decoys = sum(each.brick.signature in hidden.decoys for each in suite.bricks)
+    return {"true": len(suite.bricks) - decoys, "decoys": decoys}

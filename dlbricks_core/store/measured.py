@@ -1,0 +1,178 @@
+"""What was measured: measurements with their observations and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
+from dlbricks_core.store.columns import BATCH, all_equal, columns_of, conditions
+from dlbricks_core.store.database import Database
+from dlbricks_core.store.merging import Merger, storable, unknown_quantities
+from dlbricks_core.store.opened import OpenStore, again_when_lost
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import measurements, observations
+
+
+class Measured(OpenStore):
+    """The part of a store that holds measurements."""
+
+    def add_samples(
+        self, question: Question, observation: Observation, layers: Sequence[str] = ()
+    ) -> None:
+        """Adds an observation to a measurement, which is created when it is new.
+
+        Args:
+            question: Identity of the measurement.
+            observation: Values that were taken together; the measurement must not have any of
+                the same session and round.
+            layers: Operator names, for people; only used for a new measurement.
+        """
+        self.add_all([(question, observation, layers)])
+
+    @again_when_lost
+    def add_all(
+        self,
+        taken: Iterable[tuple[Question, Observation, Sequence[str]]],
+        instead_of: Iterable[Question] = (),
+    ) -> None:
+        """Adds observations to several measurements, all or none of them.
+
+        The very same observations are added once, however often this is called.
+
+        Args:
+            taken: Arguments of :meth:`add_samples` for each observation.
+            instead_of: Measurements that are removed first, in the same step.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
+        """
+        taken = list(taken)
+        with self._writing() as connection:
+            if taken and _has(connection, *taken[0][:2]):
+                return  # a server that was lost had committed all of them
+            for condition in conditions(instead_of):
+                connection.execute(delete(measurements).where(condition))
+            _introduce(connection, self.place, (question for question, _, _ in taken))
+            rows = [
+                {
+                    "measurement_id": _identify(connection, question, layers),
+                    **observation.to_dict(),
+                }
+                for question, observation, layers in taken
+            ]
+            connection.execute(insert(observations), rows)
+
+    @again_when_lost
+    def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
+        """Notes why a measurement failed; its observations stay."""
+        with self._writing() as connection:
+            _introduce(connection, self.place, [question])
+            found = measurements.c.id == _identify(connection, question, layers)
+            connection.execute(update(measurements).where(found).values(failure=storable(reason)))
+
+    @again_when_lost
+    def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:
+        """Measurements of these questions, failed ones included; others have no entry.
+
+        Raises:
+            StoreError: If the store holds one of the quantities in another unit.
+        """
+        questions = list(questions)
+        with self._reading() as connection, self._reader(connection) as reader:
+            unknown_quantities(connection, self.place, (each.quantity for each in questions))
+            return {
+                found.question: found
+                for condition in conditions(questions)
+                for found in reader.measurements(condition)
+            }
+
+    def measurements(self) -> Iterator[Measurement]:
+        """All measurements, oldest first; they are read in batches."""
+        last: int | None = 0
+        while last is not None:
+            loaded, last = self._next_batch(last)
+            yield from loaded
+
+    @again_when_lost
+    def _next_batch(self, last: int) -> tuple[list[Measurement], int | None]:
+        """Measurements after the one of this id, and the last one's id, if there may be more."""
+        with self._reading() as connection, self._reader(connection) as reader:
+            after = select(measurements.c.id).where(measurements.c.id > last)
+            ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
+            if not ids:
+                return [], None
+            return reader.measurements(measurements.c.id.between(ids[0], ids[-1])), ids[-1]
+
+    @again_when_lost
+    def outlines(self) -> list[Measurement]:
+        """All measurements without their observations, oldest first."""
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return reader.outlines()
+
+    @again_when_lost
+    def backends(self) -> list[str]:
+        """Names of the backends that networks were measured with."""
+        query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
+        with self._reading() as connection:
+            return list(connection.scalars(query))
+
+    @again_when_lost
+    def setups(self, backend: str) -> list[tuple[Setup, str]]:
+        """Setups of a backend under which networks were measured, each with a system's fingerprint.
+
+        Those of which the store holds most come first.
+        """
+        columns = [measurements.c[each.name] for each in fields(Setup)]
+        query = select(*columns, measurements.c.system).where(measurements.c.backend == backend)
+        query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
+        with self._reading() as connection:
+            return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
+
+    @again_when_lost
+    def sampled(self, quantity: Quantity, backend: str | None = None) -> list[Sampled]:
+        """Values of a quantity, of all networks that have some, oldest first.
+
+        Args:
+            quantity: What was measured.
+            backend: Name of the backend; ``None`` for every one.
+        """
+        condition = measurements.c.quantity == quantity.name
+        if backend is not None:
+            condition &= measurements.c.backend == backend
+        with self._reading() as connection, self._reader(connection) as reader:
+            return reader.sampled(condition)
+
+
+def _introduce(connection: Connection, place: Database, questions: Iterable[Question]) -> None:
+    """Adds the quantities that the store does not have yet."""
+    Merger(connection, place).introduce(question.quantity for question in questions)
+
+
+def _identify(
+    connection: Connection,
+    question: Question,
+    layers: Sequence[str],
+) -> int:
+    """Id of a measurement's row, which is created when it is new."""
+    columns = columns_of(question)
+    same = all_equal(measurements, columns)
+    found = connection.scalar(select(measurements.c.id).where(same))
+    if found is not None:
+        return int(found)
+    row = {**columns, "layers": list(layers), "failure": None}
+    created = connection.execute(insert(measurements).values(row)).inserted_primary_key
+    assert created is not None
+    return int(created[0])
+
+
+def _has(connection: Connection, question: Question, observation: Observation) -> bool:
+    """Whether the store has the very observation, and not only one of its session and round."""
+    row = observation.to_dict()
+    known = {name: row[name] for name in ("session", "round", "taken_at")}
+    query = select(observations.c.id).join(measurements)
+    query = query.where(all_equal(measurements, columns_of(question)))
+    found = connection.scalar(query.where(all_equal(observations, known)))
+    return found is not None
