@@ -22,6 +22,7 @@ from dlbricks_core.workflows import (
     CutOptions,
     Invocation,
     LoadedModels,
+    ModelsAtSizes,
     Request,
     at_system,
     estimate,
