@@ -86,6 +86,13 @@ def cut_models(
     for position, reason in rewrites.refused.items():
         note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
+    for position, layers in rewrites.shortened.items():
+        cut = brickset.models[position]
+        note = (
+            f"what {request.backend.name} executes follows from {layers:,} of its "
+            f"{len(cut.model.layers):,} layers, for its blocks repeat"
+        )
+        brickset.models[position] = replace(cut, notes=(note,))
     calibrated = composer.calibrated(calibration.values) if calibration else composer
     plan = use(plugin, partial(calibrated.plan, brickset.bricks, request.setup, request.target))
     if request.probe and plan.timed.keys() != brickset.bricks.keys():

@@ -153,8 +153,13 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
 
 
 def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
-    """The options for a session that is not timed: kernels do not reorder large weights."""
+    """The options for a session that is not timed: it takes no memory for large weights.
+
+    Kernels do not reorder them, and no room for all of them together is asked for beforehand, which
+    the system refuses if it is more than the machine has.
+    """
     options.add_session_config_entry("session.disable_prepacking", "1")
+    options.enable_mem_pattern = False
     return options
 
 
