@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from dlbricks_core.ir import Array
 
 _WEIGHTS_FILE = "weights.bin"
 _OPSET = 17
@@ -88,8 +91,8 @@ class _Builder:
     def model(self, name: str) -> onnx.ModelProto:
         """The whole decoder."""
         shape = self.shape
-        cache = ["batch", shape.kv_heads, "past", shape.head]
-        longer = ["batch", shape.kv_heads, "total", shape.head]
+        cache: list[str | int | None] = ["batch", shape.kv_heads, "past", shape.head]
+        longer: list[str | int | None] = ["batch", shape.kv_heads, "total", shape.head]
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64,
                                                 ["batch", "sequence"])]  # fmt: skip
         outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT,
@@ -112,7 +115,7 @@ class _Builder:
         opsets = [helper.make_opsetid("", _OPSET)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
-    def node(self, op: str, *inputs: str, name: str = "", **attributes: object) -> str:
+    def node(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Name of a node's result."""
         out = name or f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [out], name=f"{op}_{out}", **attributes))
@@ -130,7 +133,7 @@ class _Builder:
         self.nbytes += size
         return name
 
-    def value(self, array: np.ndarray) -> str:  # type: ignore[type-arg]
+    def value(self, array: Array) -> str:
         """Name of a small weight that is written into the model."""
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(array, name))

@@ -72,7 +72,10 @@ def assemble(
     return RunResult(
         request=request,
         cutting=cutting,
-        models=[replace(model, composer=name) for model in models],
+        models=[
+            replace(model, composer=name, memory=cutting.footprints.get(model.cut.whole.signature))
+            for model in models
+        ],
         bricks=bricks,
         benchmarking=None if request.probe else _benchmarking(models, plan, latencies),
         outcome=outcome,

@@ -16,6 +16,7 @@ from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.session import Effort
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting
+from dlbricks_core.workflows.footprint import Footprint
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.request import Request
 
@@ -38,6 +39,7 @@ class ModelResult:
         origin: Shares of the sum over the known bricks by where their figures come from, without
             the timer's own cost. They add up to 1; empty if no brick is known.
         composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
+        memory: Memory that the whole model takes; ``None`` where sizes are known only in a run.
     """
 
     cut: CutModel
@@ -51,6 +53,7 @@ class ModelResult:
     notes: Sequence[str] = ()
     origin: Mapping[Origin, float] = field(default_factory=dict)
     composer: str = ""
+    memory: Footprint | None = None
 
     @property
     def normalized(self) -> float | None:
@@ -174,6 +177,8 @@ class RunResult:
         unread: Models that were named and could not be loaded.
         predictor: Name of the predictor of bricks that the store does not hold; empty for none.
         dial: How far a run went that timed what tells most; ``None`` for other runs.
+        peak_bytes: Most bytes of memory that the run took in all its processes, at most; ``None``
+            where nothing ran.
     """
 
     request: Request
@@ -185,6 +190,7 @@ class RunResult:
     unread: Sequence[Failure] = ()
     predictor: str = ""
     dial: Dial | None = None
+    peak_bytes: int | None = None
 
     @property
     def cut_options(self) -> CutOptions:

@@ -25,7 +25,6 @@ from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
-
 COMFORTABLE = 0.5
 """Largest model that a backend is asked of as a whole: its weights and live results, as a share of
 the memory that is free. Below, asking of the whole takes about as long as asking of two short

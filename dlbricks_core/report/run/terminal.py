@@ -16,7 +16,17 @@ from dlbricks_core.report.remarks import (
     print_warnings,
     run_remarks,
 )
-from dlbricks_core.report.run.words import answer, between, dial, layers, origins, reused, speedups
+from dlbricks_core.report.run.words import (
+    answer,
+    between,
+    dial,
+    layers,
+    origins,
+    peak,
+    reused,
+    speedups,
+    unfit,
+)
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
@@ -28,6 +38,8 @@ _BRICK = 40
 def print_run(console: Console, result: RunResult) -> None:
     """Prints the estimates, what makes them doubtful before them, and what they rest on."""
     remarks = run_remarks(result)
+    for line in unfit(result):
+        console.print(styled((line, "bold red")))
     for line in answer(result):
         console.print(styled((line, "bold")))
     print_warnings(console, remarks, len(result.failures))
@@ -38,7 +50,14 @@ def print_run(console: Console, result: RunResult) -> None:
         f"In {result.request.quantity.unit}. Norm.: estimate/measured. {parallel}"
         ">: bricks are missing."
     )
-    for line in (layers(result), dial(result), origins(result), *speedups(result), reused(result)):
+    for line in (
+        layers(result),
+        dial(result),
+        origins(result),
+        *speedups(result),
+        reused(result),
+        peak(result),
+    ):
         if line:
             console.print(line)
     print_notes(console, remarks)

@@ -7,6 +7,7 @@ from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.tables import ms
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, Offer, RunResult
+from dlbricks_core.workflows.footprint import gigabytes
 
 
 def answer(result: RunResult) -> list[str]:
@@ -30,6 +31,22 @@ def answer(result: RunResult) -> list[str]:
         f"{subject(result)}: estimates are off by {mean:.1%} on average, at most by "
         f"{abs(errors[worst]):.1%} ({worst}, too {side(errors[worst])})."
     ]
+
+
+def unfit(result: RunResult) -> list[str]:
+    """A line for each model that does not fit into the memory, and what its estimate means."""
+    return [
+        f"{model.cut.model.name} does not fit: {model.memory}. Estimated as if it fitted."
+        for model in result.models
+        if model.memory is not None and not model.memory.fits
+    ]
+
+
+def peak(result: RunResult) -> str:
+    """Most memory that the run took; empty where nothing ran."""
+    if result.peak_bytes is None:
+        return ""
+    return f"Peak memory of this run, all processes: {gigabytes(result.peak_bytes)} GB."
 
 
 def _of_model(model: ModelResult, unit: str) -> str:

@@ -34,7 +34,7 @@ class Subjects:
 
     @classmethod
     def of(cls, cutting: Cutting, request: Request, *, end_to_end: bool) -> Self:
-        """Everything but opaque layers, and models that hold some."""
+        """Everything but opaque layers, models that hold some, and models that do not fit."""
         every = cutting.brickset.bricks
         bricks = {signature: each for signature, each in every.items() if not each.opaque}
         wholes = {
@@ -44,7 +44,9 @@ class Subjects:
         }
         if end_to_end:
             return cls(cutting, request, bricks, {}, frozenset(wholes))
-        return cls(cutting, request, bricks, wholes, frozenset())
+        large = {s for s, footprint in cutting.footprints.items() if not footprint.fits}
+        able = {s: whole for s, whole in wholes.items() if s not in large}
+        return cls(cutting, request, bricks, able, frozenset())
 
     @property
     def precision(self) -> float:
