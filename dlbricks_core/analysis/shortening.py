@@ -19,6 +19,7 @@ from dlbricks_core.bricks import signature
 from dlbricks_core.bricks.common import plain
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
 KEPT = 3
 """Copies that a short model keeps. The first and the last may be made into something else than
@@ -243,19 +244,27 @@ class _Wiring:
         """What copies of a layer have in common."""
         if layer.opaque or layer.captures:
             return index  # nobody knows what is inside of it
+        parameters = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
         return (
             layer.qualified_op,
             layer.opset,
             tuple(sorted((name, repr(value)) for name, value in layer.attributes.items())),
-            tuple(self._operand(name) for name in (*layer.inputs, "", *layer.outputs)),
+            tuple(
+                self._operand(name, by_value=position in parameters)
+                for position, name in enumerate(layer.inputs)
+            ),
+            tuple(map(self._operand, layer.outputs)),
         )
 
-    def _operand(self, name: str) -> Any:
+    def _operand(self, name: str, *, by_value: bool = False) -> Any:
+        """What copies of a tensor have in common: of small vectors of weights, not the values."""
         model = self.model
         if not name:
             return None
         value = model.constants.get(name)
-        known = None if value is None else (value.shape, value.tobytes())
+        known: Any = value is not None
+        if value is not None and (by_value or value.size == 1 or value.dtype.kind != "f"):
+            known = value.shape, value.tobytes()
         role = name in model.weights, name in model.inputs, name in model.output_names
         return model.tensors[name], *role, known
 
@@ -353,7 +362,7 @@ def _after(name: str, following: Mapping[str, str], copies: int) -> str:
 
 
 class _Expansion:
-    """Puts copies into a graph that was made of a short model, right after its first copy.
+    """Puts copies into a graph that was made of a short model, right after one of its copies.
 
     Args:
         made: The graph.
@@ -368,7 +377,9 @@ class _Expansion:
         self._short = short
         self._places = _places(short)
         self._repeat = self._counterpart()
-        first = range(self._repeat.start, self._repeat.start + self._repeat.period)
+        start = self._repeat.start + self._repeat.period * self._model_copy()
+        first = range(start, start + self._repeat.period)
+        self._until = first.stop
         self._first = [made.layers[i] for i in first]
         self._second = [made.layers[i + self._repeat.period] for i in first]
         self._made_first = {name for layer in self._first for name in layer.outputs if name}
@@ -385,6 +396,26 @@ class _Expansion:
             if found is not None and self._is_counterpart(found):
                 return found
         raise NotRepeatedError("what is made of its blocks does not repeat")
+
+    def _model_copy(self) -> int:
+        """Number of the first copy of which all that is the model's has counterparts later.
+
+        At the edges, a backend may make the same of layers that are no copies in the model.
+        """
+        repeat, following = self._repeat, self._short.repeat.following
+        for number in range(repeat.copies - 1):
+            begin = repeat.start + number * repeat.period
+            inside = self._made.layers[begin : begin + repeat.period]
+            own = {a for layer in inside for a in layer.outputs if a} | {
+                a
+                for i, layer in enumerate(inside, begin)
+                for a, b in zip(layer.inputs, self._made.layers[i + repeat.period].inputs,
+                                strict=True)
+                if a != b and a not in self._made.producers
+            }  # fmt: skip
+            if all(not (origin := self._origin(name)) or origin in following for name in own):
+                return number
+        raise NotRepeatedError("what is made of its blocks shares nothing with them")
 
     def _is_counterpart(self, repeat: Repeat) -> bool:
         """Whether a copy in the graph holds tensors of one block later than the copy before."""
@@ -408,7 +439,7 @@ class _Expansion:
     def expanded(self) -> CanonicalModel:
         """The graph with all copies."""
         made, whole, left_out = self._made, self._short.whole, self._short.left_out
-        until = self._repeat.start + self._repeat.period
+        until = self._until
         layers = [*made.layers[:until]]
         for number in range(1, left_out + 1):
             layers += self._copy(number)
@@ -427,7 +458,7 @@ class _Expansion:
             | {name: made.tensors[source] for name, source in sources.items()},
             weights=frozenset(n for n, source in sources.items() if source in made.weights),
             constants={
-                name: made.constants[source]
+                name: whole.constants.get(name, made.constants[source])
                 for name, source in sources.items()
                 if source in made.constants
             },
@@ -441,7 +472,7 @@ class _Expansion:
         return any(self._places.get(each, ("",))[0] == place[0] for each in given)
 
     def _copy(self, number: int) -> Iterator[Layer]:
-        """Layers of a copy, so many after the first."""
+        """Layers of a copy, so many after the one that it repeats."""
         for one, two in zip(self._first, self._second, strict=True):
             inputs = (self._read(a, b, number) for a, b in zip(one.inputs, two.inputs, strict=True))
             yield replace(
