@@ -217,7 +217,7 @@ def test_results_that_are_read_far_behind_keep_blocks_apart():
     built = Chain()
     read = ["x"]
     for _ in range(9):
-        for name in list(read):
+        for name in read:
             built.add("Add", built.last, name)
         read.append(built.last)
     repeat = longest_repeat(built.model())
