@@ -69,7 +69,8 @@ def run_bricks(
         observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
+    begin = monotonic()
     targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
     outcome = measure(targets, request, store, observer, cutting)
     outcome.effort.add_loading("brick", cutting.seconds)
-    return assemble(request, cutting, outcome)
+    return replace(assemble(request, cutting, outcome), peak_bytes=PEAKS.since(begin))
