@@ -32,9 +32,9 @@ INLINE_BYTES = 4096
 ONNX Runtime's shape inference reads them, and finds no values that are handed over in memory."""
 
 _SHARED_BYTES = 2**28
-"""Bytes from which a session reads a weight where it was given. It otherwise makes a copy first, and
-a weight of 4 GB takes 13 GB while it is packed. Kernels that pack weights read their own memory in
-either case."""
+"""Bytes from which a session reads a weight where it was given. It otherwise makes a copy first,
+and a weight of 4 GB takes 13 GB while it is packed. Kernels that pack weights read their own memory
+in either case."""
 
 #: Types of the same width for element types that numpy lacks: ONNX Runtime takes their bits.
 _BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
