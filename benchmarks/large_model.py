@@ -13,87 +13,26 @@ import resource
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-import onnx
-from onnx import TensorProto, helper
+from dlbricks_core.testing.decoders import SHAPES, write_decoder
 
-_HIDDEN, _INNER, _TOKENS = 4096, 14336, 128
-_WEIGHTS_FILE = "weights.bin"
-_TARGET_BYTES = 10 * 10**9
-
-
-class _Builder:
-    """Decoder blocks whose weights are ranges of one external file."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[TensorProto] = []
-        self.nbytes = 0
-
-    def weight(self, *shape: int) -> str:
-        name = f"w{len(self.initializers)}"
-        size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape,
-                             data_location=TensorProto.EXTERNAL)  # fmt: skip
-        for key, value in (("location", _WEIGHTS_FILE), ("offset", self.nbytes), ("length", size)):
-            tensor.external_data.add(key=key, value=str(value))
-        self.initializers.append(tensor)
-        self.nbytes += size
-        return name
-
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
-        out = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [out], **attributes))
-        return out
-
-    def block(self, x: str) -> str:
-        normed = self.node("LayerNormalization", x, self.weight(_HIDDEN), axis=-1)
-        query, key, value = (
-            self.node("MatMul", normed, self.weight(_HIDDEN, _HIDDEN)) for _ in range(3)
-        )
-        scores = self.node("MatMul", query, self.node("Transpose", key, perm=[0, 2, 1]))
-        mixed = self.node("MatMul", self.node("Softmax", scores), value)
-        x = self.node("Add", x, self.node("MatMul", mixed, self.weight(_HIDDEN, _HIDDEN)))
-        normed = self.node("LayerNormalization", x, self.weight(_HIDDEN), axis=-1)
-        inner = self.node("MatMul", normed, self.weight(_HIDDEN, _INNER))
-        gate = self.node("Sigmoid", self.node("MatMul", normed, self.weight(_HIDDEN, _INNER)))
-        outer = self.weight(_INNER, _HIDDEN)
-        return self.node("Add", x, self.node("MatMul", self.node("Mul", inner, gate), outer))
-
-
-def make(folder: Path) -> tuple[Path, int]:
-    """Writes the model; returns its path and the size of its weights in bytes."""
-    builder = _Builder()
-    x = "tokens"
-    while builder.nbytes < _TARGET_BYTES:
-        x = builder.block(x)
-    shape = [1, _TOKENS, _HIDDEN]
-    graph = helper.make_graph(
-        builder.nodes,
-        "decoder",
-        [helper.make_tensor_value_info("tokens", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)],
-        builder.initializers,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = folder / "decoder.onnx"
-    path.write_bytes(model.SerializeToString())
-    with (folder / _WEIGHTS_FILE).open("wb") as file:
-        file.truncate(builder.nbytes)
-    return path, builder.nbytes
+_SHAPE = replace(SHAPES["8b"], blocks=7)
+_DIMS = {"batch": 1, "sequence": 1, "past": 128}
 
 
 def work(path: Path) -> dict[str, float]:
     """Imports, splits and deduplicates; figures of this process."""
     begin = perf_counter()
     from dlbricks_core.bricks import BrickSet
+    from dlbricks_core.importers import LoadOptions
+    from dlbricks_core.importers.host import canonical
     from dlbricks_core.importers.onnx import OnnxImporter
-    from dlbricks_core.passes import normalize
 
     imported = perf_counter()
-    bricks = BrickSet.of([normalize(OnnxImporter().load(path))])
+    bricks = BrickSet.of([canonical(OnnxImporter().load(path), LoadOptions(dims=_DIMS)).model])
     return {
         "layers": bricks.layers,
         "unique_layers": bricks.unique_layers,
@@ -109,7 +48,8 @@ def main() -> None:
         print(json.dumps(work(Path(sys.argv[1]))))
         return
     with tempfile.TemporaryDirectory() as name:
-        path, nbytes = make(Path(name))
+        path = write_decoder(Path(name), _SHAPE)
+        nbytes = sum(each.stat().st_size for each in Path(name).iterdir())
         command = [sys.executable, __file__, str(path)]
         figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     print(f"weights: {nbytes / 1e9:.1f} GB external, {figures['layers']} layers, "

@@ -68,7 +68,9 @@ class Traits:
             on what the framework keeps in the caches.
         weights_held: Number of copies of a network's weights that the framework keeps in
             memory: the given ones, and a second copy if it reorders them for its kernels.
-            It limits how many networks are loaded at the same time.
+            It limits how many networks are loaded at the same time, and says whether a model
+            fits. The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over
+            the bytes of its weights.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several

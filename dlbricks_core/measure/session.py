@@ -36,6 +36,12 @@ network takes more than keeping it, and frameworks keep scratch memory that cann
 beforehand."""
 
 
+_MOST_BRICKS_BYTES = 8 * 10**9
+"""Most bytes that loaded bricks may take by our count, however much memory there is, where no whole
+model is timed beside them. More of them at a time tell nothing more, and the machine may have
+other work."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One network to time.
@@ -260,7 +266,10 @@ class Session:
         return groups
 
     def _room(self, jobs: Sequence[Job]) -> float:
-        return min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
+        """Bytes that networks may take at a time by our count."""
+        room = min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
+        alone = all(job.key.subject.kind == "brick" for job in jobs)
+        return min(room, _MOST_BRICKS_BYTES) if alone else room
 
     def _worker(self, job: Job) -> BackendWorker:
         workers = self._workers

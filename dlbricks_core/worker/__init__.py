@@ -1,6 +1,7 @@
 """Worker processes for frameworks and importers, which may crash, hang or disturb each other."""
 
 from dlbricks_core.worker.memory import memory_to_use
+from dlbricks_core.worker.peak import PEAKS
 from dlbricks_core.worker.process import (
     RemoteError,
     WorkerError,
@@ -8,4 +9,4 @@ from dlbricks_core.worker.process import (
     WorkerTimeout,
 )
 
-__all__ = ["RemoteError", "WorkerError", "WorkerProcess", "WorkerTimeout", "memory_to_use"]
+__all__ = ["PEAKS", "RemoteError", "WorkerError", "WorkerProcess", "WorkerTimeout", "memory_to_use"]

@@ -28,6 +28,7 @@ from dlbricks_core.wording import argument, spelling
 from dlbricks_core.worker.channel import Channel, GarbledError
 from dlbricks_core.worker.guard import LOG_BYTES
 from dlbricks_core.worker.memory import memory_hint, memory_to_use, tells_of_memory
+from dlbricks_core.worker.peak import PEAKS
 
 T = TypeVar("T")
 
@@ -101,6 +102,7 @@ class WorkerProcess:
             )
             variables = {**(environment or {}), "TMPDIR": str(self.folder)}
             self._guard = _start(arguments, variables, passed)
+        PEAKS.begin(self._guard.pid)
 
     @property
     def started(self) -> bool:
@@ -150,6 +152,7 @@ class WorkerProcess:
         deadline = None if timeout is None else monotonic() + timeout
         if self._pid is None:
             self._pid = self._received(int, deadline)
+            PEAKS.know(self._guard.pid, self._pid)
         self._channel.send(request, deadline)
         kind, *payload = self._received(tuple, deadline)
         if len(payload) != 1:
@@ -214,15 +217,18 @@ class WorkerProcess:
     def kill(self) -> None:
         """Ends the child and everything that it has started, at once."""
         assert self._guard.stdin is not None
+        PEAKS.look(self._guard.pid)
         self._channel.shut()
         self._guard.stdin.close()
         if not self._ended(_END_S):
             self._guard.kill()
             self._guard.wait()
+        PEAKS.end(self._guard.pid)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Lets the child end by itself, and kills it if it does not."""
+        PEAKS.look(self._guard.pid)
         self._channel.shut()
         self._ended(_END_S)
         self.kill()

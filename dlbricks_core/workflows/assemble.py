@@ -69,7 +69,12 @@ def assemble(
         request=request,
         cutting=cutting,
         models=[
-            replace(model, composer=name, parts=_part_results(model.cut, request, parts, outcome))
+            replace(
+                model,
+                composer=name,
+                parts=_part_results(model.cut, request, parts, outcome),
+                memory=cutting.footprints.get(model.cut.whole.signature),
+            )
             for model in models
         ],
         bricks=bricks,

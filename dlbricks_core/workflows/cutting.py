@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlbricks_core.bricks import BrickSet
@@ -15,6 +15,7 @@ from dlbricks_core.plugins import find, use
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.footprint import Footprint, available_to
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.rewrites import Rewrites, keep_rewrites, rewrite_models
@@ -31,6 +32,7 @@ class Cutting:
         calibration: Fitted numbers that the plan rests on; ``None`` for the composer's own.
         seconds: Seconds that the backend took to rewrite the models: a cost of benchmarking by
             bricks.
+        footprints: Memory that each model takes as a whole, by its signature, where that is known.
     """
 
     options: CutOptions
@@ -38,6 +40,7 @@ class Cutting:
     plan: Plan
     calibration: Calibration | None = None
     seconds: float = 0.0
+    footprints: Mapping[str, Footprint] = field(default_factory=dict)
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
@@ -86,6 +89,13 @@ def cut_models(
     for position, reason in rewrites.refused.items():
         note = f"cut as it is, for {request.backend.name} does not tell what it executes: {reason}"
         brickset.models[position] = replace(brickset.models[position], notes=(note,))
+    for position, layers in rewrites.shortened.items():
+        cut = brickset.models[position]
+        note = (
+            f"what {request.backend.name} executes follows from {layers:,} of its "
+            f"{len(cut.model.layers):,} layers, for its blocks repeat"
+        )
+        brickset.models[position] = replace(cut, notes=(note,))
     calibrated = composer.calibrated(calibration.values) if calibration else composer
     plan = use(plugin, partial(calibrated.plan, brickset.bricks, request.setup, request.target))
     if request.probe and plan.timed.keys() != brickset.bricks.keys():
@@ -94,4 +104,12 @@ def cut_models(
             "latency of bricks from that of others",
             hint=f"Leave {argument('composer')} out.",
         )
-    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds)
+    footprints = _footprints(brickset, request)
+    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints)
+
+
+def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]:
+    available = available_to(request)
+    traits = request.backend.traits
+    found = {c.whole.signature: Footprint.of(c.model, traits, available) for c in brickset.models}
+    return {signature: each for signature, each in found.items() if each is not None}

@@ -60,7 +60,10 @@ def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> 
         {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
     )
     seconds = sum(each.seconds for each in cuttings)
-    return replace(cuttings[0], brickset=brickset, plan=plan, seconds=seconds)
+    footprints = {s: found for each in cuttings for s, found in each.footprints.items()}
+    return replace(
+        cuttings[0], brickset=brickset, plan=plan, seconds=seconds, footprints=footprints
+    )
 
 
 def _bricks(results: Sequence[RunResult]) -> list[BrickResult]:

@@ -229,10 +229,20 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
         elif before is not None and before.failure:
             again = f"(earlier; {argument('retry_failed')} tries again)"
             plan.outcome.failures[key] = f"{before.failure} {again}"
+        elif before is None and (reason := _does_not_fit(target, share.cutting)):
+            plan.outcome.failures[key] = reason
     too_few = plan.too_few()
     plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
     plan.outcome.reused = len(plan.able()) - len(plan.lacking)
     return plan
+
+
+def _does_not_fit(target: Target, cutting: Cutting | None) -> str:
+    """Why a whole model is not tried; empty if it fits into the memory, as far as is known."""
+    if target.kind == "brick" or cutting is None:
+        return ""
+    footprint = cutting.footprints.get(target.brick.signature)
+    return "" if footprint is None or footprint.fits else f"it does not fit: {footprint}"
 
 
 def _remember(share: Share, targets: Collection[Target], store: ResultStore) -> None:

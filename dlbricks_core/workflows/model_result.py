@@ -9,6 +9,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.figure import Figure, Origin
+from dlbricks_core.workflows.footprint import Footprint
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class ModelResult:
             the timer's own cost. They add up to 1; empty if no brick is known.
         composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
         parts: Parts of the quantity, where its probe has any.
+        memory: Memory that the whole model takes; ``None`` where sizes are known only in a run.
     """
 
     cut: CutModel
@@ -85,6 +87,7 @@ class ModelResult:
     origin: Mapping[Origin, float] = field(default_factory=dict)
     composer: str = ""
     parts: Sequence[PartResult] = ()
+    memory: Footprint | None = None
 
     @property
     def compared(self) -> Compared:

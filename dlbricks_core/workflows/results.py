@@ -151,6 +151,8 @@ class RunResult:
         dial: How far a run went that timed what tells most; ``None`` for other runs.
         answers: How fast language models do workloads, where that was asked for.
         curves: Models over sizes of their open dimensions, where that was asked for.
+        peak_bytes: Most bytes of memory that the run took in all its processes, at most; ``None``
+            where nothing ran.
     """
 
     request: Request
@@ -164,6 +166,7 @@ class RunResult:
     dial: Dial | None = None
     answers: Sequence[Answer] = ()
     curves: Sequence[SizeCurve] = ()
+    peak_bytes: int | None = None
 
     @property
     def is_over_sizes(self) -> bool:

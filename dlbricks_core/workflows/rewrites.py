@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import perf_counter
 
+from dlbricks_core.analysis.shortening import (
+    KEPT,
+    NotRepeatedError,
+    rewritten_short,
+    shorten,
+)
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import CanonicalModel, packed, unpacked
@@ -19,6 +25,12 @@ from dlbricks_core.worker import memory_to_use
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
+COMFORTABLE = 0.5
+"""Largest model that a backend is asked of as a whole: its weights and live results, as a share of
+the memory that is free. Below, asking of the whole takes about as long as asking of two short
+models, and there is nothing to prove; above, frameworks that set room aside for all weights, or
+compute with some of them beforehand, run out of memory."""
+
 
 @dataclass
 class Rewrites:
@@ -27,11 +39,14 @@ class Rewrites:
     Attributes:
         graphs: The graphs.
         refused: Reason for each model without a graph.
+        shortened: Number of layers that the backend was asked of, for each model that was too
+            large to ask of the whole.
         seconds: Seconds that the backend took.
     """
 
     graphs: dict[int, CanonicalModel] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
+    shortened: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -41,6 +56,8 @@ def rewrite_models(
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
     Nothing is timed meanwhile, so models are rewritten side by side, one or a few for each core.
+    Of a model that would take more than a part of the memory, the backend is asked of a short one
+    (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
     """
     if not request.backend.traits.rewrites:
         return Rewrites()
@@ -57,11 +74,13 @@ def rewrite_models(
         found = pool.map(lambda position: _answer(models[position], idle), positions)
         for position, answer in zip(positions, found, strict=True):
             name = models[position].name
-            if isinstance(answer, DLBricksError):
-                rewrites.refused[position] = answer.message
-                observer.note(f"{name} is cut as it is: {answer.message}")
+            if answer.graph is None:
+                rewrites.refused[position] = answer.refusal
+                observer.note(f"{name} is cut as it is: {answer.refusal}")
             else:
-                rewrites.graphs[position] = answer
+                rewrites.graphs[position] = answer.graph
+                if answer.layers < len(models[position].layers):
+                    rewrites.shortened[position] = answer.layers
             observer.advance(name)
     rewrites.seconds = perf_counter() - begin
     return rewrites
@@ -125,8 +144,25 @@ def _at_once(request: Request) -> int:
 
 def _held_at_once(models: Sequence[CanonicalModel]) -> int:
     """Number of models that the memory can hold at a time, if all were as large as the largest."""
-    largest = max((model.weight_bytes + model.live_bytes for model in models), default=0)
+    largest = max(map(_bytes_asked, models), default=0)
     return memory_to_use() // (largest + START_BYTES)
+
+
+def _bytes_asked(model: CanonicalModel) -> int:
+    """Bytes of the model that the backend is asked of, short or whole."""
+    if _is_comfortable(model):
+        return _nbytes(model)
+    shorts = shorten(model, KEPT + 1)
+    return _nbytes(shorts[-1].model if shorts else model)
+
+
+def _nbytes(model: CanonicalModel) -> int:
+    return model.weight_bytes + model.live_bytes
+
+
+def _is_comfortable(model: CanonicalModel) -> bool:
+    """Whether the machine has room enough to ask a backend of the whole model."""
+    return _nbytes(model) <= COMFORTABLE * memory_to_use()
 
 
 def _benches(number: int, request: Request, stack: ExitStack) -> SimpleQueue[BackendWorker]:
@@ -140,13 +176,47 @@ def _benches(number: int, request: Request, stack: ExitStack) -> SimpleQueue[Bac
     return idle
 
 
-def _answer(
-    model: CanonicalModel, idle: SimpleQueue[BackendWorker]
-) -> CanonicalModel | DLBricksError:
+@dataclass(frozen=True)
+class _Answer:
+    """What a backend made of a model.
+
+    Attributes:
+        graph: The graph; ``None`` if there is none.
+        layers: Most layers of a model that the backend was asked of.
+        refusal: Why there is no graph.
+    """
+
+    graph: CanonicalModel | None
+    layers: int = 0
+    refusal: str = ""
+
+
+def _answer(model: CanonicalModel, idle: SimpleQueue[BackendWorker]) -> _Answer:
     bench = idle.get()
     try:
-        return bench.rewrite(model)
+        return _asked_shortly(model, bench)
     except DLBricksError as error:
-        return error
+        return _Answer(None, refusal=error.message)
     finally:
         idle.put(bench)
+
+
+def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
+    """What the backend makes of a model, asked of a short one where the whole is too large."""
+    if _is_comfortable(model):
+        return _Answer(bench.rewrite(model), len(model.layers))
+    asked: list[int] = []
+
+    def rewriting(short: CanonicalModel) -> CanonicalModel:
+        asked.append(len(short.layers))
+        return bench.rewrite(short)
+
+    try:
+        return _Answer(rewritten_short(model, rewriting), max(asked))
+    except NotRepeatedError as repeats_not:
+        try:
+            return _Answer(bench.rewrite(model), len(model.layers))
+        except DLBricksError as error:
+            raise DLBricksError(
+                f"{error.message}; nor can a shorter model be asked of, for {repeats_not.message}"
+            ) from error

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
 
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import PEAKS
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
@@ -39,11 +42,14 @@ def run(
         observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
+    begin = monotonic()
     if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
-        return dial(models, request, store, observer, end_to_end=end_to_end)
-    calibration = store.calibration(cut_options.calibration_key(request))
-    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
-    return run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+        result = dial(models, request, store, observer, end_to_end=end_to_end)
+    else:
+        calibration = store.calibration(cut_options.calibration_key(request))
+        cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
+        result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+    return replace(result, peak_bytes=PEAKS.since(begin))
 
 
 def run_bricks(
@@ -63,7 +69,8 @@ def run_bricks(
         observer: Hears of progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
+    begin = monotonic()
     targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
     outcome = measure(targets, request, store, observer, cutting)
     outcome.effort.add_loading("brick", cutting.seconds)
-    return assemble(request, cutting, outcome)
+    return replace(assemble(request, cutting, outcome), peak_bytes=PEAKS.since(begin))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from dlbricks_core.facts import LATENCY, Quantity
@@ -33,6 +34,7 @@ from dlbricks_core.workflows import (
     Probed,
     RunResult,
 )
+from dlbricks_core.workflows.footprint import Footprint
 
 
 def run_data(
@@ -59,6 +61,7 @@ def run_data(
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
         "dial": _dial(result),
+        "peak_memory_bytes": result.peak_bytes,
         "calibration": calibration_data(result.calibration),
         "warnings": list(result.outcome.warnings),
         "notes": [*result.outcome.notes, *arithmetic.of_run(result)],
@@ -74,6 +77,7 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
         "origin": dict(model.origin),
         "composer": model.composer or None,
         "quantity": _quantity(quantity),
+        "memory": _memory(model.memory),
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
         "measured": model.measured.value if model.measured else None,
@@ -90,6 +94,10 @@ def _part(part: PartResult) -> dict[str, Any]:
         "interval": part.compared.estimate.interval,
         "measured": measured.value if measured else None,
     }
+
+
+def _memory(footprint: Footprint | None) -> dict[str, Any] | None:
+    return None if footprint is None else {**asdict(footprint), "fits": footprint.fits}
 
 
 def _brick(result: BrickResult) -> dict[str, Any]:

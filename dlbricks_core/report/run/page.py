@@ -13,7 +13,16 @@ from dlbricks_core.report.html.plots import Point, around_one, bars
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
 from dlbricks_core.report.remarks import alike, doubts, run_remarks
-from dlbricks_core.report.run.words import answer, dial, layers, origins, probed, speedups
+from dlbricks_core.report.run.words import (
+    answer,
+    dial,
+    layers,
+    origins,
+    peak,
+    probed,
+    speedups,
+    unfit,
+)
 from dlbricks_core.report.sizes.page import depths_table, sizes_plot, sizes_table
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
@@ -36,12 +45,15 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     return page(
         "run/page.html",
         title=heading.subject(result),
-        answer=[without_subject(first, heading.subject(result)), *more],
+        answer=[*unfit(result), without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),
         remarks=run_remarks(result),
         failures=alike(result.failures),
         about=" ".join(
-            filter(None, (layers(result), probed(result), dial(result), origins(result)))
+            filter(
+                None,
+                (layers(result), probed(result), dial(result), origins(result), peak(result)),
+            )
         ),
         speedups=speedups(result),
         sizes=sizes_table(result),

@@ -20,9 +20,11 @@ from dlbricks_core.report.run.words import (
     dial,
     layers,
     origins,
+    peak,
     probed,
     reused,
     speedups,
+    unfit,
 )
 from dlbricks_core.report.sizes.terminal import print_sizes
 from dlbricks_core.report.tables import compared_cells, estimate_text, ms, table
@@ -36,6 +38,8 @@ _BRICK = 40
 def print_run(console: Console, result: RunResult) -> None:
     """Prints the estimates, what makes them doubtful before them, and what they rest on."""
     remarks = run_remarks(result)
+    for line in unfit(result):
+        console.print(styled((line, "bold red")))
     for line in answer(result):
         console.print(styled((line, "bold")))
     print_warnings(console, remarks, len(result.failures))
@@ -44,7 +48,7 @@ def print_run(console: Console, result: RunResult) -> None:
     else:
         _print_models(console, result)
     lines = layers(result), probed(result), dial(result), origins(result)
-    for line in (*lines, *speedups(result), reused(result)):
+    for line in (*lines, *speedups(result), reused(result), peak(result)):
         if line:
             console.print(line)
     print_notes(console, remarks)

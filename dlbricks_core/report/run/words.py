@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from dlbricks_core.compose import Estimate
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.sizes.words import sizes_answer
 from dlbricks_core.report.tables import interval_text, ms
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, Offer, RunResult
+from dlbricks_core.workflows.footprint import gigabytes
 
 
 def answer(result: RunResult) -> list[str]:
@@ -33,6 +36,30 @@ def answer(result: RunResult) -> list[str]:
         f"{subject(result)}: estimates are off by {mean:.1%} on average, at most by "
         f"{abs(errors[worst]):.1%} ({worst}, too {side(errors[worst])})."
     ]
+
+
+def unfit(result: RunResult) -> list[str]:
+    """A line for each model that does not fit into the memory, and what its estimate means.
+
+    Of a model at several sizes, the size that needs most counts.
+    """
+    needs = {
+        name: max((each.memory for each in several if each.memory), key=attrgetter("needed_bytes"),
+                  default=None)
+        for name, several in result.by_name.items()
+    }  # fmt: skip
+    return [
+        f"{name} does not fit: {memory}. Estimated as if it fitted."
+        for name, memory in needs.items()
+        if memory is not None and not memory.fits
+    ]
+
+
+def peak(result: RunResult) -> str:
+    """Most memory that the run took; empty where nothing ran."""
+    if result.peak_bytes is None:
+        return ""
+    return f"Peak memory of this run, all processes: {gigabytes(result.peak_bytes)} GB."
 
 
 def _of_model(model: ModelResult, unit: str) -> str:

@@ -44,7 +44,7 @@ class Subjects:
         end_to_end: bool,
         probes: Mapping[str, Target] = MappingProxyType({}),
     ) -> Self:
-        """Everything but opaque layers, and models that hold some.
+        """Everything but opaque layers, models that hold some, and models that do not fit.
 
         Args:
             cutting: The models and their bricks.
@@ -62,7 +62,9 @@ class Subjects:
         others = {s: each for s, each in probes.items() if s not in bricks and s not in wholes}
         if end_to_end:
             return cls(cutting, request, bricks, {}, frozenset(wholes), others)
-        return cls(cutting, request, bricks, wholes, frozenset(), others)
+        large = {s for s, footprint in cutting.footprints.items() if not footprint.fits}
+        able = {s: whole for s, whole in wholes.items() if s not in large}
+        return cls(cutting, request, bricks, able, frozenset(), others)
 
     @property
     def precision(self) -> float:

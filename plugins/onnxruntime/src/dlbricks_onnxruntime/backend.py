@@ -29,7 +29,8 @@ class OnnxruntimeBackend(Backend):
     traits = Traits(
         # Every session has code paths and memory of its own.
         primed=True,
-        # Most kernels pack their weights, and a session also keeps the given ones.
+        # Most kernels pack their weights, and a session also keeps the given ones: MatMul and Gemm
+        # of 128 MiB and Conv of 36 MiB keep 2.0 times that (kept-memory of ONNX Runtime 1.31).
         weights_held=2,
         # It fuses layers and keeps feature maps in a blocked layout.
         rewrites=True,

@@ -31,6 +31,11 @@ INLINE_BYTES = 4096
 """Size up to which a weight is written into the model, in bytes. Parameters are always written:
 ONNX Runtime's shape inference reads them, and finds no values that are handed over in memory."""
 
+_SHARED_BYTES = 2**28
+"""Bytes from which a session reads a weight where it was given. It otherwise makes a copy first,
+and a weight of 4 GB takes 13 GB while it is packed. Kernels that pack weights read their own memory
+in either case."""
+
 #: Types of the same width for element types that numpy lacks: ONNX Runtime takes their bits.
 _BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
          "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
@@ -112,6 +117,9 @@ def session_of(
     ]
     if large:
         options.add_external_initializers(list(large), values)
+    for (name, (spec, _)), value in zip(large.items(), values, strict=True):
+        if spec.nbytes >= _SHARED_BYTES:
+            options.add_initializer(name, value)
     session = open_session(proto.SerializeToString(), options)
     session.weights = tuple(values)
     return session
@@ -175,8 +183,13 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
 
 
 def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
-    """The options for a session that is not timed: kernels do not reorder large weights."""
+    """The options for a session that is not timed: it takes no memory for large weights.
+
+    Kernels do not reorder them, and no room for all of them together is asked for beforehand, which
+    the system refuses if it is more than the machine has.
+    """
     options.add_session_config_entry("session.disable_prepacking", "1")
+    options.enable_mem_pattern = False
     return options
 
 

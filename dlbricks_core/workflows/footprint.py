@@ -1,0 +1,95 @@
+"""Memory that a whole model takes on a backend, against what the machine has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from dlbricks_core.backends import Traits
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.worker import memory_to_use
+from dlbricks_core.workflows.request import Request
+
+_CACHE = re.compile(r"past|present")
+"""Inputs and outputs with one of these words in their names are the cache of a decoder, as all
+exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that a loaded model takes while it runs, and bytes that are there.
+
+    Attributes:
+        weights_bytes: Weights.
+        cache_bytes: Keys and values that a decoder is given and hands back.
+        live_bytes: Most bytes of inputs and results at a time, without the cache.
+        copies_bytes: Further copies of the weights that the framework keeps.
+        available_bytes: Bytes that are free here, or that another system has.
+    """
+
+    weights_bytes: int
+    cache_bytes: int
+    live_bytes: int
+    copies_bytes: int
+    available_bytes: int
+
+    @classmethod
+    def of(cls, model: CanonicalModel, traits: Traits, available_bytes: int) -> Self | None:
+        """Memory of a model; ``None`` where sizes are known only once it runs.
+
+        Args:
+            model: In canonical form.
+            traits: Those of the backend.
+            available_bytes: Bytes that are there, as :func:`available_to` tells.
+        """
+        if not all(spec.is_static for spec in model.tensors.values()):
+            return None
+        ends = {*model.inputs, *model.outputs}
+        cache = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
+        weights = model.weight_bytes
+        return cls(
+            weights_bytes=weights,
+            cache_bytes=cache,
+            # The cache is there from the beginning to the end.
+            live_bytes=model.live_bytes - cache,
+            copies_bytes=(traits.weights_held - 1) * weights,
+            available_bytes=available_bytes,
+        )
+
+    @property
+    def needed_bytes(self) -> int:
+        """All that the model takes."""
+        return self.weights_bytes + self.cache_bytes + self.live_bytes + self.copies_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether the model fits into the memory that is there."""
+        return self.needed_bytes <= self.available_bytes
+
+    def __str__(self) -> str:
+        parts = {
+            "weights": self.weights_bytes,
+            "copies of these": self.copies_bytes,
+            "cache": self.cache_bytes,
+            "activations": self.live_bytes,
+        }
+        listed = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts.items() if size)
+        return (
+            f"it needs {gigabytes(self.needed_bytes)} GB of memory ({listed}), and "
+            f"{gigabytes(self.available_bytes)} GB are free"
+        )
+
+
+def gigabytes(nbytes: int) -> str:
+    """Bytes in units of 10^9, with one digit after the point below 10: ``4.2``, ``282``."""
+    size = nbytes / 1e9
+    return f"{size:,.0f}" if size >= 10 else f"{size:.1f}" if size >= 0.1 else f"{size:.2g}"
+
+
+def available_to(request: Request) -> int:
+    """Bytes that a model may take: what is free here, or all that another system has."""
+    if request.elsewhere is None:
+        return memory_to_use()
+    other = request.elsewhere
+    return min(filter(None, (other.memory, other.memory_limit)), default=0)
