@@ -205,7 +205,7 @@ def test_stored_samples_are_reused_and_noted(dlbricks, save, read):
 def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbricks, tmp_path, read):
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("Gelu", ["a"], ["b"], domain="com.microsoft"),
+        helper.make_node("Trilu", ["a"], ["b"], domain="com.microsoft"),
         helper.make_node("Sigmoid", ["b"], ["y"]),
     ]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xby"]
@@ -220,7 +220,7 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     assert model["backends"]["onnxruntime"]["measured_ms"] > 0
     assert not model["backends"]["onnxruntime"]["partial"]
     assert model["backends"]["pytorch"]["partial"]
-    assert model["backends"]["pytorch"]["unsupported"][0]["layers"] == ["com.microsoft.Gelu"]
+    assert model["backends"]["pytorch"]["unsupported"][0]["layers"] == ["com.microsoft.Trilu"]
     assert (model["fastest"], model["winner"]) == ("onnxruntime", None)
     assert not model["ideal_partial"]
     relu, gelu, _sigmoid = data["bricks"]
@@ -228,10 +228,10 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     assert gelu["backends"]["pytorch"]["failure"]
     assert gelu["backends"]["onnxruntime"]["latency_ms"] > 0
     assert {f["backend"] for f in data["failures"]} == {"pytorch"}
-    (total,) = (t for t in data["operators"] if t["layers"] == ["com.microsoft.Gelu"])
+    (total,) = (t for t in data["operators"] if t["layers"] == ["com.microsoft.Trilu"])
     assert total["missing"] == {"onnxruntime": 0, "pytorch": 1}
     assert total["totals_ms"]["pytorch"] is None
-    assert "com.microsoft.Gelu" in (tmp_path / "out.html").read_text()
+    assert "com.microsoft.Trilu" in (tmp_path / "out.html").read_text()
 
 
 def test_options_belong_to_a_backend(dlbricks, save, read):

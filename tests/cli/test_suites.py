@@ -120,6 +120,8 @@ def test_an_estimate_after_the_journey_is_the_one_from_the_samples_there(machine
     travelled = here.run(*estimate, *KNOWS, results)
     assert (travelled.status, max(map(len, travelled.out.splitlines())) <= 80) == (0, True)
     (one,), (other,) = (each.read("out.json")["models"] for each in (there, here))
+    for each in (one, other):  # the free memory changes all the time
+        del each["memory"]["available_bytes"]
     assert other == one
     assert (other["composer"], other["origin"]) == ("segmented", {"stored": 1.0})
     assert other["estimate_ms"] > 0
