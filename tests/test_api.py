@@ -123,7 +123,10 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
     how = {"stored": True, "store": tmp_path / "s.db", **ORT}
     here = stored.to_dict()["system"]["fingerprint"]
     named = dlbricks.estimate(model, system=here[:8], **how)
-    assert named.to_dict()["models"] == stored.to_dict()["models"]
+    (one,), (other,) = (each.to_dict()["models"] for each in (stored, named))
+    for each in (one, other):  # the free memory changes all the time
+        del each["memory"]["available_bytes"]
+    assert other == one
     with pytest.raises(DLBricksError, match="no system 'none'"):
         dlbricks.estimate(model, system="none", **how)
 

@@ -58,7 +58,7 @@ def test_a_product_with_packed_weights_reads_their_bytes():
     assert found["flops"] == pytest.approx(2 * 6 * 24 * 64)
     assert found["weight_bytes"] == pytest.approx(24 * 2 * 16 + 4 * 24 * 2)
     assert (found["rows"], found["columns"], found["depth"]) == pytest.approx((6, 24, 64))
-    assert Features.of(model).kinds == ("product:4-bit",)
+    assert Features.of(model).kinds == ("product:4-bit~uint8",)
 
 
 def test_attention_counts_all_keys_of_the_cache():
