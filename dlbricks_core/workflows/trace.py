@@ -37,6 +37,7 @@ class Level:
         run_ms: Latency in milliseconds of the run that the level is from; ``None`` where it is
             not one run.
         reason: Why the level is missing; empty where it is not.
+        partial: Whether parts are missing, so that ``ms`` is a lower bound.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Level:
     ms: float | None = None
     run_ms: float | None = None
     reason: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,13 @@ class Trace:
             Level("whole model", 1, measured, measured, about.model.failure or "")
             if measured is not None
             else Level("whole model", reason=about.model.failure or "bricks are missing"),
-            Level("bricks", len(about.groups), about.composed_ms),
+            Level(
+                "bricks",
+                len(about.groups),
+                about.composed_ms,
+                reason="none was measured" if about.composed_ms is None else "",
+                partial=about.model.estimate.partial,
+            ),
         ]
         levels.append(
             Level("layers", len(profile.layers), profile.sum_ms, profile.run_ms)

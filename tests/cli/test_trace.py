@@ -71,6 +71,18 @@ def test_spans_of_a_level_follow_each_other_without_overlap(trace):
             assert int(one["ts"] * 1e3) + int(one["dur"] * 1e3) <= int(other["ts"] * 1e3)
 
 
+def test_a_brick_without_a_measurement_is_named_and_not_counted_as_zero(dlbricks, strange, read):
+    done = dlbricks("trace", strange, "--backend", "onnxruntime", *QUICK, "-o", "t.json",
+                    "-G", "1", "--json", "told.json")  # fmt: skip
+    assert done.status == 3
+    bricks = read("told.json")["levels"][1]
+    assert bricks["partial"]
+    names = [event["name"] for event in read("t.json")["traceEvents"] if event["ph"] in "MX"]
+    assert any(name.endswith(": not measured") for name in names)
+    told = [event["args"].get("name", "") for event in read("t.json")["traceEvents"]]
+    assert any(name.startswith("bricks: more than") for name in told)
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(dlbricks):
     done = dlbricks("trace", MODEL, "--backend", "onnxruntime", *QUICK, "-o", "no/where.json")
     assert done.status == 2

@@ -65,7 +65,7 @@ def level_line(level: Level, measured_ms: float | None) -> str:
     """Name of a level, and what its profiler costs, in a line."""
     if level.ms is None:
         return f"{level.name}: none ({level.reason})"
-    line = f"{level.name}: {level.ms:.4g} ms"
+    line = f"{level.name}: {'more than ' if level.partial else ''}{level.ms:.4g} ms"
     if level.run_ms is None or measured_ms is None or level.run_ms == measured_ms:
         return line
     return f"{line}, profiled run {level.run_ms / measured_ms - 1:+.1%}"
@@ -105,7 +105,8 @@ def _bricks(about: Explanation) -> Iterator[Event]:
             "deviation_ms": group.deviation_ms,
             "remarks": "; ".join(group.remarks),
         }
-        yield _event(labels[id(group)], begin, cost, args)
+        name = labels[id(group)] if group.cost else f"{labels[id(group)]}: not measured"
+        yield _event(name, begin, cost, args)
         begin += cost
         deviation += group.deviation_ms or 0.0
         yield {
@@ -183,6 +184,7 @@ def levels_data(levels: Sequence[Level], measured_ms: float | None) -> list[dict
             "name": level.name,
             "parts": level.parts,
             "ms": level.ms,
+            "partial": level.partial,
             "run_ms": level.run_ms,
             "cost": None
             if level.run_ms is None or measured_ms is None

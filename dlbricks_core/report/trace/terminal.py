@@ -38,14 +38,14 @@ def print_trace(console: Console, trace: Trace, path: Path) -> None:
         shown.add_row(
             each["name"],
             str(each["parts"] or "-"),
-            or_dash(each["ms"]),
+            f"{'>' if each['partial'] else ''}{or_dash(each['ms'])}",
             or_dash(each["run_ms"]),
             "-" if plain else f"{each['cost']:+.1%}",
         )
     console.print(shown)
     console.print(
         "In ms: the parts of a level together; the run that it was seen in; by how much that is "
-        "longer than a run without the profiler."
+        "longer than a run without the profiler. >: bricks are missing."
     )
     for level in trace.levels:
         if level.reason:
