@@ -4,19 +4,7 @@ Scripts reach it through the package itself: ``import dlbricks_core as dlbricks`
 calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
-from dlbricks_core.api.functions import (
-    answer,
-    compare,
-    cut,
-    estimate,
-    export_store,
-    import_store,
-    load,
-    merge_stores,
-    sweep,
-    systems,
-    time,
-)
+from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
 from dlbricks_core.api.inputs import Measuring
 from dlbricks_core.api.results import (
     Bricks,
@@ -30,6 +18,7 @@ from dlbricks_core.api.results import (
     Systems,
     Timings,
 )
+from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
 from dlbricks_core.api.suites import (
     attack,
     bench,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Unpack
 
 from dlbricks_core import workflows
@@ -27,12 +25,10 @@ from dlbricks_core.api.results import (
     ComparisonResult,
     Estimates,
     LoadedModel,
-    Systems,
     Timings,
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.report.files import write_bytes
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
@@ -47,7 +43,6 @@ from dlbricks_core.workflows import (
     Observer,
     Sweep,
     read_asked,
-    travelling,
 )
 
 
@@ -347,88 +342,6 @@ def compare(
     every = models_of(models)
     with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
-
-
-def systems(*, store: Store = None) -> Systems:
-    """Lists the systems of a store: what they are, and how much they measured.
-
-    Args:
-        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
-            own file.
-
-    Raises:
-        DLBricksError: If there is no such store.
-    """
-    with opened_store(store, writes=False, create=False) as opened:
-        return Systems(opened.inventory())
-
-
-def export_store(
-    path: str | os.PathLike[str],
-    *,
-    systems: Sequence[str] = (),
-    backends: Sequence[str] = (),
-    store: Store = None,
-) -> dict[str, int]:
-    """Writes what a store holds to a file that travels.
-
-    Args:
-        path: The file, such as ``measurements.jsonl.zst``.
-        systems: Names of machines, or starts of fingerprints; none for all.
-        backends: Names of backends; none for all.
-        store: As for :func:`systems`.
-
-    Returns:
-        Numbers of what the file holds.
-
-    Raises:
-        DLBricksError: If there is no such store, system or backend, or the file cannot be written.
-    """
-    given = checked(systems=systems, backends=backends)
-    with opened_store(store, writes=False, create=False) as opened:
-        found = travelling.export(opened, travelling.Part(**given))
-    write_bytes(found.content, Path(path))
-    return found.numbers
-
-
-def import_store(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
-) -> dict[str, int]:
-    """Adds what files of :func:`export_store` hold to a store: all of them, or none.
-
-    Args:
-        paths: A file, or several.
-        store: As for :func:`time`.
-
-    Returns:
-        Numbers of what was new.
-
-    Raises:
-        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
-    """
-    several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    with opened_store(store) as opened:
-        return asdict(travelling.import_files(opened, [Path(each) for each in several]))
-
-
-def merge_stores(
-    others: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
-) -> dict[str, int]:
-    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
-
-    Args:
-        others: A store, or several.
-        store: As for :func:`time`.
-
-    Returns:
-        Numbers of what was new.
-
-    Raises:
-        DLBricksError: If one of the others is not there or cannot be read.
-    """
-    several = [others] if isinstance(others, str | os.PathLike) else others
-    with opened_store(store) as opened:
-        return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
 
 
 @dataclass(frozen=True)

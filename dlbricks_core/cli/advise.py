@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
 from dlbricks_core.store import ResultStore
@@ -85,7 +85,7 @@ def command(
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     wanted = Wanted(
         max_latency_ms=max_latency_ms,
         min_accuracy=min_accuracy,
@@ -96,7 +96,7 @@ def command(
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         where = places(opened, on, backends)
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
         by = None if named == NO_PREDICTOR else named
         advice = advise(loaded.models, where, wanted, opened, progress, by)
     advice = replace(advice, unread=loaded.failures)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dlbricks_core.analysis import analyze
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     analysis_data,
@@ -37,9 +37,9 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     with output.progress() as progress:
         loaded = load_models(
             models,
-            options.load_options_of(values),
+            given.load_options_of(values),
             progress,
-            options.import_settings_of(values),
+            given.import_settings_of(values),
         )
         analysis = analyze(loaded.models)
     print_analysis(output.console, analysis)

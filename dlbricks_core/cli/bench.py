@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import print_bench, run_data
 from dlbricks_core.store import ResultStore
@@ -38,7 +38,7 @@ def command(bricks: Path, results: Path | None, store: str | None, **values: Any
     """
     output = Output(values)
     with output.progress() as progress, _opened(results, store) as opened:
-        result = bench(bricks, options.request_of(values), opened, progress)
+        result = bench(bricks, given.request_of(values), opened, progress)
         location = results or opened.info().location
     print_bench(output.console, result)
     output.console.print(f"Stored in {location}", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import fitting_data, print_fitting
 from dlbricks_core.report.probes import print_probing, probing_data
@@ -66,9 +66,9 @@ def command(
     output = Output(values)
     if probes is not None:
         return _probe(models, probes, store, {**values, "forget": forget}, output)
-    load = options.load_options_of(values)
-    cutting = options.cut_options_of(values)
-    measuring = options.request_of(values)
+    load = given.load_options_of(values)
+    cutting = given.cut_options_of(values)
+    measuring = given.request_of(values)
     if forget:
         if models:
             raise click.UsageError("--forget fits nothing: leave out the MODELs.")
@@ -78,7 +78,7 @@ def command(
         return 0
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(
-            models or CALIBRATION_SET, load, progress, options.import_settings_of(values)
+            models or CALIBRATION_SET, load, progress, given.import_settings_of(values)
         )
         fitting = calibrate(loaded.models, cutting, measuring, opened, progress)
     fitting = fitting.lacking(loaded.failures)
@@ -94,12 +94,12 @@ def _probe(
     for name, option in _NOT_FOR_PROBES.items():
         if values[name]:
             raise click.UsageError(f"{option} is not for --probes.")
-    request = options.request_of({**values, "runs": values["runs"] or RUNS})
-    load = options.load_options_of(values)
+    request = given.request_of({**values, "runs": values["runs"] or RUNS})
+    load = given.load_options_of(values)
     loaded = LoadedModels([], [])
     with output.progress() as progress, ResultStore.open(store) as opened:
         if models:
-            loaded = load_models(models, load, progress, options.import_settings_of(values))
+            loaded = load_models(models, load, progress, given.import_settings_of(values))
         probing = probe(loaded.models, number, request, opened, progress)
     print_probing(output.console, probing, loaded.failures)
     data = probing_data(probing, loaded.failures)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
 from dlbricks_core.store import ResultStore
@@ -36,11 +36,11 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    load = options.load_options_of(values)
-    requests = options.requests_of(values)
+    load = given.load_options_of(values)
+    requests = given.requests_of(values)
     cut_options = CutOptions.chosen(values["granularity"], values["strategy"], None)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
         result = compare(loaded.models, cut_options, requests, opened, progress)
     result = replace(result, unread=loaded.failures)
     print_comparison(output.console, result)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
@@ -68,7 +68,7 @@ def command(
 
     Figures of bricks come from the store, and from a predictor where the store has none.
     """
-    sizes = options.sizes_of(values)
+    sizes = given.sizes_of(values)
     if key is not None:
         if models or not results or sizes:
             raise click.UsageError(
@@ -80,23 +80,23 @@ def command(
     if results and store is not None:
         raise click.UsageError("--results and --store exclude each other.")
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     asked = any(values[name] is not None for name in ("granularity", "strategy", "composer"))
     with output.progress() as progress, _opened(results, store) as opened:
         request = _request_elsewhere(opened, system, values) if results else None
         target, there = at_system(opened, system)
         if request is None:
             setups = partial(known_setups, there, values["backend"])
-            request = options.request_of(values, target, setups)
+            request = given.request_of(values, target, setups)
         cut: CutOptions | None
         loaded: LoadedModels | ModelsAtSizes
         if key is not None:
             models_of_key, cut = unlocked(key, request, opened)
             loaded = LoadedModels(models_of_key, [])
         else:
-            settings = options.import_settings_of(values)
+            settings = given.import_settings_of(values)
             loaded = load_asked(models, sizes, load, progress, settings)
-            cut = options.cut_options_of(values) if asked else None
+            cut = given.cut_options_of(values) if asked else None
         result = estimate(
             loaded.models,
             cut,
@@ -126,9 +126,9 @@ def _request_elsewhere(results: ResultStore, system: str | None, values: dict[st
         protocol=values["protocol"],
         system=system,
         threads=values["threads"],
-        backend_options=options.backend_options_of(values),
+        backend_options=given.backend_options_of(values),
     )
-    request = options.request_of(values, place.system, measured=place.setup)
+    request = given.request_of(values, place.system, measured=place.setup)
     # However little was measured there, nobody can measure more of it here.
     return request if values["runs"] else replace(request, runs=1)
 

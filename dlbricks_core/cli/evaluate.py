@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import evaluation_data, evaluation_page, print_evaluation
 from dlbricks_core.store import ResultStore
@@ -29,13 +29,13 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
         evaluation = evaluate(
             loaded.models,
-            options.cut_options_of(values),
-            options.request_of(values),
+            given.cut_options_of(values),
+            given.request_of(values),
             opened,
             progress,
         ).lacking(loaded.failures)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     SHOWN,
@@ -35,13 +35,13 @@ def command(model: str, top: int, store: str | None, **values: Any) -> int:
     something could not be timed or profiled; it is named.
     """
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_model(model, load, progress, options.import_settings_of(values))
+        loaded = load_model(model, load, progress, given.import_settings_of(values))
         explanation = explain(
             loaded,
-            options.cut_options_of(values),
-            options.request_of(values),
+            given.cut_options_of(values),
+            given.request_of(values),
             opened,
             progress,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.generating import generated_data, print_generated
 from dlbricks_core.suites import check_unused
@@ -70,13 +70,13 @@ def command(
     if not private and (backend or decoys is not None or decoys_from or key):
         raise click.UsageError("--backend, --decoys, --decoys-from and --key need --private.")
     asked = values["granularity"] is not None or values["strategy"] is not None
-    cut = options.cut_options_of(values) if asked else None
+    cut = given.cut_options_of(values) if asked else None
     with output.progress() as progress:
         loaded = load_models(
             models,
-            options.load_options_of(values),
+            given.load_options_of(values),
             progress,
-            options.import_settings_of(values),
+            given.import_settings_of(values),
         )
         hidden, keys = None, key or key_beside(folder)
         if private:

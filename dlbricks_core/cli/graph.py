@@ -9,7 +9,7 @@ import click
 
 from dlbricks_core.analysis import Basis, LayerCosts
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import write_text
@@ -40,8 +40,8 @@ def command(
     """
     output = Output(values)
     with output.progress() as progress:
-        load = options.load_options_of(values)
-        loaded = load_model(model, load, progress, options.import_settings_of(values))
+        load = given.load_options_of(values)
+        loaded = load_model(model, load, progress, given.import_settings_of(values))
     picture = _picture(loaded, _latencies(loaded, store, system, values))
     write_text(graph_svg(picture), svg_path)
     for note in picture.notes:
@@ -57,7 +57,7 @@ def _latencies(
     if not values["backend"]:
         return None
     with ResultStore.open(store, writes=False) as opened:
-        return layer_latencies(model, options.request_of(values), opened, system)
+        return layer_latencies(model, given.request_of(values), opened, system)
 
 
 def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import inspect_data, print_failures, print_inspection
 from dlbricks_core.workflows import load_models
@@ -30,11 +30,11 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     with output.progress() as progress:
         loaded = load_models(
             models,
-            options.load_options_of(values),
+            given.load_options_of(values),
             progress,
-            options.import_settings_of(values),
+            given.import_settings_of(values),
         )
-    cut = options.cut_options_of(values)
+    cut = given.cut_options_of(values)
     bricks = BrickSet.of(loaded.models, cut.granularity, cut.strategy)
     print_inspection(output.console, bricks, layers=values["verbose"])
     print_failures(output.console, loaded.failures)

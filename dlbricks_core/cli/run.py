@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
@@ -38,18 +38,18 @@ def command(
     their bricks, and compares the estimates with the whole. What the store already holds is not
     measured again.
     """
-    sizes = options.sizes_of(values)
+    sizes = given.sizes_of(values)
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
     said = {name: values[name] for name in _SAID}
     cut, precision = cut_and_precision(**said, compares=not models)
-    request = options.request_of({**values, "precision": precision})
+    request = given.request_of({**values, "precision": precision})
     names = models or tuple(request.backend.default_models)
     if sizes is not None and not models:
         raise click.UsageError("Name at least one MODEL.")
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_asked(names, sizes, load, progress, options.import_settings_of(values))
+        loaded = load_asked(names, sizes, load, progress, given.import_settings_of(values))
         result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
     result = loaded.told(result)
     print_run(output.console, result)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     StudyRecord,
@@ -78,10 +78,10 @@ def command(
     if quick and values["runs"]:
         raise click.UsageError("--quick and --runs contradict each other. Leave one of them out.")
     output = Output(values)
-    load = options.load_options_of(values)
-    request = options.request_of({**values, "runs": QUICK_RUNS} if quick else values)
+    load = given.load_options_of(values)
+    request = given.request_of({**values, "runs": QUICK_RUNS} if quick else values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
         found = study(loaded.models, granularities, request, opened, progress)
         found = replace(found, unread=loaded.failures)
         progress.stage("Writing the report")

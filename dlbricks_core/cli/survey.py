@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.survey import packed_data, print_packed, print_survey, survey_data
 from dlbricks_core.store import ResultStore
@@ -56,8 +56,8 @@ def command(
         return 0
     if backend is None:
         raise click.UsageError("Name a framework to run on with --backend.")
-    request = options.request_of({**values, "backend": backend, "runs": RUNS})
-    load, settings = options.load_options_of(values), options.import_settings_of(values)
+    request = given.request_of({**values, "backend": backend, "runs": RUNS})
+    load, settings = given.load_options_of(values), given.import_settings_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
         surveyed = survey(models, request, opened, progress, budget_s, load, settings)
     print_survey(output.console, surveyed)

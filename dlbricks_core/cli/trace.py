@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import write_text
 from dlbricks_core.report.trace.events import trace_events
@@ -35,13 +35,13 @@ def command(model: str, trace_path: Path, store: str | None, **values: Any) -> i
     own costs. Exit status 3: something could not be timed or profiled; it is named.
     """
     output = Output(values)
-    load = options.load_options_of(values)
+    load = given.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_model(model, load, progress, options.import_settings_of(values))
+        loaded = load_model(model, load, progress, given.import_settings_of(values))
         traced = trace(
             loaded,
-            options.cut_options_of(values),
-            options.request_of(values),
+            given.cut_options_of(values),
+            given.request_of(values),
             opened,
             progress,
         )

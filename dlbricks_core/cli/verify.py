@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     failures_data,
@@ -33,11 +33,11 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    load = options.load_options_of(values)
-    backends = options.requests_of(values, fewest=1)
+    load = given.load_options_of(values)
+    backends = given.requests_of(values, fewest=1)
     how = VerifyOptions(values["seed"], values["tolerance"], values["reference_s"])
     with output.progress() as progress:
-        loaded = load_models(models, load, progress, options.import_settings_of(values))
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
         verdicts = verify(loaded.models, backends, how, progress)
     print_verification(output.console, verdicts)
     print_failures(output.console, loaded.failures)

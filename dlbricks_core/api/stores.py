@@ -1,0 +1,96 @@
+"""Functions of the API for stores: the systems that they know, and measurements that travel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.inputs import Store, opened_store
+from dlbricks_core.api.results import Systems
+from dlbricks_core.report.files import write_bytes
+from dlbricks_core.workflows import travelling
+
+
+def systems(*, store: Store = None) -> Systems:
+    """Lists the systems of a store: what they are, and how much they measured.
+
+    Args:
+        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
+            own file.
+
+    Raises:
+        DLBricksError: If there is no such store.
+    """
+    with opened_store(store, writes=False, create=False) as opened:
+        return Systems(opened.inventory())
+
+
+def export_store(
+    path: str | os.PathLike[str],
+    *,
+    systems: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    store: Store = None,
+) -> dict[str, int]:
+    """Writes what a store holds to a file that travels.
+
+    Args:
+        path: The file, such as ``measurements.jsonl.zst``.
+        systems: Names of machines, or starts of fingerprints; none for all.
+        backends: Names of backends; none for all.
+        store: As for :func:`systems`.
+
+    Returns:
+        Numbers of what the file holds.
+
+    Raises:
+        DLBricksError: If there is no such store, system or backend, or the file cannot be written.
+    """
+    given = checked(systems=systems, backends=backends)
+    with opened_store(store, writes=False, create=False) as opened:
+        found = travelling.export(opened, travelling.Part(**given))
+    write_bytes(found.content, Path(path))
+    return found.numbers
+
+
+def import_store(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
+) -> dict[str, int]:
+    """Adds what files of :func:`export_store` hold to a store: all of them, or none.
+
+    Args:
+        paths: A file, or several.
+        store: As for :func:`time`.
+
+    Returns:
+        Numbers of what was new.
+
+    Raises:
+        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    with opened_store(store) as opened:
+        return asdict(travelling.import_files(opened, [Path(each) for each in several]))
+
+
+def merge_stores(
+    others: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
+) -> dict[str, int]:
+    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
+
+    Args:
+        others: A store, or several.
+        store: As for :func:`time`.
+
+    Returns:
+        Numbers of what was new.
+
+    Raises:
+        DLBricksError: If one of the others is not there or cannot be read.
+    """
+    several = [others] if isinstance(others, str | os.PathLike) else others
+    with opened_store(store) as opened:
+        return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
