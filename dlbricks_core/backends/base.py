@@ -196,8 +196,9 @@ class CpuTimer(ABC, Generic[LoadedT]):
     def load_copy(self, network: Network, loaded: LoadedT, *, private_cache_bytes: int) -> LoadedT:
         """Prepares a copy that runs right before each timed run of another network.
 
-        Only called if :attr:`Traits.primed` is set. The copy may read the other network's
-        inputs instead of its own, so that its runs leave them in the caches.
+        Only called if :attr:`Traits.primed` is set. The copy needs memory of its own for its
+        weights; their values may be the other network's. It may read the other network's inputs
+        instead of its own, so that its runs leave them in the caches.
 
         Args:
             network: Network with the same layers, but other values of weights and inputs.

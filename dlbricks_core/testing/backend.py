@@ -272,13 +272,15 @@ class BackendConformance(DescriptionConformance):
 
     @pytest.mark.parametrize("name", ["residual_block", "relu", "gemm"])
     def test_a_copy_leaves_the_other_network_alone(self, lab: Laboratory, name: str) -> None:
-        """A copy computes on its own inputs or the other's; the other's results stay right."""
+        """A copy computes on its own values or the other's; the other's results stay right."""
         network, copy = self.needed(name, 1), cases.network(name, 2)
         found, copied = lab.call("infer_copy", network, copy)
         self.assert_agrees(network, found, cases.expected(name, 1), "beside its copy")
         shared = Network(copy.model, copy.weights, network.inputs)
-        if cases.differences(copied, cases.evaluate(shared), self.tolerance):
-            self.assert_agrees(copy, copied, cases.expected(name, 2), "as a copy")
+        for wanted in (cases.evaluate(shared), cases.expected(name, 1)):
+            if not cases.differences(copied, wanted, self.tolerance):
+                return
+        self.assert_agrees(copy, copied, cases.expected(name, 2), "as a copy")
 
     def test_a_network_is_loaded_again_after_unloading(self, lab: Laboratory) -> None:
         """After ``unload``, a network can be loaded under the same names."""

@@ -11,6 +11,7 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_onnxruntime.buffers import aligned
+from dlbricks_onnxruntime.offline import Optimized
 from dlbricks_onnxruntime.sessions import value_of
 
 
@@ -25,6 +26,7 @@ class Loaded:
         arrays: Memory of inputs, outputs and the tensors that share it with them, by name.
         pristine: Values of those inputs that a result overwrites, by name.
         warmed: Memory that is warmed before a timed run, as bytes: results, then inputs.
+        graph: The graph that the session was made of, if that was optimized beforehand.
     """
 
     session: ort.InferenceSession
@@ -33,6 +35,7 @@ class Loaded:
     arrays: dict[str, Array]
     pristine: Mapping[str, Array] = field(default_factory=dict)
     warmed: Sequence[Array] = ()
+    graph: Optimized | None = None
 
 
 def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
@@ -54,7 +57,10 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
 
 
 def bind(
-    session: ort.InferenceSession, model: CanonicalModel, arrays: Mapping[str, Array]
+    session: ort.InferenceSession,
+    model: CanonicalModel,
+    arrays: Mapping[str, Array],
+    graph: Optimized | None = None,
 ) -> Loaded:
     """Binds arrays to a session: those of the model's inputs and of all results that have one."""
     binding = session.io_binding()
@@ -62,7 +68,7 @@ def bind(
         binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
     for name in handed_on(model, arrays):
         binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
-    return Loaded(session, binding, model, dict(arrays))
+    return Loaded(session, binding, model, dict(arrays), graph=graph)
 
 
 def handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 
 import onnx
-from onnx import numpy_helper
+from onnx import ModelProto, numpy_helper
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.ir.onnx_writer import declared
 from dlbricks_core.ir.tensors import DTYPE_NAMES
+from dlbricks_onnxruntime.buffers import aligned
 from dlbricks_onnxruntime.sessions import (
     Session,
     create_session,
@@ -29,10 +30,29 @@ WORTH_IT = 64_000_000
 times as long as the optimization saves."""
 
 
-def create_optimized(
+@dataclass(frozen=True)
+class Optimized:
+    """The graph that ONNX Runtime makes of a model, of which any number of sessions can be made.
+
+    Attributes:
+        proto: The graph. Its large weights are only declared.
+        weights: Type and values of these weights by name.
+    """
+
+    proto: ModelProto
+    weights: Mapping[str, tuple[TensorSpec, Array]]
+
+    def session(self, settings: BackendSettings) -> Session:
+        """A session with a copy of the weights of its own."""
+        return session_of(
+            self.proto, self.weights, session_options(without_optimizations(settings))
+        )
+
+
+def optimized(
     model: CanonicalModel, weights: Mapping[str, Array], settings: BackendSettings
-) -> Session:
-    """A session of the graph that ONNX Runtime makes of a model.
+) -> Optimized:
+    """The graph that ONNX Runtime makes of a model.
 
     What a session changes in its graph while it is made lies scattered in memory. A model
     of some tenths of a millisecond takes 5 to 15% longer for that when it is cold, and next to
@@ -47,16 +67,19 @@ def create_optimized(
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
     """
     options = unpacked(session_options(settings))
-    with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-        path = Path(folder) / "optimized.onnx"
-        options.optimized_model_filepath = str(path)
+    # A file in memory: making and removing one on a disk takes as long as the optimization.
+    file = os.memfd_create("dlbricks-optimized")
+    try:
+        options.optimized_model_filepath = f"/proc/self/fd/{file}"
         create_session(model, weights, options)
-        proto = onnx.load(path)
+        proto = onnx.load_from_string(os.pread(file, os.fstat(file).st_size, 0))
+    finally:
+        os.close(file)
     taken = {}
     inline = graph_parameters(proto.graph)
     for tensor in proto.graph.initializer:
         spec = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
         if tensor.name not in inline and is_large(spec):
-            taken[tensor.name] = spec, numpy_helper.to_array(tensor)
+            taken[tensor.name] = spec, aligned(numpy_helper.to_array(tensor))
             tensor.CopyFrom(declared(tensor.name, spec))
-    return session_of(proto, taken, session_options(without_optimizations(settings)))
+    return Optimized(proto, taken)

@@ -14,7 +14,7 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
-from dlbricks_onnxruntime.offline import WORTH_IT, create_optimized
+from dlbricks_onnxruntime.offline import WORTH_IT, optimized
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
@@ -41,7 +41,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
                 raise UnsupportedError(reason)
         shared = places(model) if native_to(model) else {}
         arrays = allocate(network, shared)
-        loaded = bind(self._session(network, arrays), model, arrays)
+        loaded = self._bound(network, arrays)
         kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
         loaded.warmed = tuple(_bytes_of(arrays[name]) for name in dict.fromkeys(kept))
         written_over = set(shared.values()).intersection(model.inputs)
@@ -49,18 +49,26 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return loaded
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Builds a session on the other network's memory, which its runs keep in the caches."""
-        return bind(self._session(network, loaded.arrays), network.model, loaded.arrays)
+        """Builds a session on the other network's memory, which its runs keep in the caches.
 
-    def _session(self, network: Network, arrays: Mapping[str, Array]) -> ort.InferenceSession:
+        Where the other's graph was optimized beforehand, both run the same graph: the copy's
+        weights have other places, and that is what counts.
+        """
+        if loaded.graph is None:
+            return self._bound(network, loaded.arrays)
+        return bind(loaded.graph.session(self._settings), network.model, loaded.arrays)
+
+    def _bound(self, network: Network, arrays: Mapping[str, Array]) -> Loaded:
         """A session whose outputs are all results that have an array."""
         model, settings = network.model, self._settings
         complete = replace(model, outputs=handed_on(model, arrays))
         if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
             settings = without_optimizations(settings)
         elif model.weight_bytes < WORTH_IT:
-            return create_optimized(complete, network.weights, settings)
-        return create_session(complete, network.weights, session_options(settings))
+            graph = optimized(complete, network.weights, settings)
+            return bind(graph.session(settings), model, arrays, graph)
+        session = create_session(complete, network.weights, session_options(settings))
+        return bind(session, model, arrays)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -101,6 +109,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         loaded.warmed = ()
         loaded.pristine = {}
         loaded.arrays = {}
+        loaded.graph = None
         del loaded.binding, loaded.session
 
 
