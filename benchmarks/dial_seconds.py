@@ -61,16 +61,19 @@ def turned(
 
 
 def wholes(models: Sequence[CanonicalModel], request: Request) -> tuple[Mapping[str, float], float]:
-    """Latency in milliseconds of each whole model, and the seconds that timing them took."""
+    """Latency in milliseconds of each whole model, and the seconds that timing them took.
+
+    As for the dial, these hold the start of the framework.
+    """
     cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
     found = {}
     targets = [Target(each.whole, "model") for each in cut.brickset.models]
+    begin = perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
         ResultStore.open(Path(folder) / "wholes.sqlite") as store,
         open_worker(request) as worker,
     ):
-        begin = perf_counter()
         outcome = measure(targets, request, store, Observer(), worker=worker)
         seconds = perf_counter() - begin
     names = {each.whole.signature: each.model.name for each in cut.brickset.models}
