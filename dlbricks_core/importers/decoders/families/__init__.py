@@ -45,7 +45,6 @@ def decoder_of(values: Any, source: str) -> Decoder:
             hint="Name the config.json that the model ships with.",
         )
     family = values["model_type"]
-    known = ", ".join(FAMILIES)
     if family not in FAMILIES and isinstance(values.get("text_config"), dict):
         raise ModelError(
             f"{source}: model_type {shown(family)} reads more than text, which is not supported",
@@ -53,10 +52,10 @@ def decoder_of(values: Any, source: str) -> Decoder:
         )
     if family not in FAMILIES:
         near = difflib.get_close_matches(family, FAMILIES, 1)
-        meant = f" Did you mean {near[0]}?" if near else ""
+        listed = f"Most of the {len(FAMILIES)} supported have a model in: dlbricks models llm:"
         raise ModelError(
             f"{source}: model_type {shown(family)} is not supported",
-            hint=f"Supported: {known}.{meant}",
+            hint=f"Did you mean {near[0]}?" if near else listed,
         )
     fields = Fields(values, source)
     if "quantization_config" in fields:
