@@ -210,9 +210,9 @@ def test_samples_say_if_cores_were_apart_in_their_turn(bench, store):
 
 
 def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(faulty, store):
-    settings = WorkerSettings(BackendSettings(), memory_bytes=2**31)
+    settings = WorkerSettings(BackendSettings(), memory_bytes=2**29)
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
-        spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
+        spec = TensorSpec("float32", (2**24,))  # an eighth of what there is, in and out
         jobs = [
             Job(
                 Question(Subject(op, "brick"), LATENCY,
