@@ -14,6 +14,7 @@ from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.api import (
+        AtSizes,
         Measuring,
         answer,
         attack,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AtSizes",
     "DLBricksError",
     "Measuring",
     "__version__",

@@ -487,3 +487,16 @@ def test_sizes_of_a_loaded_model_are_chosen_already(proto):
 def test_wrong_workloads_are_told_before_anything_is_read(wrong, message):
     with pytest.raises(DLBricksError, match=message):
         dlbricks.answer("absent.onnx", backend="onnxruntime", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [({"granularity": 1}, TypeError, "unexpected argument 'granularity'"),
+     ({"runz": 1}, TypeError, "did you mean 'runs'"),
+     ({"dims": {"M": -1}}, DLBricksError, "dims cannot be"),
+     ({"end_to_end": "yes"}, DLBricksError, "end_to_end cannot be 'yes'"),
+     ({"system": "lab"}, DLBricksError, "the system is for estimates that run nothing")],
+)  # fmt: skip
+def test_wrong_arguments_of_a_sweep_are_told_before_anything_is_read(wrong, error, message):
+    with pytest.raises(error, match=message):
+        dlbricks.sweep("absent.onnx", {"N": [1]}, backend="onnxruntime", **wrong)

@@ -5,7 +5,7 @@ calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
 from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
-from dlbricks_core.api.inputs import Measuring
+from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
@@ -29,6 +29,7 @@ from dlbricks_core.api.suites import (
 )
 
 __all__ = [
+    "AtSizes",
     "Bricks",
     "ComparisonResult",
     "Estimates",

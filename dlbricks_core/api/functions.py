@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Unpack
+from typing import Unpack, cast
 
 from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import (
+    AtSizes,
     Measuring,
     Source,
     Sources,
@@ -214,15 +215,7 @@ def answer(
     generate: int | Sequence[int] = GENERATE,
     depth: int | Sequence[int] = 0,
     batch: int | Sequence[int] = 1,
-    dims: Mapping[str, int] | None = None,
-    values: Mapping[str, float] | None = None,
-    dtype: str | None = None,
-    end_to_end: bool = False,
-    stored: bool = False,
-    system: str | None = None,
-    store: Store = None,
-    backend_options: Mapping[str, str] | None = None,
-    **measuring: Unpack[Measuring],
+    **at_sizes: Unpack[AtSizes],
 ) -> Estimates:
     """Estimates how fast language models answer: time to first token, time per output token.
 
@@ -237,15 +230,9 @@ def answer(
         generate: Output tokens.
         depth: Tokens that the cache holds before the prompt.
         batch: Requests that are computed together.
-        dims: Sizes of other dimensions that a model leaves open, by name.
-        values: Numbers that inputs always hold, by name.
-        dtype: As for :func:`load`.
-        end_to_end: As for :func:`estimate`.
-        stored: As for :func:`estimate`.
-        system: As for :func:`estimate`.
-        store: As for :func:`time`.
-        backend_options: As for :func:`time`.
-        **measuring: As for :func:`time`.
+        **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
+            ``end_to_end``, ``stored``, ``system``, ``store``, ``backend_options``, and those of
+            :class:`Measuring`.
 
     Raises:
         DLBricksError: If an argument is wrong.
@@ -253,9 +240,7 @@ def answer(
     """
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
-    reading = LoadOptions(**checked(dims=dims, values=values, dtype=dtype))
-    how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
-    return how.estimates(lambda: read_asked(sources_of(models), asked, reading), backend, measuring)
+    return _at_sizes(models, asked, backend, at_sizes)
 
 
 def sweep(
@@ -264,15 +249,7 @@ def sweep(
     *,
     backend: str,
     batch: int | None = None,
-    dims: Mapping[str, int] | None = None,
-    values: Mapping[str, float] | None = None,
-    dtype: str | None = None,
-    end_to_end: bool = False,
-    stored: bool = False,
-    system: str | None = None,
-    store: Store = None,
-    backend_options: Mapping[str, str] | None = None,
-    **measuring: Unpack[Measuring],
+    **at_sizes: Unpack[AtSizes],
 ) -> Estimates:
     """Estimates models over sizes of dimensions that they leave open.
 
@@ -282,23 +259,34 @@ def sweep(
             combination of them is a point.
         backend: Name of the framework's plugin.
         batch: Size of batch axes, where that is no axis.
-        dims: As for :func:`answer`.
-        values: As for :func:`answer`.
-        dtype: As for :func:`load`.
-        end_to_end: As for :func:`estimate`.
-        stored: As for :func:`estimate`.
-        system: As for :func:`estimate`.
-        store: As for :func:`time`.
-        backend_options: As for :func:`time`.
-        **measuring: As for :func:`time`.
+        **at_sizes: As for :func:`answer`.
 
     Raises:
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read, or does not leave a dimension open.
     """
-    asked = Sweep(checked(axes=axes)["axes"])
-    reading = LoadOptions(**checked(batch=batch, dims=dims, values=values, dtype=dtype))
-    how = _How(None, None, None, end_to_end, stored, None, system, store, backend_options)
+    return _at_sizes(models, Sweep(checked(axes=axes)["axes"]), backend, at_sizes, batch)
+
+
+def _at_sizes(
+    models: Sources,
+    asked: Generation | Sweep,
+    backend: str,
+    given: AtSizes,
+    batch: int | None = None,
+) -> Estimates:
+    """Estimates of models at the sizes that are asked for."""
+    names = ("dims", "values", "dtype")
+    reading = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
+    how = _How(
+        end_to_end=given.get("end_to_end") or False,
+        stored=given.get("stored") or False,
+        system=given.get("system"),
+        store=given.get("store"),
+        backend_options=given.get("backend_options"),
+    )
+    own = AtSizes.__annotations__.keys() - Measuring.__annotations__.keys()
+    measuring = cast(Measuring, {name: each for name, each in given.items() if name not in own})
     return how.estimates(lambda: read_asked(sources_of(models), asked, reading), backend, measuring)
 
 
@@ -348,15 +336,15 @@ def compare(
 class _How:
     """How models are estimated: arguments of :func:`estimate`."""
 
-    granularity: int | None
-    split: str | None
-    composer: str | None
-    end_to_end: bool
-    stored: bool
-    predictor: str | None
-    system: str | None
-    store: Store
-    backend_options: Mapping[str, str] | None
+    granularity: int | None = None
+    split: str | None = None
+    composer: str | None = None
+    end_to_end: bool = False
+    stored: bool = False
+    predictor: str | None = None
+    system: str | None = None
+    store: Store = None
+    backend_options: Mapping[str, str] | None = None
 
     def estimates(
         self, load: Callable[[], LoadedModels | ModelsAtSizes], backend: str, measuring: Measuring

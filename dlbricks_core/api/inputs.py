@@ -62,6 +62,32 @@ class Measuring(TypedDict, total=False):
     retry_failed: bool | None
 
 
+class AtSizes(Measuring, total=False):
+    """Arguments that :func:`answer` and :func:`sweep` share, beside those of :class:`Measuring`.
+
+    ``None`` stands for the default.
+
+    Attributes:
+        dims: Sizes of other dimensions that a model leaves open, by name.
+        values: Numbers that inputs always hold, by name.
+        dtype: As for :func:`load`.
+        end_to_end: As for :func:`estimate`.
+        stored: As for :func:`estimate`.
+        system: As for :func:`estimate`.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+    """
+
+    dims: Mapping[str, int] | None
+    values: Mapping[str, float] | None
+    dtype: str | None
+    end_to_end: bool | None
+    stored: bool | None
+    system: str | None
+    store: Store
+    backend_options: Mapping[str, str] | None
+
+
 def request_of(
     backend: str,
     backend_options: Mapping[str, str] | None,

@@ -212,6 +212,62 @@ def test_blocks_that_differ_in_a_number_are_not_equal():
     assert longest_repeat(chain(*numbers)) is None
 
 
+def repeated_blocks(model: CanonicalModel) -> int:
+    found = longest_repeat(model)
+    return 0 if found is None else found.copies
+
+
+def test_layers_that_nobody_can_look_into_are_no_copies():
+    model = chain(*["WR"] * 9)
+    opaque = [replace(x, opaque="text") if x.op == "MatMul" else x for x in model.layers]
+    assert repeated_blocks(model) == 8  # the first reads an input
+    assert repeated_blocks(replace(model, layers=tuple(opaque))) == 0
+
+
+@pytest.mark.parametrize(("sizes", "copies"), [([2.0] * 9, 7), ([2.0, 4.0, 3.0] * 3, 0)])
+def test_parameters_tell_blocks_apart_by_their_values(sizes, copies):
+    built = Chain()
+    for number, size in enumerate(sizes):
+        scales = f"scales{number}"
+        built.weights.add(scales)
+        built.tensors[scales] = TensorSpec("float32", (2,))
+        built.constants[scales] = np.array([1.0, size], np.float32)
+        built.add("Resize", built.last, "", scales)
+    assert repeated_blocks(built.model()) == copies
+
+
+def test_an_output_in_the_middle_ends_a_repeat():
+    model = chain(*["WR"] * 9)
+    inner = model.layers[9].outputs[0]
+    assert repeated_blocks(replace(model, outputs=(inner, *model.outputs))) == 4
+
+
+def test_a_weight_that_other_layers_read_too_is_no_copy():
+    model = chain("W", *["WR"] * 9)
+    first, *others = model.layers
+    tied = replace(first, inputs=(first.inputs[0], model.layers[9].inputs[1]))
+    assert repeated_blocks(model) >= 8
+    assert repeated_blocks(replace(model, layers=(tied, *others))) <= 5
+
+
+def test_blocks_that_read_what_was_made_at_other_distances_are_no_copies():
+    built = Chain()
+    read = [built.add("Abs", "x") for _ in range(9)]
+    for name in read:
+        built.add("Relu", built.add("Add", built.last, name))
+    assert repeated_blocks(built.model()) == 0
+
+
+def test_a_block_that_reads_one_tensor_where_others_read_two_is_no_copy():
+    built = Chain()
+    for number in range(9):
+        pair = [f"a{number}", "a4" if number == 4 else f"b{number}"]
+        built.inputs += dict.fromkeys(pair)
+        built.tensors |= dict.fromkeys(pair, SPEC)
+        built.add("Mul", built.last, built.add("Add", *pair))
+    assert repeated_blocks(built.model()) == 4
+
+
 def test_results_that_are_read_far_behind_keep_blocks_apart():
     """A dense block reads all blocks before it: leaving some out would make it another one."""
     built = Chain()

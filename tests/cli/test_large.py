@@ -35,3 +35,20 @@ def test_of_a_model_that_fits_nothing_is_said(dlbricks, save, read):
     done = dlbricks(*QUICK, save("a", "Relu", "Relu"))
     assert "fit" not in done.out
     assert read("out.json")["models"][0]["memory"]["fits"] is True
+
+
+def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
+    dlbricks, save, read, monkeypatch, tmp_path
+):
+    pytest.importorskip("dlbricks_mxnet")
+    # Two copies of the weights do not fit: ONNX Runtime keeps them, MXNet does not.
+    monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 3_000)
+    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "mxnet,onnxruntime",
+                    "--threads", "1", "--runs", "2", "--store", "results.sqlite",
+                    "--html", "page.html")  # fmt: skip
+    assert done.status == 3
+    said = [line for line in done.out.splitlines() if " does not fit on " in line]
+    assert [line.split(":")[0] for line in said] == ["a does not fit on onnxruntime"]
+    assert "Only its parts are timed." in " ".join(done.out.split())
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "a does not fit on onnxruntime" in (tmp_path / "page.html").read_text()

@@ -45,9 +45,25 @@ def store(tmp_path):
 
 @pytest.fixture
 def bench(faulty):
-    settings = WorkerSettings(BackendSettings(), timeout_s=4, memory_bytes=2**30)
+    settings = WorkerSettings(BackendSettings(), timeout_s=60, memory_bytes=2**30)
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as opened:
         yield opened
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that have passed for sessions: as many as a test adds, however slow the machine."""
+    passed = [0.0]
+    monkeypatch.setattr("dlbricks_core.measure.session.perf_counter", lambda: passed[0])
+    return passed
+
+
+def wait_until(holds, seconds=30):
+    """Waits for what another process is about to do."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert holds()
 
 
 @pytest.mark.parametrize("in_turns", [True, False])
@@ -57,18 +73,14 @@ def test_networks_that_fail_are_named_and_all_others_are_measured(
 ):
     monkeypatch.setattr(faulty.FaultyBackend, "traits", Traits(in_turns=in_turns))
     good = [job("Relu"), job("Sigmoid"), job("Tanh")]
-    bad = [
-        job(op, "faulty")
-        for op in ("Crash", "Leave", "Hang", "Exhaust", "Raise", "NaN", "CrashLater")
-    ]
-    mixed = [good[0], *bad[:3], good[1], *bad[3:], good[2]]
+    bad = [job(op, "faulty") for op in ("Crash", "Leave", "Exhaust", "Raise", "NaN", "CrashLater")]
+    mixed = [good[0], *bad[:2], good[1], *bad[2:], good[2]]
     failures = Session(bench, store, protocol).run(mixed)
 
     reasons = {key.subject.signature.split(".")[1]: reason for key, reason in failures.items()}
     assert set(reasons) == {j.key.subject.signature.split(".")[1] for j in bad}
     assert "SIGSEGV" in reasons["Crash"]
     assert "exit status 7" in reasons["Leave"]
-    assert "no answer within" in reasons["Hang"]
     assert "memory" in reasons["Exhaust"]
     assert "kernel not found" in reasons["Raise"]
     assert "NaN" in reasons["NaN"]
@@ -80,6 +92,16 @@ def test_networks_that_fail_are_named_and_all_others_are_measured(
         assert stored[each.key].failure is None
     for each in bad:
         assert stored[each.key].failure == failures[each.key]
+
+
+def test_a_network_that_hangs_is_given_up_and_the_others_are_measured(store, faulty):
+    settings = WorkerSettings(BackendSettings(), timeout_s=8, memory_bytes=2**30)
+    jobs = [job("Relu"), job("Hang", "faulty"), job("Tanh")]
+    with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
+        failures = Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+    assert list(failures) == [jobs[1].key]
+    assert "no answer within" in failures[jobs[1].key]
+    assert counts(store, [jobs[0], jobs[2]]) == [3, 3]
 
 
 def test_a_brick_that_breaks_the_check_is_found_among_others(bench):
@@ -188,9 +210,9 @@ def test_samples_say_if_cores_were_apart_in_their_turn(bench, store):
 
 
 def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(faulty, store):
-    settings = WorkerSettings(BackendSettings(), memory_bytes=2**31)
+    settings = WorkerSettings(BackendSettings(), memory_bytes=2**29)
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
-        spec = TensorSpec("float32", (2**26,))  # a quarter of a gigabyte, in and out
+        spec = TensorSpec("float32", (2**24,))  # an eighth of what there is, in and out
         jobs = [
             Job(
                 Question(Subject(op, "brick"), LATENCY,
@@ -209,7 +231,7 @@ def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(fault
 def test_the_cost_of_a_call_is_measured_and_kept(bench, store):
     Session(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
     kept = store.get([job("Relu").key])[job("Relu").key]
-    assert 0 <= kept.overheads[0] < 10
+    assert 0 <= kept.overheads[0] < 50
     assert kept.overheads == (bench.call_ms,)
     assert kept.observations[0].taken_at.tzinfo == UTC
     assert kept.layers == ("Relu",)
@@ -232,19 +254,20 @@ def test_workers_keep_freed_memory(bench):
 
 
 def test_workers_are_limited_when_they_rewrite_and_when_they_time(bench):
-    def limits():
+    def guard_and_limit():
         guard = max(psutil.Process().children(), key=psutil.Process.create_time)
         (worker,) = guard.children()
         soft, _ = worker.rlimit(psutil.RLIMIT_DATA)
-        return soft, guard.num_threads()
+        return guard, soft
 
     bench.rewrite(one("Relu"))
-    most, asked = limits()
+    guard, most = guard_and_limit()
     assert most == pytest.approx(8 * 2**30, rel=0.1)
+    wait_until(lambda: guard.num_threads() == 4)  # one watches the worker's memory
     bench.load("one", one("Relu"))
-    most, timed = limits()
+    guard, most = guard_and_limit()
     assert 2**30 < most < 2 * 2**30
-    assert timed == asked - 1  # without the thread that watches its memory
+    wait_until(lambda: guard.num_threads() == 3)
 
 
 def test_a_closed_backend_worker_starts_no_process(faulty):
@@ -318,6 +341,7 @@ def counts(store, jobs):
     return [len(found[j.key].values) for j in jobs]
 
 
+@pytest.mark.usefixtures("clock")
 def test_noisy_networks_get_more_rounds(bench, store):
     quiet, noisy = jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
@@ -380,13 +404,13 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
     assert rounds[cheap.key][: 2 + PASSES] == list(range(2 + PASSES))
 
 
-def test_groups_share_the_budget(bench, store, monkeypatch):
+def test_groups_share_the_budget(bench, store, monkeypatch, clock):
     monkeypatch.setattr(Session, "_room", lambda self, jobs: 1.0)  # each network alone
     jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
 
     def sample_in_turn(keys, warm_io):
-        time.sleep(0.01)
+        clock[0] += 0.01
         return [(random.normal(10, 1), 0.01) for _ in keys]
 
     bench.sample_in_turn = sample_in_turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -191,11 +192,10 @@ class Fields:
         for name, value in self._values.items():
             harmless = name in HARMLESS or name.startswith("_") or name.endswith(_HARMLESS_ENDINGS)
             if name not in self._read and not harmless and value:
-                raise self.refusal(
-                    name,
-                    value,
-                    "It is not known whether it changes the model's layers; remove it if it "
-                    "does not.",
+                field = shown(name).strip("'")
+                raise ModelError(
+                    f"{self._source}: unknown field {self._part}{field}",
+                    hint="Remove it if it does not change which layers run.",
                 )
 
     def refusal(self, name: str, value: Any, hint: str) -> ModelError:
@@ -232,8 +232,14 @@ class Fields:
 
 
 def _spelled(value: Any) -> str:
-    """A value as JSON spells it, of bounded length."""
+    """A value as JSON spells it; of a long one, enough to find it in the file."""
     words = {True: "true", False: "false", None: "null"}
     if isinstance(value, bool) or value is None:
         return words[value]
-    return shown(value) if isinstance(value, str) else shown(str(value)).strip("'")
+    return _short.repr(value)
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 40
+_short.maxlist = _short.maxdict = 3
+_short.maxlevel = 2

@@ -13,6 +13,7 @@ from dlbricks_core.report.comparison.words import (
     margin,
     remarks,
     subject,
+    unfit,
     verdict,
     with_backends,
 )
@@ -38,7 +39,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     return page(
         "comparison/page.html",
         title=subject(result),
-        answer=[without_subject(answer(result), subject(result))],
+        answer=[*unfit(result), without_subject(answer(result), subject(result))],
         facts=run_facts(result.runs, load),
         remarks=remarks(result),
         failures=alike(with_backends(result.failures)),

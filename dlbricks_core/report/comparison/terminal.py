@@ -16,6 +16,7 @@ from dlbricks_core.report.comparison.words import (
     answer,
     margin,
     remarks,
+    unfit,
     verdict,
     with_backends,
 )
@@ -42,6 +43,8 @@ _SHORT = {NO_WINNER: "no difference", ONLY_ONE: "only one", TOO_SHORT: "too shor
 def print_comparison(console: Console, result: Comparison) -> None:
     """Prints who is fastest, what makes that doubtful, and where models differ."""
     found = remarks(result)
+    for line in unfit(result):
+        console.print(styled((line, "bold red")))
     console.print(styled((answer(result), "bold")))
     print_warnings(console, found, len(result.failures))
     console.print(_models(result))

@@ -38,6 +38,16 @@ def answer(result: Comparison) -> str:
     return f"{subject(result)}: fastest end to end: {listed}."
 
 
+def unfit(result: Comparison) -> list[str]:
+    """A line for each backend on which a model does not fit into the memory."""
+    return [
+        f"{model.model.name} does not fit on {name}: {there.memory}. Only its parts are timed."
+        for model in result.models
+        for name, there in model.results.items()
+        if there.memory is not None and not there.memory.fits
+    ]
+
+
 def _of_model(ranking: Ranking) -> str:
     if ranking.fastest is None:
         return "nothing was measured end to end"

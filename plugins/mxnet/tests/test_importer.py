@@ -432,3 +432,16 @@ MxnetBackend().version(), GluonZoo().names(), MxnetImporter().handles("a-symbol.
 assert "mxnet" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_mxnet_starts_without_what_it_does_not_need_and_hides_it_from_nobody():
+    code = """
+import sys
+from dlbricks_mxnet.framework import import_mxnet
+import_mxnet()
+assert not {"scipy.stats", "sklearn"} & sys.modules.keys()
+import scipy.stats
+import_mxnet()
+assert scipy.stats is sys.modules["scipy.stats"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

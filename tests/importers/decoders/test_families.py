@@ -40,11 +40,18 @@ def kinds(model):
     [
         ("t5", {}, "model_type 't5' is not supported"),
         ("llama", {"hidden_act": "xielu"}, "hidden_act 'xielu'"),
-        ("llama", {"num_experts": 8}, "num_experts '8'|num_experts 8"),
+        ("llama", {"num_experts": 8}, "unknown field num_experts"),
         ("llama", {"rope_scaling": {"rope_type": "magic"}}, "rope_scaling.rope_type 'magic'"),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0, "odd": 1}}, "odd 1"),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 2.0, "odd": 1}},
+            "unknown field rope_scaling.odd",
+        ),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "is missing"),
         ("llama", {"rope_theta": 0}, "rope_theta"),
+        ("llama", {"hidden_size": [list(range(99))] * 99}, "hidden_size is "),
+        ("llama", {"hidden_act": "x" * 999}, "hidden_act 'xxx"),
+        ("llama", {"x" * 999: 1}, "unknown field xxx"),
         ("llama", {"hidden_size": "16"}, "hidden_size is '16'"),
         ("llama", {"hidden_size": None}, "hidden_size is missing"),
         ("llama", {"hidden_size": True}, "hidden_size is true"),
@@ -68,7 +75,15 @@ def test_what_decoders_are_not_built_for_is_refused_by_name(family, more, says):
         raw(family, **more)
     assert caught.value.message.startswith("config.json: ")
     assert "\n" not in caught.value.message
-    assert caught.value.hint
+    assert len(caught.value.message) < 160
+    assert 0 < len(caught.value.hint) < 160
+
+
+@pytest.mark.parametrize(("family", "hint"), [("lama", "Did you mean llama?"), ("t5", "supported")])
+def test_an_unknown_family_comes_with_the_nearest_known_one_or_where_to_find_all(family, hint):
+    with pytest.raises(ModelError) as caught:
+        raw(family)
+    assert hint in caught.value.hint
 
 
 def test_fields_of_training_and_generation_change_nothing():

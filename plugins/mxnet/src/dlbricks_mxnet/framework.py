@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +20,13 @@ NDArray = Any
 #: Time and line of MXNet's own sources, which its messages begin with.
 _PLACE = re.compile(r"^\w*MXNetError: |\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
+_UNUSED = ("scipy.stats", "sklearn")
+"""Modules that MXNet imports if they are there, for quantizing and for one of its interfaces to
+models. Nothing here uses either, and both together take as long to import as MXNet does."""
+
 
 def import_mxnet() -> ModuleType:
-    """Imports MXNet; cheap after the first call.
+    """Imports MXNet, without what it only imports because it is there; cheap after the first call.
 
     Raises:
         PluginError: If MXNet is not installed or does not work with what is installed.
@@ -28,12 +35,25 @@ def import_mxnet() -> ModuleType:
     if "bool" not in vars(np):
         np.bool = np.bool_  # type: ignore[attr-defined]
     try:
-        return importlib.import_module("mxnet")
+        with _hidden(_UNUSED):
+            return importlib.import_module("mxnet")
     except (ImportError, AttributeError, OSError) as error:
         raise PluginError(
             f"MXNet cannot be imported: {error}",
             hint="Install the plugin again: it names the versions of MXNet and numpy that work.",
         ) from error
+
+
+@contextmanager
+def _hidden(names: Sequence[str]) -> Iterator[None]:
+    """Lets imports not find these modules, unless they are imported already."""
+    absent = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None: not to be found
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 def one_line(error: Exception) -> str:

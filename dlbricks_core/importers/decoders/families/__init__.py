@@ -1,0 +1,70 @@
+"""Families of language models: how the configuration of each is to be understood.
+
+Each function follows the definition of its family in the transformers library. The value that a
+field has if a configuration leaves it out is that library's. Families that are built alike share a
+module, and ``parts`` has what all read in the same way.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.importers.decoders.architecture import Decoder
+from dlbricks_core.importers.decoders.families import gemma, gpt, llama, olmo, parallel, qwen
+from dlbricks_core.importers.decoders.fields import Fields
+
+FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
+    **llama.FAMILIES,
+    **qwen.FAMILIES,
+    **gemma.FAMILIES,
+    **olmo.FAMILIES,
+    **gpt.FAMILIES,
+    **parallel.FAMILIES,
+}
+"""Families by ``model_type``."""
+
+
+def decoder_of(values: Any, source: str) -> Decoder:
+    """The decoder that a configuration describes.
+
+    Args:
+        values: The configuration, as JSON holds it.
+        source: Its name for messages.
+
+    Raises:
+        ModelError: If decoders of its family are not built here, or a field is missing, unknown
+            or has a value that they are not built for.
+    """
+    if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
+        raise ModelError(
+            f"{source} is no configuration of a language model: it has no model_type",
+            hint="Name the config.json that the model ships with.",
+        )
+    family = values["model_type"]
+    if family not in FAMILIES and isinstance(values.get("text_config"), dict):
+        raise ModelError(
+            f"{source}: model_type {shown(family)} reads more than text, which is not supported",
+            hint="Its text_config describes the language model: make that a file of its own.",
+        )
+    if family not in FAMILIES:
+        near = difflib.get_close_matches(family, FAMILIES, 1)
+        listed = f"Most of the {len(FAMILIES)} supported have a model in: dlbricks models llm:"
+        raise ModelError(
+            f"{source}: model_type {shown(family)} is not supported",
+            hint=f"Did you mean {near[0]}?" if near else listed,
+        )
+    fields = Fields(values, source)
+    if "quantization_config" in fields:
+        raise ModelError(
+            f"{source}: quantized weights are not supported (quantization_config)",
+            hint="Remove the field for the model with 32-bit weights.",
+        )
+    fields.only("is_encoder_decoder", False)
+    fields.only("add_cross_attention", False)
+    decoder = FAMILIES[family](fields)
+    fields.check_all_read()
+    return replace(decoder, family=family)

@@ -1,0 +1,192 @@
+"""Parts that several families read from their configurations in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dlbricks_core.importers.decoders.architecture import (
+    Activation,
+    Attention,
+    Block,
+    Decoder,
+    Experts,
+    FeedForward,
+    Norm,
+    Rotary,
+)
+from dlbricks_core.importers.decoders.fields import Fields
+from dlbricks_core.importers.decoders.rotary import rotary
+
+TANH = Activation("Gelu", "tanh")
+
+ACTIVATIONS: Mapping[str, Activation] = {
+    "silu": Activation("Swish"),
+    "swish": Activation("Swish"),
+    "gelu": Activation("Gelu", "none"),
+    "gelu_python": Activation("Gelu", "none"),
+    "gelu_new": TANH,
+    "gelu_fast": TANH,
+    "gelu_pytorch_tanh": TANH,
+    "relu": Activation("Relu"),
+}
+"""Activation functions by the names that configurations use."""
+
+MOST_BLOCKS, MOST_EXPERTS = 1024, 1024
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that every family has."""
+
+    vocabulary: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    longest: int
+    width: int
+
+
+def sizes_of(fields: Fields, **defaults: Any) -> Sizes:
+    """Sizes of a decoder, whatever a family calls them; defaults are those of the family."""
+    hidden = fields.integer("hidden_size", "n_embed", "n_embd")
+    heads = fields.integer("num_attention_heads", "n_head")
+    usual = heads if fields.given("num_key_value_heads") else defaults.get("kv_heads", heads)
+    kv_heads = fields.integer("num_key_value_heads", "num_kv_heads", default=usual)
+    if heads % kv_heads:
+        raise fields.refusal("num_key_value_heads", kv_heads, f"It has to divide {heads} heads.")
+    head_dim = fields.integer("head_dim", default=defaults.get("head_dim"))
+    if head_dim is None and hidden % heads:
+        raise fields.refusal("num_attention_heads", heads, f"It has to divide {hidden} elements.")
+    return Sizes(
+        fields.integer("vocab_size"),
+        hidden,
+        fields.integer("num_hidden_layers", "n_layer", most=MOST_BLOCKS),
+        heads,
+        kv_heads,
+        head_dim or hidden // heads,
+        fields.integer("max_position_embeddings", "n_positions", default=2048),
+        fields.integer("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size",
+                       default=defaults.get("width", 4 * hidden)),
+    )  # fmt: skip
+
+
+def activation_of(fields: Fields, *names: str, default: str = "silu") -> Activation:
+    """The activation function of feed-forward layers; ``hidden_act`` unless a family renames it."""
+    found: Activation = fields.choice(*(names or ("hidden_act",)), ACTIVATIONS, default=default)
+    return found
+
+
+def rms_norm(fields: Fields, name: str = "rms_norm_eps", default: float = 1e-6) -> Norm:
+    """A norm by the root mean square; the name and the default are those of its epsilon."""
+    return Norm(fields.number(name, default=default))
+
+
+def layer_norm(fields: Fields, *names: str, bias: bool = True) -> Norm:
+    """A norm by mean and variance; names are those of its epsilon."""
+    epsilon = fields.number(*(names or ("layer_norm_eps",)), default=1e-5)
+    return Norm(epsilon, centered=True, bias=bias)
+
+
+def rotary_of(
+    fields: Fields, sizes: Sizes, theta: float = 10000.0, share: float = 1.0, kind: str = ""
+) -> Rotary:
+    """The rotary embedding of all blocks, or of those of one kind.
+
+    Args:
+        fields: The configuration.
+        sizes: Sizes of the decoder.
+        theta: Base of the frequencies where the configuration has none.
+        share: Share of a head that is rotated where the configuration does not say.
+        kind: Kind of attention; empty where all blocks have the same.
+    """
+    scaling = fields.part("rope_parameters", "rope_scaling")
+    if kind and kind in scaling:
+        scaling.ignore(FULL, SLIDING)
+        scaling = scaling.part(kind)
+    named_theta = fields.positive("rope_theta", "rotary_emb_base", default=theta)
+    theta = scaling.positive("rope_theta", default=named_theta)
+    named_share = fields.number("partial_rotary_factor", "rotary_pct", default=share)
+    share = scaling.number("partial_rotary_factor", default=named_share)
+    before = fields.integer("original_max_position_embeddings", default=None)
+    if before is not None:
+        scaling = scaling.with_default("original_max_position_embeddings", before)
+    found = rotary(scaling, theta, int(sizes.head_dim * share), sizes.longest)
+    scaling.check_all_read()
+    return found
+
+
+def local_rotary(fields: Fields, sizes: Sizes, theta: float) -> Rotary:
+    """The rotary embedding of blocks that see a window, which no scaling applies to."""
+    if SLIDING in fields.part("rope_parameters"):
+        return rotary_of(fields, sizes, theta, kind=SLIDING)
+    base = fields.positive("rope_local_base_freq", default=theta)
+    return rotary(Fields({}, ""), base, sizes.head_dim, sizes.longest)
+
+
+def kinds_of(fields: Fields, layers: int, usual: Sequence[str]) -> list[str]:
+    """Kind of attention of each block."""
+    return fields.list_of("layer_types", (FULL, SLIDING), layers) or list(usual)
+
+
+def windowed(attention: Attention, kinds: Sequence[str], window: int | None) -> list[Attention]:
+    """The attention of each block, by its kind."""
+    near = replace(attention, window=window)
+    return [near if kind == SLIDING else attention for kind in kinds]
+
+
+def optional_window(fields: Fields, layers: int, first: int) -> tuple[int | None, list[str]]:
+    """Window of Qwen's configurations, and the kind of attention of each block."""
+    used = fields.flag("use_sliding_window", default=False)
+    window = fields.integer("sliding_window", default=None) if used else None
+    fields.ignore("sliding_window")
+    first = fields.integer("max_window_layers", default=first) if used and first else first
+    fields.ignore("max_window_layers")
+    slides = [used and i >= first for i in range(layers)]
+    return window, kinds_of(fields, layers, [SLIDING if each else FULL for each in slides])
+
+
+def attention_of(sizes: Sizes, **more: Any) -> Attention:
+    """Attention with the usual scale of scores; ``more`` are fields of :class:`Attention`."""
+    return Attention(
+        sizes.heads, sizes.kv_heads, sizes.head_dim,
+        **{"scale": sizes.head_dim**-0.5, **more},
+    )  # fmt: skip
+
+
+def experts_of(fields: Fields, count: int) -> Experts:
+    """Experts of a mixture, so many where the configuration does not say."""
+    return Experts(
+        fields.integer("num_experts", "num_local_experts", default=count, most=MOST_EXPERTS),
+        fields.integer("num_experts_per_tok", default=8),
+        fields.flag("norm_topk_prob", default=False),
+    )
+
+
+def before_both(norm: Norm, attention: Attention, feed_forward: FeedForward) -> Block:
+    """A block that normalizes what each of its parts reads."""
+    return Block(attention, feed_forward, before_attention=norm, before_feed_forward=norm)
+
+
+def decoder_with(fields: Fields, sizes: Sizes, blocks: Sequence[Block], norm: Norm | None,
+             *, tied: bool = False, **more: Any) -> Decoder:  # fmt: skip
+    """The decoder of these blocks, with a norm after the last.
+
+    Args:
+        fields: The configuration.
+        sizes: Sizes of the decoder.
+        blocks: Its blocks.
+        norm: The last norm, if there is one.
+        tied: Whether embedding and head share weights where the configuration does not say.
+        more: Further fields of :class:`Decoder`.
+    """
+    tied = fields.flag("tie_word_embeddings", default=tied)
+    return Decoder(
+        "", sizes.vocabulary, sizes.hidden, tuple(blocks), norm, tied=tied,
+        **{"embedding": sizes.hidden, **more},
+    )  # fmt: skip
