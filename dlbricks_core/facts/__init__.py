@@ -6,7 +6,13 @@ from dlbricks_core.facts.failure import Failure
 from dlbricks_core.facts.machine import Machine, MachineName
 from dlbricks_core.facts.network import NetworkFeatures
 from dlbricks_core.facts.observation import Measurement, Observation, Sampled
-from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
+from dlbricks_core.facts.quantity import (
+    LATENCY,
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
+    Composition,
+    Quantity,
+)
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.rewrite import Rewrite
 from dlbricks_core.facts.session import Session
@@ -15,6 +21,8 @@ from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
+    "SCENARIO_LATENCY",
+    "SCENARIO_THROUGHPUT",
     "Cache",
     "Calibration",
     "CalibrationKey",

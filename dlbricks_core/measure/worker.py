@@ -109,6 +109,9 @@ class BackendWorker:
         call_ms: Cost of a call of the timer in milliseconds, as last measured.
     """
 
+    #: The service in the process, as ``"module:Class"``.
+    service: ClassVar[str] = "dlbricks_core.backends.host:TimerHost"
+
     _last: ClassVar[WorkerProcess | None] = None
 
     def __init__(self, target: str, backend: Backend, settings: WorkerSettings) -> None:
@@ -364,7 +367,7 @@ class BackendWorker:
             environment = self._backend.environment(self._settings.backend)
             memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
-                "dlbricks_core.backends.host:TimerHost",
+                self.service,
                 {**(KEEPS_MEMORY if self._settings.keeps_memory else {}), **environment},
                 memory=memory * _RESERVED_TIMES if asked else memory,
                 resident=memory if asked else 0,
