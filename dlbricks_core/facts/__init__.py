@@ -6,7 +6,13 @@ from dlbricks_core.facts.failure import Failure
 from dlbricks_core.facts.machine import Machine, MachineName
 from dlbricks_core.facts.network import NetworkFeatures
 from dlbricks_core.facts.observation import Measurement, Observation, Sampled
-from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
+from dlbricks_core.facts.quantity import (
+    LATENCY,
+    Composition,
+    Quantity,
+    latency_beside,
+    pass_beside,
+)
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.rewrite import Rewrite
 from dlbricks_core.facts.session import Session
@@ -37,4 +43,6 @@ __all__ = [
     "System",
     "Workload",
     "canonical_json",
+    "latency_beside",
+    "pass_beside",
 ]
