@@ -12,6 +12,8 @@ from dlbricks_core.facts.quantity import (
     SCENARIO_THROUGHPUT,
     Composition,
     Quantity,
+    latency_beside,
+    pass_beside,
 )
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.rewrite import Rewrite
@@ -45,4 +47,6 @@ __all__ = [
     "System",
     "Workload",
     "canonical_json",
+    "latency_beside",
+    "pass_beside",
 ]

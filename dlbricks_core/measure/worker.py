@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -403,7 +403,7 @@ class BackendWorker:
             self._worker = None
             self._ready = False
 
-    def __enter__(self) -> BackendWorker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
