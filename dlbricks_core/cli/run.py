@@ -49,7 +49,14 @@ def command(
     Without a MODEL it takes a set of well-known networks that the backend names, times all of
     their bricks, and compares the estimates with the whole. What the store already holds is not
     measured again.
+
+    With --scenario it tells how many queries instances of a MODEL serve, and how fast, composed
+    from bricks that are timed while other instances are busy.
     """
+    if scenario is not None:
+        return _under_load(models, scenario, store, {**values, "end_to_end": bool(end_to_end)})
+    _no_scenario(values)
+    values["threads"] = _one_number(values["threads"])
     sizes = given.sizes_of(values)
     output = Output(values)
     load = given.load_options_of(values)

@@ -28,8 +28,9 @@ class LoadRun:
     Attributes:
         run: Latencies and throughput. Latency counts from the time of the arrival.
         service_ms: Time of each inference alone, in milliseconds: shape (k,).
-        dispatch_ms: Time from when a sample had arrived and an instance was free until its
-            inference began, in milliseconds: shape (k,). It is what the generator adds.
+        dispatch_ms: Time from when a sample had arrived, and its instance was done with the one
+            before, until its inference began, in milliseconds: shape (k,). It is what the
+            generator adds, and what a framework takes to drop results.
         generator_share: Cores that the process of the generator kept busy meanwhile, on average.
         complete: Whether all samples were served; otherwise the run was given up as too many were
             late.
@@ -111,13 +112,14 @@ class LoadGenerator:
         """
         share = PATTERNS[Scenario.SERVER].percentile
         assert share is not None
+        arrivals_ns = (poisson_arrivals(queries, rng) / qps * 1e9).astype(np.int64)
         rules = Rules(
-            arrivals_ns=(poisson_arrivals(queries, rng) / qps * 1e9).astype(np.int64),
+            arrivals_ns=arrivals_ns,
             bound_ns=int(bound_ms * 1e6),
             most_late=queries - 1 - int(queries * share),
         )
         served = self._served(rules, self._workers, queries)
-        arrived_ns = rules.arrivals_ns[served.numbers] + served.line.begin_ns
+        arrived_ns = arrivals_ns[served.numbers] + served.line.begin_ns
         found = served.run(served.end_ns - arrived_ns, qps, arrived_ns)
         return replace(found, complete=len(served.numbers) == queries)
 

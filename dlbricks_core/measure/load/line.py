@@ -100,7 +100,7 @@ class Served:
 
     Attributes:
         numbers: Number of each sample.
-        ready_ns: Time from which the instance was free for it.
+        ready_ns: Time at which the instance was done with the sample before.
         begin_ns: Time at which its inference began.
         end_ns: Time at which its results were there.
     """
@@ -146,7 +146,7 @@ def serve(line: Line, infer: Callable[[], int], clear: Callable[[], None]) -> Se
     Args:
         line: The line.
         infer: Runs one inference and returns the time at which its results were there.
-        clear: Called after each inference, before the instance is free again.
+        clear: Called after each inference.
 
     Raises:
         BackendError: If the line has begun already.
@@ -169,7 +169,7 @@ def serve(line: Line, infer: Callable[[], int], clear: Callable[[], None]) -> Se
                 marks[_STOPPED] = _DONE
                 break
             clear()
-            ready = perf_counter_ns()
+            ready = end
     return Served(*np.array(taken, dtype=np.int64).reshape(-1, 4).T)
 
 

@@ -56,16 +56,14 @@ def _placement(row: Row) -> dict[str, int]:
 def _row(row: Row) -> dict[str, Any]:
     return {
         **_placement(row),
-        "composed": _answer(row.composed),
+        "composed": None if row.composed is None else _figures(row.composed),
         "measured": _measured(row.measured),
         "throughput_error": row.throughput_error,
         "tail_error": row.tail_error,
     }
 
 
-def _answer(answer: ScenarioAnswer | None) -> dict[str, Any] | None:
-    if answer is None:
-        return None
+def _figures(answer: ScenarioAnswer) -> dict[str, Any]:
     return {
         "throughput": answer.throughput,
         "throughput_interval": answer.throughput_interval,
@@ -80,12 +78,11 @@ def _answer(answer: ScenarioAnswer | None) -> dict[str, Any] | None:
 
 
 def _measured(loaded: Loaded | None) -> dict[str, Any] | None:
-    found = _answer(loaded and loaded.answer)
-    if loaded is None or found is None:
+    if loaded is None or loaded.answer is None:
         return None
     overhead = loaded.overhead
     return {
-        **found,
+        **_figures(loaded.answer),
         "stored": loaded.stored,
         "latencies_ms": [float(each) for each in loaded.latency_ms],
         "trials": [

@@ -19,8 +19,7 @@ def scenario_page(result: UnderLoad, load: LoadOptions) -> str:
         load: How models were read.
     """
     request, asked = result.request, result.asked
-    first, second, *others = columns(asked)
-    headings = [first, Column(second, is_text=True), *others]
+    headings = [Column(each, is_text=each == "From") for each in columns(asked)]
     return page(
         "scenarios/page.html",
         title=f"{asked.scenario} on {request.backend.name} {request.setup.version}",

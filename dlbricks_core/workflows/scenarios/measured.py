@@ -232,12 +232,13 @@ class _Loading:
             record = SessionRecord(
                 uuid4().hex, current_host(), self.request.fingerprint, __version__
             )
+            trials: list[Trial] = []
             if self.load.scenario is Scenario.OFFLINE:
-                found, trials = generator.offline(self.load.seconds), []
+                found = generator.offline(self.load.seconds)
             elif self.load.scenario is Scenario.SERVER:
                 found, trials = self._search(generator)
             else:
-                found, trials = generator.stream(self.load.scenario, self.load.seconds), []
+                found = generator.stream(self.load.scenario, self.load.seconds)
             sampled = sampler.load()
         self._keep(found, replace(record, load=sampled.share))
         return replace(
