@@ -108,7 +108,7 @@ def answer_of(
         p90=percentile(run.latency_ms, 0.90),
         p99=percentile(run.latency_ms, 0.99),
         early_stopping_ms=None if share is None else early_stopping_estimate(run.latency_ms, share),
-        holds=None if bound_ms is None else tail <= bound_ms,
+        holds=None if bound_ms is None else tail <= bound_ms and run.throughput > 0,
         queries=len(run.latency_ms),
     )
 

@@ -116,7 +116,8 @@ class ScenarioAnswer:
         p99: 99th percentile of the same.
         early_stopping_ms: Estimate of the scenario's percentile by MLPerf's early-stopping rule,
             in milliseconds; ``None`` where the scenario has none, or queries are too few for it.
-        holds: Whether the scenario's percentile is within the bound; ``None`` without a bound.
+        holds: Whether the scenario's percentile is within the bound; ``None`` without a bound. Of
+            a server that no rate is low enough for, it is not.
         queries: Number of queries that the latencies are of.
         throughput_interval: 90% interval of the throughput; ``None`` if it is not known.
         tail_interval: 90% interval of the scenario's percentile in milliseconds; the 99th where
@@ -144,8 +145,3 @@ class ScenarioAnswer:
     def tail_ms(self) -> float:
         """The scenario's percentile of the latency in milliseconds; the 99th if it has none."""
         return self.p90 if self.pattern.percentile == 0.90 else self.p99
-
-    @property
-    def keeps(self) -> bool:
-        """Whether it serves anything, and within the bound if there is one."""
-        return self.throughput > 0 and self.holds is not False

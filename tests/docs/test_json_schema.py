@@ -36,6 +36,8 @@ LINES = [
     ("run", A, "absent.onnx", *ONE, "--composer", "similar"),
     ("run", DECODER, *DIALLED, "--prompt", "8", "--generate", "4", "--end-to-end"),
     ("run", OPEN, *ONE, "--sweep", "sequence=2,4", "--sweep", "batch=1,2"),
+    ("run", A, "absent.onnx", *ONE, "--scenario", "server", "--latency-bound", "1s", "--instances",
+     "1", "--end-to-end", "--duration", "0.2s"),
     ("estimate", DECODER, "absent.onnx", *ONE, "--sweep", "prompt=8,16", "--generate", "1"),
     ("estimate", A, *ONE),
     ("advise", A, "absent.onnx", "--store", "results.sqlite"),

@@ -51,9 +51,9 @@ _WARM_SHARE, _MOST_WARM_S = 0.2, 2.0
 """Time of a load that comes before each other load and does not count: a share of a run's, and the
 most seconds."""
 
-_FEWEST_QUERIES = 100
-"""Fewest queries of a run of the server scenario: of fewer, none may be late at the 99th
-percentile."""
+_FEWEST_QUERIES = 300
+"""Fewest queries of a run of the server scenario: at the 99th percentile two of them may be
+late."""
 
 _MOST_QUERIES = 100_000
 """Most queries of a run of the server scenario, which a line holds."""
@@ -267,7 +267,8 @@ class _Loading:
 
         The search begins at the rate that a queue gives for inferences of a run under full load. It
         goes up while runs keep the bound, and down while they do not, and halves the distance from
-        then on.
+        then on. It never goes beyond the throughput under full load: a run may be over before a
+        line that grows without end exceeds the bound.
         """
         bound_ms = self.load.bound_ms
         if bound_ms is None:
@@ -275,16 +276,18 @@ class _Loading:
         rng = np.random.default_rng(self.request.seed)
         full = generator.offline(self.load.seconds / 2)
         alone = generator.stream(Scenario.SINGLE_STREAM, self.load.seconds / 4)
-        if percentile(alone.service_ms, 0.99) > bound_ms:
-            return replace(alone, run=Run(alone.service_ms, 0.0)), []
+        if percentile(alone.run.latency_ms, 0.50) > bound_ms:  # no rate is low enough
+            return replace(alone, run=Run(alone.run.latency_ms, 0.0)), []
         count = len(self.cpus)
-        service = ServiceTimes(count, full.service_ms, {1: alone.service_ms} if count > 1 else None)
+        # What the generator adds keeps instances busy, too.
+        full_ms, alone_ms = (each.service_ms + each.dispatch_ms for each in (full, alone))
+        service = ServiceTimes(count, full_ms, {1: alone_ms} if count > 1 else None)
+        low, high = 0.0, full.run.throughput
         qps = most_qps_under(bound_ms, 0.99, service, self.request.seed, queries=5_000)
-        qps = qps or 0.1 * full.run.throughput
+        qps = min(qps or 0.1 * high, high)
         best: LoadRun | None = None
-        low, high = 0.0, np.inf
         trials: list[Trial] = []
-        while len(trials) < _MOST_TRIALS and high - low > _RESOLUTION * high:
+        while len(trials) < _MOST_TRIALS and low < (1 - _RESOLUTION) * high:
             queries = int(np.clip(qps * self.load.seconds, _FEWEST_QUERIES, _MOST_QUERIES))
             tried = generator.server(qps, queries, bound_ms, rng)
             holds = tried.complete and percentile(tried.run.latency_ms, 0.99) <= bound_ms
@@ -293,12 +296,15 @@ class _Loading:
                 low, best = qps, tried
             else:
                 high = qps
-            if low and np.isfinite(high):
-                qps = (low + high) / 2
+            middle = (low + high) / 2
+            if not low:
+                qps *= 1 - _STEP * len(trials)
+            elif all(each.holds for each in trials):
+                qps = min(qps * (1 + _STEP), middle)
             else:
-                qps *= 1 + _STEP if holds else 1 - _STEP * len(trials)
+                qps = middle
         if best is None:
-            return replace(alone, run=Run(alone.service_ms, 0.0)), trials
+            return replace(alone, run=Run(alone.run.latency_ms, 0.0)), trials
         return best, trials
 
     def _told(self, run: Run, trials: Sequence[Trial] = (), *, stored: bool = False) -> Loaded:

@@ -14,6 +14,7 @@ from dlbricks_core.scenarios import (
     PATTERNS,
     Scenario,
     ScenarioAnswer,
+    ServiceTimes,
     answer,
     answer_of,
     served_at,
@@ -93,8 +94,8 @@ class Asked:
             end_to_end: Whether whole models are put under load as well.
 
         Raises:
-            DLBricksError: If there are too few cores for any of them, or the scenario needs a
-                bound.
+            DLBricksError: If there are too few cores for one of the numbers, or the scenario needs
+                a bound.
         """
         chosen = Scenario(scenario)
         pattern = PATTERNS[chosen]
@@ -107,12 +108,13 @@ class Asked:
         most = cores if pattern.at_once else min(cores, pattern.samples)
         numbers = _numbers_to(most) if instances is None else instances
         sizes = _numbers_to(cores) if threads is None else threads
+        for given, least in ((instances, min(sizes)), (threads, min(numbers))):
+            if given is not None and max(given) * least > cores:
+                raise DLBricksError(
+                    f"{max(given)} x {least} cores are more than the {cores} that are usable",
+                    hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
+                )
         placements = [Placement(n, m) for n in numbers for m in sizes if n * m <= cores]
-        if not placements:
-            raise DLBricksError(
-                f"no n x m fits {cores} usable {'core' if cores == 1 else 'cores'}",
-                hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
-            )
         return cls(chosen, sorted(set(placements)), bound_ms, seconds, end_to_end)
 
 
@@ -124,7 +126,7 @@ class Row:
         placement: Instances and threads.
         composed: What its bricks tell; ``None`` if they do not.
         measured: What the whole model showed; ``None`` if it was not put under load.
-        composed_at: What its bricks tell of the load that was measured: in the server scenario, of
+        composed_at: What its bricks tell of the load that was measured: in the server scenario, at
             the measured rate; otherwise the same as ``composed``.
         failures: What failed, by what was tried: ``"bricks"`` or ``"end to end"``.
     """
@@ -170,7 +172,9 @@ class ModelUnderLoad:
 
         Of equally good ones it is the one with the fewest cores.
         """
-        able = [each for each in self.rows if each.answer is not None and each.answer.keeps]
+        able = [
+            each for each in self.rows if each.answer is not None and each.answer.holds is not False
+        ]
         return min(able, key=_cost, default=None)
 
 
@@ -256,12 +260,20 @@ def _row(
         failures["bricks"] = composed.reason
         return Row(placement, measured=loaded, failures=failures)
     found = answer(asked.scenario, composed.service, asked.bound_ms, seed)
-    at = found
+    return Row(placement, found, loaded, _at(composed.service, found, loaded, seed), failures)
+
+
+def _at(
+    service: ServiceTimes, found: ScenarioAnswer, loaded: Loaded | None, seed: int
+) -> ScenarioAnswer | None:
+    """What bricks tell of the load that was measured; ``None`` where there was none."""
     shown = loaded and loaded.answer
-    if asked.scenario is Scenario.SERVER and shown and shown.throughput:
-        run = served_at(composed.service, shown.throughput, seed)
-        at = answer_of(asked.scenario, placement.instances, run, asked.bound_ms)
-    return Row(placement, found, loaded, at, failures)
+    if found.scenario is not Scenario.SERVER or not shown:
+        return found
+    if not shown.throughput:
+        return None
+    run = served_at(service, shown.throughput, seed)
+    return answer_of(found.scenario, found.instances, run, None)
 
 
 def _numbers_to(most: int) -> list[int]:
