@@ -10,6 +10,7 @@ _SPELLINGS = {
     "backend_options": "--backend-option",
     "budget_s": "--budget",
     "dims": "--dim",
+    "duration_s": "--duration",
     "granularity": "-G",
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",

@@ -8,6 +8,8 @@ from dlbricks_core.facts.network import NetworkFeatures
 from dlbricks_core.facts.observation import Measurement, Observation, Sampled
 from dlbricks_core.facts.quantity import (
     LATENCY,
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
     Composition,
     Quantity,
     latency_beside,
@@ -21,6 +23,8 @@ from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
+    "SCENARIO_LATENCY",
+    "SCENARIO_THROUGHPUT",
     "Cache",
     "Calibration",
     "CalibrationKey",

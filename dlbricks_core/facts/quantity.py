@@ -58,6 +58,13 @@ class Quantity:
 
 LATENCY = Quantity("latency", "ms", Composition.SUM, "time of one inference")
 
+SCENARIO_LATENCY = Quantity(
+    "scenario-latency", "ms", Composition.ONCE, "time from a query's arrival to its last result"
+)
+SCENARIO_THROUGHPUT = Quantity(
+    "scenario-throughput", "1/s", Composition.ONCE, "samples or queries that instances serve"
+)
+
 
 def latency_beside(others: int) -> Quantity:
     """Latency while other instances are busy with the same model.

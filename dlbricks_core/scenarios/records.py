@@ -144,3 +144,8 @@ class ScenarioAnswer:
     def tail_ms(self) -> float:
         """The scenario's percentile of the latency in milliseconds; the 99th if it has none."""
         return self.p90 if self.pattern.percentile == 0.90 else self.p99
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it serves anything, and within the bound if there is one."""
+        return self.throughput > 0 and self.holds is not False
