@@ -76,15 +76,12 @@ def test_a_pass_holds_each_network_as_often_as_it_occurs(instances):
 def test_a_pass_that_did_not_end_in_time_is_left_out(instances):
     (played,) = play_together(instances[:1], [["tanh"] * 2000], seconds=0.01)
     assert played.ms.shape == (0, 2000)
+
+
+def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):
+    for name in ("_SHORTEST_S", "_LONGEST_S", "_FEWEST"):
+        monkeypatch.setattr(passes, name, 0)
     with pytest.raises(BackendError, match="no pass over the bricks ended"):
-        play_passes_of_no_time(instances)
-
-
-def play_passes_of_no_time(instances):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "_SHORTEST_S", 0.0)
-        patch.setattr(passes, "_LONGEST_S", 0.0)
-        patch.setattr(passes, "_FEWEST", 0)
         play_passes(instances[:1], ["tanh"], "session", lambda: None)
 
 
@@ -117,14 +114,15 @@ def test_company_runs_until_it_is_told_to_stop(instances):
 
 
 def test_company_that_breaks_says_why(faulty):
-    with Instance(faulty.TARGET, faulty.FaultyBackend(), SETTINGS, places(1, 1)[0]) as instance:
-        instance.load("bad", one("CrashLater", "faulty"))
-        with (
-            pytest.raises(BrokenCompanyError, match="SIGSEGV"),
-            Company([instance], ["bad"]) as company,
-        ):
+    def wait_for_the_end(instance):
+        with Company([instance], ["bad"]) as company:
             while True:
                 company.check()
+
+    with Instance(faulty.TARGET, faulty.FaultyBackend(), SETTINGS, places(1, 1)[0]) as instance:
+        instance.load("bad", one("CrashLater", "faulty"))
+        with pytest.raises(BrokenCompanyError, match=r"beside it failed.*SIGSEGV"):
+            wait_for_the_end(instance)
 
 
 def test_nobody_plays_in_empty_company():
