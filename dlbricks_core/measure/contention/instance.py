@@ -8,6 +8,7 @@ from threading import Event
 from time import perf_counter
 from types import TracebackType
 
+from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.contention.host import Played
 from dlbricks_core.measure.pinned import PinnedWorker
@@ -46,6 +47,10 @@ class Instance(PinnedWorker):
         return played
 
 
+class BrokenCompanyError(BackendError):
+    """An instance that was to be busy meanwhile has failed."""
+
+
 class Company:
     """Instances that run networks over and over until they are told to stop.
 
@@ -69,11 +74,16 @@ class Company:
         """Makes sure that all of them still run.
 
         Raises:
-            DLBricksError: The reason why one of them does not.
+            BrokenCompanyError: If one of them does not, with the reason.
         """
         for each in self._playing:
-            if each.done():
-                each.result()
+            error = each.exception() if each.done() else None
+            if isinstance(error, DLBricksError):
+                raise BrokenCompanyError(
+                    f"an instance beside it failed: {error.message}", error.hint
+                ) from error
+            if error is not None:
+                raise error
 
     def _play(self, instance: Instance) -> None:
         while not self._stop.is_set():

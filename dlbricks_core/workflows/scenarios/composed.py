@@ -28,7 +28,13 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.machine.places import places
 from dlbricks_core.machine.system import current_host
-from dlbricks_core.measure.contention import SLICES, Company, Instance, play_passes
+from dlbricks_core.measure.contention import (
+    SLICES,
+    BrokenCompanyError,
+    Company,
+    Instance,
+    play_passes,
+)
 from dlbricks_core.measure.session import reason_of
 from dlbricks_core.measure.worker import WorkerSettings
 from dlbricks_core.scenarios import ServiceTimes
@@ -161,13 +167,15 @@ class _Composing:
             alone: Samples of all bricks while no other instance is busy.
         """
         try:
-            return self._composed(cut, alone)
+            found = self._composed(cut, alone)
+            self._unload(cut, self.workers)
         except StoreError:  # no fault of the model
             raise
         except DLBricksError as error:
+            for worker in self.workers:
+                worker.restart()  # nobody knows what is left in them
             return Composed(cut.model, reason=reason_of(error))
-        finally:
-            self._unload(cut, self.workers)
+        return found
 
     def _composed(self, cut: CutModel, alone: Outcome) -> Composed:
         own, count = self._only(cut), len(self.workers)
@@ -178,13 +186,23 @@ class _Composing:
         request = self._beside(cut)
         passes_ms = self._passes(cut, request, count)
         self._unload(cut, self.workers[:1])  # it is to hold what it times, and no more
-        lacking = lacks(_targets(own), request, self.store, own)
-        company = self.workers[1:] if lacking else ()
-        with Company(company, self._loaded(cut, company)) as others:
-            outcome = self.measured(own, request, others)
-        beside = self._estimate(own, request, outcome)
+        beside = self._estimate(own, request, self._accompanied(own, request))
         service = ServiceTimes(count, _spread(beside, passes_ms), {1: single})
         return Composed(cut.model, service, by_itself, beside)
+
+    def _accompanied(self, cutting: Cutting, request: Request) -> Outcome:
+        """Samples of the bricks of a cutting's one model, while all others run its bricks."""
+        targets = _targets(cutting)
+        lacking = lacks(targets, request, self.store, cutting)
+        company = self.workers[1:] if lacking else ()
+        try:
+            with Company(company, self._loaded(cutting.brickset.models[0], company)) as others:
+                return self.measured(cutting, request, others)
+        except BrokenCompanyError as error:  # nobody knows which samples were taken without it
+            for target in targets:
+                key = request.key(target.brick.signature, target.kind)
+                self.store.record_failure(key, reason_of(error), target.brick.operators)
+            raise
 
     def measured(
         self, cutting: Cutting, request: Request, others: Company | None = None
