@@ -15,6 +15,7 @@ from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.passes.convert import CONVERSIONS
+from dlbricks_core.scenarios import Scenario
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
     GENERATE,
@@ -23,6 +24,7 @@ from dlbricks_core.workflows import (
     PROMPT,
 )
 from dlbricks_core.workflows.generate import DECOYS
+from dlbricks_core.workflows.scenarios.run import SECONDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -177,32 +179,44 @@ predictor_option = click.option(
     f"{NO_PREDICTOR} leaves them missing.  [default: {PREDICTOR}]",
 )
 
-_MOST_GRANULARITIES = 50
+
+def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, ...]]:
+    """Type of an option that takes a list such as ``1-3,5``, which is 1, 2, 3 and 5.
+
+    Args:
+        name: What the numbers are, for error messages.
+        most: How many a range may hold.
+        examples: Examples for error messages.
+    """
+
+    def read(text: str) -> tuple[int, ...]:
+        found: set[int] = set()
+        for part in text.split(","):
+            low, dash, high = part.partition("-")
+            try:
+                first, last = int(low), int(high if dash else low)
+            except ValueError as error:
+                raise click.BadParameter(f"{text!r} is no list of {name}: write {examples}") from (
+                    error
+                )
+            if not 1 <= first <= last:
+                raise click.BadParameter(f"{part.strip()!r} is no range from 1 upwards")
+            if last - first >= most:
+                raise click.BadParameter(f"more than {most} are too many")
+            found.update(range(first, last + 1))
+        return tuple(sorted(found))
+
+    return read
 
 
-def _granularities(text: str) -> tuple[int, ...]:
-    """Numbers of a list such as ``1-3,5``, which is 1, 2, 3 and 5."""
-    found: set[int] = set()
-    for part in text.split(","):
-        low, dash, high = part.partition("-")
-        try:
-            first, last = int(low), int(high if dash else low)
-        except ValueError as error:
-            raise click.BadParameter(
-                f"{text!r} is no list of granularities: write 1-10 or 1,3,5"
-            ) from error
-        if not 1 <= first <= last:
-            raise click.BadParameter(f"{part.strip()!r} is no range from 1 upwards")
-        if last - first >= _MOST_GRANULARITIES:
-            raise click.BadParameter(f"more than {_MOST_GRANULARITIES} are too many")
-        found.update(range(first, last + 1))
-    return tuple(sorted(found))
+_GRANULARITIES = _numbers("granularities", 50, "1-10 or 1,3,5")
+_COUNTS = _numbers("numbers", 1024, "2 or 1,2,4")
 
 
 granularities_option = click.option(
     "-G",
     "--granularities",
-    type=_granularities,
+    type=_GRANULARITIES,
     metavar="LIST",
     default="1-10",
     show_default=True,
@@ -210,18 +224,24 @@ granularities_option = click.option(
 )
 
 
-def _protocol_options_with(runs: str) -> tuple[Callable[[Any], Any], ...]:
+_threads_option = click.option(
+    "--threads",
+    type=_POSITIVE,
+    help="Threads for one operator.  [default: physical cores available]",
+)
+
+
+def _protocol_options_with(
+    runs: str, threads: Callable[[Any], Any] = _threads_option
+) -> tuple[Callable[[Any], Any], ...]:
     """Options that say how networks are timed.
 
     Args:
         runs: Default number of runs, for people.
+        threads: Option for the number of threads.
     """
     return (
-        click.option(
-            "--threads",
-            type=_POSITIVE,
-            help="Threads for one operator.  [default: physical cores available]",
-        ),
+        threads,
         click.option(
             "--protocol",
             type=click.Choice(list(PROTOCOLS)),
@@ -240,9 +260,8 @@ def _protocol_options_with(runs: str) -> tuple[Callable[[Any], Any], ...]:
     )
 
 
-_protocol_options = _protocol_options_with(
-    "100 in the protocol paper, otherwise as many as --precision needs"
-)
+_RUNS = "100 in the protocol paper, otherwise as many as --precision needs"
+_protocol_options = _protocol_options_with(_RUNS)
 
 _precision_options = (
     click.option(
@@ -432,4 +451,50 @@ quiet_options = _group(
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
 )
 estimate_options = _group(measure_options, cut_options, composer_option, load_options)
+
+_several_threads_option = click.option(
+    "--threads",
+    type=_COUNTS,
+    metavar="LIST",
+    help="Threads for one operator; with --scenario several numbers (1,2).  "
+    "[default: physical cores available; with --scenario all that fit]",
+)
+run_options = _group(
+    _backend_option,
+    _backend_settings,
+    *_protocol_options_with(_RUNS, _several_threads_option),
+    *_precision_options,
+    cut_options,
+    composer_option,
+    load_options,
+)
+scenario_options = _group(
+    click.option(
+        "--scenario",
+        type=click.Choice([each.value for each in Scenario]),
+        help="Tell throughput and tail latency under a load of MLPerf Inference, for n instances "
+        "x m threads.",
+    ),
+    click.option(
+        "--instances",
+        type=_COUNTS,
+        metavar="LIST",
+        help="Numbers of instances (1,2), with cores of their own.  [default: all that fit; above "
+        "4 cores powers of two]",
+    ),
+    click.option(
+        "--latency-bound",
+        type=LATENCY_MS,
+        metavar="TIME",
+        help="Bound on the scenario's percentile of the latency (50ms).",
+    ),
+    click.option(
+        "--duration",
+        "duration_s",
+        type=_TIME,
+        metavar="TIME",
+        help="Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
+        f"[default: {SECONDS:g}s]",
+    ),
+)
 result_options = _group(store_option, json_option, html_option, quiet_options)

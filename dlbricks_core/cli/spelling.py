@@ -10,9 +10,11 @@ _SPELLINGS = {
     "backend_options": "--backend-option",
     "budget_s": "--budget",
     "dims": "--dim",
+    "duration_s": "--duration",
     "granularity": "-G",
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",
+    "sweeps": "--sweep",
     "timeout_s": "--timeout",
     "values": "--value",
 }

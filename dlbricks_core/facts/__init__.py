@@ -6,7 +6,15 @@ from dlbricks_core.facts.failure import Failure
 from dlbricks_core.facts.machine import Machine, MachineName
 from dlbricks_core.facts.network import NetworkFeatures
 from dlbricks_core.facts.observation import Measurement, Observation, Sampled
-from dlbricks_core.facts.quantity import LATENCY, Composition, Quantity
+from dlbricks_core.facts.quantity import (
+    LATENCY,
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
+    Composition,
+    Quantity,
+    latency_beside,
+    pass_beside,
+)
 from dlbricks_core.facts.question import Kind, Question, Setup, Subject
 from dlbricks_core.facts.rewrite import Rewrite
 from dlbricks_core.facts.session import Session
@@ -15,6 +23,8 @@ from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
+    "SCENARIO_LATENCY",
+    "SCENARIO_THROUGHPUT",
     "Cache",
     "Calibration",
     "CalibrationKey",
@@ -37,4 +47,6 @@ __all__ = [
     "System",
     "Workload",
     "canonical_json",
+    "latency_beside",
+    "pass_beside",
 ]

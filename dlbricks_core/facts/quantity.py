@@ -57,3 +57,43 @@ class Quantity:
 
 
 LATENCY = Quantity("latency", "ms", Composition.SUM, "time of one inference")
+
+SCENARIO_LATENCY = Quantity(
+    "scenario-latency", "ms", Composition.ONCE, "time from a query's arrival to its last result"
+)
+SCENARIO_THROUGHPUT = Quantity(
+    "scenario-throughput", "1/s", Composition.ONCE, "samples or queries that instances serve"
+)
+
+
+def latency_beside(others: int) -> Quantity:
+    """Latency while other instances are busy with the same model.
+
+    Args:
+        others: Number of the others, 1 or more.
+    """
+    return Quantity(
+        f"latency-beside-{others}",
+        "ms",
+        Composition.SUM,
+        f"time of one inference while {_instances(others)} the same model",
+    )
+
+
+def pass_beside(others: int) -> Quantity:
+    """Time of one pass over a model's bricks, which shows how much latencies scatter.
+
+    Args:
+        others: Number of other instances that do the same, 0 or more.
+    """
+    return Quantity(
+        f"pass-beside-{others}",
+        "ms",
+        Composition.SUM,
+        f"time of all bricks of a model, one right after the other, while {_instances(others)} "
+        "the same",
+    )
+
+
+def _instances(number: int) -> str:
+    return f"{number} other instance{' runs' if number == 1 else 's run'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -108,6 +108,9 @@ class BackendWorker:
     Attributes:
         call_ms: Cost of a call of the timer in milliseconds, as last measured.
     """
+
+    #: The service in the process, as ``"module:Class"``.
+    service: ClassVar[str] = "dlbricks_core.backends.host:TimerHost"
 
     _last: ClassVar[WorkerProcess | None] = None
 
@@ -364,7 +367,7 @@ class BackendWorker:
             environment = self._backend.environment(self._settings.backend)
             memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
-                "dlbricks_core.backends.host:TimerHost",
+                self.service,
                 {**(KEEPS_MEMORY if self._settings.keeps_memory else {}), **environment},
                 memory=memory * _RESERVED_TIMES if asked else memory,
                 resident=memory if asked else 0,
@@ -400,7 +403,7 @@ class BackendWorker:
             self._worker = None
             self._ready = False
 
-    def __enter__(self) -> BackendWorker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

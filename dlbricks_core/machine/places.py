@@ -1,0 +1,32 @@
+"""Places for instances: cores of their own."""
+
+from __future__ import annotations
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.machine.sysfs import Machine
+from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.wording import argument
+
+
+def places(instances: int, threads: int, machine: Machine | None = None) -> list[tuple[int, ...]]:
+    """CPUs of each instance: one CPU of each of its cores, which it shares with no other.
+
+    Args:
+        instances: Number of instances.
+        threads: Number of cores of each.
+        machine: Machine to look at; this one by default.
+
+    Raises:
+        DLBricksError: If there are too few cores, or the container may not use so many at a time.
+    """
+    machine = machine or Machine()
+    first_of_core = {min(machine.siblings(cpu) & machine.cpus) for cpu in machine.cpus}
+    usable = physical_cores_available(machine)
+    if instances * threads > usable:
+        raise DLBricksError(
+            f"{instances} x {threads} threads need {instances * threads} cores, and {usable} "
+            f"{'is' if usable == 1 else 'are'} usable",
+            hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
+        )
+    cpus = sorted(first_of_core)
+    return [tuple(cpus[i * threads : (i + 1) * threads]) for i in range(instances)]

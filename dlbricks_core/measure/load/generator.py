@@ -1,0 +1,198 @@
+"""The load generator: puts samples into a line, and reads latencies off what instances served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from time import perf_counter, perf_counter_ns, process_time
+
+import numpy as np
+
+from dlbricks_core.errors import BackendError
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.load.instance import ServingWorker
+from dlbricks_core.measure.load.line import Line, Nanoseconds, Rules, Served, opened_line
+from dlbricks_core.scenarios import PATTERNS, Run, Scenario, poisson_arrivals
+
+_KEY = "model"
+_LEAD_NS = 250_000_000
+"""Nanoseconds from telling instances of a line until it begins: each must have heard of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadRun:
+    """A run of a scenario, in real time.
+
+    Attributes:
+        run: Latencies and throughput. Latency counts from the time of the arrival.
+        service_ms: Time of each inference alone, in milliseconds: shape (k,).
+        dispatch_ms: Time from when a sample had arrived, and its instance was done with the one
+            before, until its inference began, in milliseconds: shape (k,). It is what the
+            generator adds, and what a framework takes to drop results.
+        generator_share: Cores that the process of the generator kept busy meanwhile, on average.
+        complete: Whether all samples were served; otherwise the run was given up as too many were
+            late.
+    """
+
+    run: Run
+    service_ms: FloatArray
+    dispatch_ms: FloatArray
+    generator_share: float
+    complete: bool
+
+
+class LoadGenerator:
+    """Instances of a model under load.
+
+    Args:
+        workers: The instances. They are closed by whoever opened them.
+    """
+
+    def __init__(self, workers: Sequence[ServingWorker]) -> None:
+        self._workers = workers
+
+    def load(self, model: CanonicalModel) -> float:
+        """Loads the model in all instances and returns its latency when warm, in milliseconds.
+
+        Raises:
+            DLBricksError: If it cannot be loaded in one of them.
+        """
+        return max([worker.load(_KEY, model) for worker in self._workers])
+
+    def offline(self, seconds: float) -> LoadRun:
+        """All samples are there: instances take them up for a time in seconds.
+
+        The throughput is the sum over the instances of what each served per second. So it is that
+        of many samples, where instances that wait for the last one make no difference.
+        """
+        served = self._served(Rules(seconds=seconds), self._workers)
+        rates = [
+            len(each.numbers) / (each.end_ns[-1] - each.ready_ns[0])
+            for each in served.each
+            if len(each.numbers)
+        ]
+        return served.run(served.end_ns - served.begin_ns, 1e9 * float(sum(rates)), served.ready_ns)
+
+    def stream(self, scenario: Scenario, seconds: float) -> LoadRun:
+        """One query after another for a time in seconds, each as soon as the one before is done.
+
+        Args:
+            scenario: The single-stream or the multi-stream scenario.
+            seconds: Time after which no query is begun.
+
+        Raises:
+            BackendError: If no query was done by then.
+        """
+        samples = PATTERNS[scenario].samples
+        # More instances than a query has samples have nothing to do.
+        workers = self._workers[:samples]
+        served = self._served(Rules(seconds=seconds, samples=samples), workers)
+        whole = len(served.numbers) // samples * samples  # the last query may lack some
+        ends = served.end_ns[:whole].reshape(-1, samples).max(axis=1)
+        arrivals = np.concatenate([served.ready_ns[:1], ends])
+        per_s = 1e9 * len(ends) / float(ends[-1] - arrivals[0])
+        of_sample = np.repeat(arrivals, samples)[: len(served.numbers)]
+        return served.run(np.diff(arrivals), per_s, of_sample)
+
+    def server(
+        self, qps: float, queries: int, bound_ms: float, rng: np.random.Generator
+    ) -> LoadRun:
+        """Queries of one sample arrive by a Poisson process.
+
+        The run is given up once too many queries are late for the 99th percentile to be within the
+        bound.
+
+        Args:
+            qps: Mean number of queries that arrive per second.
+            queries: Number of queries.
+            bound_ms: Bound on the latency in milliseconds.
+            rng: Draws the arrivals.
+        """
+        share = PATTERNS[Scenario.SERVER].percentile
+        assert share is not None
+        arrivals_ns = (poisson_arrivals(queries, rng) / qps * 1e9).astype(np.int64)
+        rules = Rules(
+            arrivals_ns=arrivals_ns,
+            bound_ns=int(bound_ms * 1e6),
+            most_late=queries - 1 - int(queries * share),
+        )
+        served = self._served(rules, self._workers, queries)
+        arrived_ns = arrivals_ns[served.numbers] + served.line.begin_ns
+        found = served.run(served.end_ns - arrived_ns, qps, arrived_ns)
+        return replace(found, complete=len(served.numbers) == queries)
+
+    def _served(
+        self, rules: Rules, workers: Sequence[ServingWorker], samples: int | None = None
+    ) -> _Served:
+        """Lets instances serve a line, all at the same time."""
+        with opened_line(len(workers), samples) as (folder, held):
+            if samples is not None and held < samples:
+                raise BackendError(f"a line holds {held} queries, and not {samples}")
+            line = Line(folder, perf_counter_ns() + _LEAD_NS, rules)
+            last_s = 0.0 if rules.arrivals_ns is None else rules.arrivals_ns[-1] / 1e9
+            seconds = _LEAD_NS / 1e9 + (last_s if rules.seconds is None else rules.seconds)
+            begin_s, cpu_s = perf_counter(), process_time()
+            with ThreadPoolExecutor(len(workers)) as pool:
+                each = _together(
+                    [pool.submit(w.serve, _KEY, line, seconds) for w in workers], workers
+                )
+            share = (process_time() - cpu_s) / (perf_counter() - begin_s)
+        return _Served(line, each, share)
+
+
+def _together(serving: Sequence[Future[Served]], workers: Sequence[ServingWorker]) -> list[Served]:
+    """What each instance has served; if one fails, so do all."""
+    try:
+        wait(serving, return_when=FIRST_EXCEPTION)
+        for each in serving:
+            if each.done():
+                each.result()
+        return [each.result() for each in serving]
+    except BaseException:
+        for worker in workers:  # others wait for what the failed one has not served
+            worker.stop()
+        raise
+
+
+class _Served:
+    """What all instances have served, in the order of the samples.
+
+    Args:
+        line: The line.
+        each: What each instance has served.
+        generator_share: Cores that this process kept busy meanwhile.
+
+    Raises:
+        BackendError: If an instance has served nothing.
+    """
+
+    def __init__(self, line: Line, each: Sequence[Served], generator_share: float) -> None:
+        self.line, self.each, self._generator_share = line, each, generator_share
+        self.numbers = np.concatenate([one.numbers for one in each])
+        order = np.argsort(self.numbers)
+
+        def joined(times: Callable[[Served], Nanoseconds]) -> Nanoseconds:
+            return np.concatenate([times(one) for one in each])[order]
+
+        self.numbers = self.numbers[order]
+        self.ready_ns = joined(lambda one: one.ready_ns)
+        self.begin_ns = joined(lambda one: one.begin_ns)
+        self.end_ns = joined(lambda one: one.end_ns)
+
+    def run(self, latency_ns: Nanoseconds, throughput: float, arrived_ns: Nanoseconds) -> LoadRun:
+        """The run with latencies of its queries.
+
+        Args:
+            latency_ns: Latency of each query in nanoseconds.
+            throughput: Samples or queries per second.
+            arrived_ns: Time at which each sample had arrived.
+        """
+        return LoadRun(
+            Run(latency_ns / 1e6, throughput),
+            (self.end_ns - self.begin_ns) / 1e6,
+            (self.begin_ns - np.maximum(self.ready_ns, arrived_ns)) / 1e6,
+            self._generator_share,
+            complete=True,
+        )

@@ -1,0 +1,51 @@
+"""Instances that serve samples of a line, each a process on cores of its own."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+from dlbricks_core.measure.load.line import Line, Served, serve
+from dlbricks_core.measure.pinned import PinnedHost, PinnedWorker
+
+
+class ServingHost(PinnedHost):
+    """Service inside a worker that also serves samples of a line."""
+
+    def serve(self, key: str, line: Line) -> Served:
+        """Serves samples of a line with a loaded network until the line ends.
+
+        Args:
+            key: Key of the network.
+            line: The line.
+        """
+        timer, loaded = self.timer, self._loaded[key]
+        run, synchronize = timer.run, timer.synchronize
+
+        def infer() -> int:
+            run(loaded)
+            synchronize(loaded)
+            return perf_counter_ns()
+
+        return serve(line, infer, lambda: timer.release(loaded))
+
+
+class ServingWorker(PinnedWorker):
+    """A worker on CPUs of its own that serves samples while other workers do."""
+
+    service = "dlbricks_core.measure.load.instance:ServingHost"
+
+    def serve(self, key: str, line: Line, seconds: float) -> Served:
+        """Serves samples of a line with a loaded network; does not wait for other workers to rest.
+
+        Args:
+            key: Key of the network.
+            line: The line.
+            seconds: Time from now on after which the line is over, but for samples that have begun.
+        """
+        timeout = self._settings.timeout_s + seconds
+        served: Served = self._answer(self._started(), "serve", key, line, timeout=timeout)
+        return served
+
+    def stop(self) -> None:
+        """Ends the process at once; another thread that waits for it hears of it."""
+        self._discard()

@@ -1,0 +1,1 @@
+"""Models under load: as tables, as plain data, and as a page."""

@@ -1,0 +1,100 @@
+"""Models under load, as the JSON object that scripts read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
+from dlbricks_core.scenarios import PATTERNS, ScenarioAnswer
+from dlbricks_core.workflows import LoadOptions
+from dlbricks_core.workflows.scenarios.measured import Loaded
+from dlbricks_core.workflows.scenarios.run import ModelUnderLoad, Row, UnderLoad
+
+
+def scenario_data(result: UnderLoad, load: LoadOptions) -> dict[str, Any]:
+    """Models under load; every latency that was measured is in it.
+
+    Args:
+        result: What they showed.
+        load: How models were read.
+    """
+    request, asked = result.request, result.asked
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": system_data(request),
+        "backend": backend_data(request),
+        "settings": {
+            "scenario": asked.scenario.value,
+            "percentile": PATTERNS[asked.scenario].percentile,
+            "samples_per_query": PATTERNS[asked.scenario].samples,
+            "throughput_unit": f"{PATTERNS[asked.scenario].unit}/s",
+            "latency_bound_ms": asked.bound_ms,
+            "duration_s": asked.seconds,
+            "end_to_end": asked.end_to_end,
+            "batch": load.batch or 1,
+            "seed": request.seed,
+        },
+        "scenarios": [_model(each) for each in result.models],
+        **failures_data(result.failures),
+    }
+
+
+def _model(found: ModelUnderLoad) -> dict[str, Any]:
+    best = found.best
+    return {
+        "name": found.model.name,
+        "source": found.model.source,
+        "best": None if best is None else _placement(best),
+        "placements": [_row(row) for row in found.rows],
+    }
+
+
+def _placement(row: Row) -> dict[str, int]:
+    return {"instances": row.placement.instances, "threads": row.placement.threads}
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        **_placement(row),
+        "composed": None if row.composed is None else _figures(row.composed),
+        "measured": _measured(row.measured),
+        "throughput_error": row.throughput_error,
+        "tail_error": row.tail_error,
+    }
+
+
+def _figures(answer: ScenarioAnswer) -> dict[str, Any]:
+    return {
+        "throughput": answer.throughput,
+        "throughput_interval": answer.throughput_interval,
+        "p50_ms": answer.p50,
+        "p90_ms": answer.p90,
+        "p99_ms": answer.p99,
+        "tail_interval_ms": answer.tail_interval,
+        "early_stopping_ms": answer.early_stopping_ms,
+        "holds": answer.holds,
+        "queries": answer.queries,
+    }
+
+
+def _measured(loaded: Loaded | None) -> dict[str, Any] | None:
+    if loaded is None or loaded.answer is None:
+        return None
+    overhead = loaded.overhead
+    return {
+        **_figures(loaded.answer),
+        "stored": loaded.stored,
+        "latencies_ms": [float(each) for each in loaded.latency_ms],
+        "trials": [
+            {"qps": each.qps, "holds": each.holds, "queries": each.queries}
+            for each in loaded.trials
+        ],
+        "overhead": None
+        if overhead is None
+        else {
+            "median_us": overhead.median_us,
+            "p99_us": overhead.p99_us,
+            "generator_cores": overhead.cores,
+        },
+        "warnings": list(loaded.warnings),
+    }

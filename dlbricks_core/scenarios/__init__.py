@@ -1,0 +1,56 @@
+"""Scenarios of MLPerf Inference: their rules, and queues that show what instances do in them.
+
+Plain arithmetic: nothing is run here.
+"""
+
+from dlbricks_core.scenarios.answering import (
+    Run,
+    answer,
+    answer_of,
+    most_qps_under,
+    served_at,
+    simulate,
+)
+from dlbricks_core.scenarios.queueing import poisson_arrivals
+from dlbricks_core.scenarios.records import (
+    MINIMUM_DURATION_S,
+    OFFLINE_SAMPLES,
+    PATTERNS,
+    Interval,
+    LoadPattern,
+    Scenario,
+    ScenarioAnswer,
+    ServiceTimes,
+)
+from dlbricks_core.scenarios.stopping import (
+    early_stopping_estimate,
+    meets_bound,
+    overlatency_allowed,
+    percentile,
+    percentile_interval,
+    queries_needed,
+)
+
+__all__ = [
+    "MINIMUM_DURATION_S",
+    "OFFLINE_SAMPLES",
+    "PATTERNS",
+    "Interval",
+    "LoadPattern",
+    "Run",
+    "Scenario",
+    "ScenarioAnswer",
+    "ServiceTimes",
+    "answer",
+    "answer_of",
+    "early_stopping_estimate",
+    "meets_bound",
+    "most_qps_under",
+    "overlatency_allowed",
+    "percentile",
+    "percentile_interval",
+    "poisson_arrivals",
+    "queries_needed",
+    "served_at",
+    "simulate",
+]

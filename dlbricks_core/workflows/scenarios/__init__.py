@@ -1,0 +1,1 @@
+"""What instances of a model show under load: measured, and composed from bricks."""

@@ -1,0 +1,354 @@
+"""What instances of whole models show in a scenario, measured in real time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from uuid import uuid4
+
+import numpy as np
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import BackendError, DLBricksError, StoreError
+from dlbricks_core.facts import (
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
+    Observation,
+    Quantity,
+    Question,
+    Subject,
+)
+from dlbricks_core.facts import Session as SessionRecord
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.load import LoadSampler
+from dlbricks_core.machine.places import places
+from dlbricks_core.machine.system import current_host
+from dlbricks_core.measure.load import LoadGenerator, LoadRun, ServingWorker
+from dlbricks_core.measure.session import reason_of
+from dlbricks_core.measure.worker import WorkerSettings
+from dlbricks_core.scenarios import (
+    PATTERNS,
+    Interval,
+    Run,
+    Scenario,
+    ScenarioAnswer,
+    ServiceTimes,
+    answer_of,
+    most_qps_under,
+    percentile,
+    percentile_interval,
+)
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.worker import memory_to_use
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+
+_WARM_SHARE, _MOST_WARM_S = 0.2, 2.0
+"""Time of a load that comes before each other load and does not count: a share of a run's, and the
+most seconds."""
+
+_FEWEST_QUERIES = 300
+"""Fewest queries of a run of the server scenario: at the 99th percentile two of them may be
+late."""
+
+_MOST_QUERIES = 100_000
+"""Most queries of a run of the server scenario, which a line holds."""
+
+_STEP, _RESOLUTION, _MOST_TRIALS = 0.10, 0.025, 7
+"""Relative step by which the search for a rate widens at first, relative width at which it ends,
+and most runs that it takes."""
+
+_BLOCKS = 10
+"""Parts of a run, one after the other, whose means tell how uncertain the throughput is."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of the server scenario at a rate.
+
+    Attributes:
+        qps: Queries that arrived per second, on average.
+        holds: Whether the 99th percentile was within the bound.
+        queries: Number of queries that were served; fewer than planned where it was given up.
+    """
+
+    qps: float
+    holds: bool
+    queries: int
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What the load generator adds to latencies, and how busy its process was.
+
+    Attributes:
+        median_us: Median time from when a sample had arrived and an instance was free until its
+            inference began, in microseconds.
+        p99_us: 99th percentile of the same.
+        cores: Cores that the process of the generator kept busy meanwhile, on average.
+    """
+
+    median_us: float
+    p99_us: float
+    cores: float
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """What instances of one whole model showed in a scenario.
+
+    Attributes:
+        model: The model in canonical form.
+        answer: What they showed; ``None`` if they failed.
+        latency_ms: Latency of each query that the answer rests on, in milliseconds: shape (k,).
+        stored: Whether the answer rests on an earlier run, which the store held.
+        overhead: What the generator added; ``None`` of a stored answer.
+        trials: Runs of the search for a rate, in order; empty for other scenarios.
+        warnings: Disturbances of the machine meanwhile.
+        reason: Why there is no answer; empty if there is one.
+    """
+
+    model: CanonicalModel
+    answer: ScenarioAnswer | None = None
+    latency_ms: FloatArray = field(default_factory=lambda: np.empty(0))
+    stored: bool = False
+    overhead: Overhead | None = None
+    trials: Sequence[Trial] = ()
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load to put on instances.
+
+    Attributes:
+        scenario: The load pattern.
+        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for none.
+        seconds: Seconds that a run takes at least.
+    """
+
+    scenario: Scenario
+    bound_ms: float | None
+    seconds: float
+
+
+def measured(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    load: Load,
+    instances: int,
+    store: ResultStore,
+    observer: Observer,
+) -> list[Loaded]:
+    """What instances of each whole model show in a scenario, in real time.
+
+    What the store holds of the same load is not measured again, unless the request says so.
+
+    Args:
+        models: Models in canonical form.
+        request: How networks run; each instance has its number of threads.
+        load: The load.
+        instances: Number of instances.
+        store: Where latencies are kept.
+        observer: Hears of progress.
+
+    Returns:
+        One for each model; one that fails does not end the others.
+
+    Raises:
+        DLBricksError: If there are too few cores.
+    """
+    cpus = places(instances, request.settings.threads)
+    return [_Loading(model, request, load, cpus, store, observer).found() for model in models]
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """Loads one model.
+
+    Attributes:
+        model: The model in canonical form.
+        request: How it runs.
+        load: The load.
+        cpus: CPUs of each instance.
+        store: Where latencies are kept.
+        observer: Hears of progress.
+    """
+
+    model: CanonicalModel
+    request: Request
+    load: Load
+    cpus: Sequence[Sequence[int]]
+    store: ResultStore
+    observer: Observer
+
+    def found(self) -> Loaded:
+        """What its instances show, or showed before."""
+        try:
+            known = None if self.request.force else self._known()
+            return known or self._measured()
+        except StoreError:  # no fault of the model
+            raise
+        except DLBricksError as error:
+            return Loaded(self.model, reason=reason_of(error))
+
+    @cached_property
+    def _signature(self) -> str:
+        (cut,) = BrickSet.of([self.model]).models
+        return cut.whole.signature
+
+    def _key(self, quantity: Quantity) -> Question:
+        load = self.load
+        bound = "" if load.bound_ms is None else f",bound={load.bound_ms:g}ms"
+        protocol = f"{load.scenario}:instances={len(self.cpus)},{load.seconds:g}s{bound}"
+        return Question(
+            Subject(self._signature, "model"),
+            quantity,
+            replace(self.request.setup, protocol=protocol),
+            self.request.fingerprint,
+        )
+
+    def _known(self) -> Loaded | None:
+        keys = [self._key(quantity) for quantity in (SCENARIO_LATENCY, SCENARIO_THROUGHPUT)]
+        found = self.store.get(keys)
+        if not all(key in found and found[key].values for key in keys):
+            return None
+        latencies, throughput = (np.array(found[key].values) for key in keys)
+        return self._told(Run(latencies, float(throughput[0])), stored=True)
+
+    def _measured(self) -> Loaded:
+        name = f"{self.model.name}, {len(self.cpus)} x {self.request.settings.threads}"
+        self.observer.stage(f"Loading {name}")
+        with self._generator() as generator:
+            generator.load(self.model)
+            self.observer.stage(f"Running {self.load.scenario} of {name}")
+            generator.offline(min(_WARM_SHARE * self.load.seconds, _MOST_WARM_S))
+            sampler = LoadSampler()
+            record = SessionRecord(
+                uuid4().hex, current_host(), self.request.fingerprint, __version__
+            )
+            trials: list[Trial] = []
+            if self.load.scenario is Scenario.OFFLINE:
+                found = generator.offline(self.load.seconds)
+            elif self.load.scenario is Scenario.SERVER:
+                found, trials = self._search(generator)
+            else:
+                found = generator.stream(self.load.scenario, self.load.seconds)
+            sampled = sampler.load()
+        self._keep(found, replace(record, load=sampled.share))
+        return replace(
+            self._told(found.run, trials),
+            overhead=_overhead(found),
+            warnings=sampled.warnings,
+        )
+
+    @contextmanager
+    def _generator(self) -> Iterator[LoadGenerator]:
+        request = self.request
+        memory = memory_to_use() // len(self.cpus)
+        settings = WorkerSettings(request.settings, request.seed, request.timeout_s, memory)
+        with ExitStack() as opened:
+            yield LoadGenerator(
+                [
+                    opened.enter_context(
+                        ServingWorker(request.plugin.target, request.backend, settings, cpus)
+                    )
+                    for cpus in self.cpus
+                ]
+            )
+
+    def _search(self, generator: LoadGenerator) -> tuple[LoadRun, list[Trial]]:
+        """The run at the highest rate that keeps the bound, and all runs of the search.
+
+        The search begins at the rate that a queue gives for inferences of a run under full load. It
+        goes up while runs keep the bound, and down while they do not, and halves the distance from
+        then on. It never goes beyond the throughput under full load: a run may be over before a
+        line that grows without end exceeds the bound.
+        """
+        bound_ms = self.load.bound_ms
+        if bound_ms is None:
+            raise BackendError("the server scenario needs a bound on the latency")
+        rng = np.random.default_rng(self.request.seed)
+        full = generator.offline(self.load.seconds / 2)
+        alone = generator.stream(Scenario.SINGLE_STREAM, self.load.seconds / 4)
+        if percentile(alone.run.latency_ms, 0.50) > bound_ms:  # no rate is low enough
+            return replace(alone, run=Run(alone.run.latency_ms, 0.0)), []
+        count = len(self.cpus)
+        # What the generator adds keeps instances busy, too.
+        full_ms, alone_ms = (each.service_ms + each.dispatch_ms for each in (full, alone))
+        service = ServiceTimes(count, full_ms, {1: alone_ms} if count > 1 else None)
+        low, high = 0.0, full.run.throughput
+        qps = most_qps_under(bound_ms, 0.99, service, self.request.seed, queries=5_000)
+        qps = min(qps or 0.1 * high, high)
+        best: LoadRun | None = None
+        trials: list[Trial] = []
+        while len(trials) < _MOST_TRIALS and low < (1 - _RESOLUTION) * high:
+            queries = int(np.clip(qps * self.load.seconds, _FEWEST_QUERIES, _MOST_QUERIES))
+            tried = generator.server(qps, queries, bound_ms, rng)
+            holds = tried.complete and percentile(tried.run.latency_ms, 0.99) <= bound_ms
+            trials.append(Trial(qps, holds, len(tried.run.latency_ms)))
+            if holds:
+                low, best = qps, tried
+            else:
+                high = qps
+            middle = (low + high) / 2
+            if not low:
+                qps *= 1 - _STEP * len(trials)
+            elif all(each.holds for each in trials):
+                qps = min(qps * (1 + _STEP), middle)
+            else:
+                qps = middle
+        if best is None:
+            return replace(alone, run=Run(alone.run.latency_ms, 0.0)), trials
+        return best, trials
+
+    def _told(self, run: Run, trials: Sequence[Trial] = (), *, stored: bool = False) -> Loaded:
+        """What a run shows, with intervals."""
+        load = self.load
+        answer = answer_of(load.scenario, len(self.cpus), run, load.bound_ms)
+        share = PATTERNS[load.scenario].percentile or 0.99
+        answer = replace(
+            answer,
+            throughput_interval=_throughput_interval(run, trials, load.scenario),
+            tail_interval=percentile_interval(run.latency_ms, share),
+        )
+        return Loaded(self.model, answer, run.latency_ms, stored, trials=trials)
+
+    def _keep(self, found: LoadRun, session: SessionRecord) -> None:
+        """Keeps all latencies and the throughput, instead of what the store held of the load."""
+        self.store.remember_system(session.system, self.request.system.to_dict())
+        self.store.keep_session(session)
+        operators = [layer.qualified_op for layer in self.model.layers]
+        latency, throughput = self._key(SCENARIO_LATENCY), self._key(SCENARIO_THROUGHPUT)
+        taken = Observation(session.id, 0, tuple(map(float, found.run.latency_ms)))
+        rate = Observation(session.id, 0, (found.run.throughput,))
+        self.store.add_all(
+            [(latency, taken, operators), (throughput, rate, operators)],
+            instead_of=[latency, throughput],
+        )
+
+
+def _overhead(found: LoadRun) -> Overhead:
+    median, p99 = np.percentile(found.dispatch_ms * 1e3, (50, 99))
+    return Overhead(float(median), float(p99), found.generator_share)
+
+
+def _throughput_interval(run: Run, trials: Sequence[Trial], scenario: Scenario) -> Interval | None:
+    """90% interval of a throughput; in the server scenario, the rates that the search lies between.
+
+    Elsewhere it rests on means of parts of the run, so that the machine's slower and faster spells
+    count.
+    """
+    if scenario is Scenario.SERVER:
+        failed = [each.qps for each in trials if not each.holds and each.qps > run.throughput]
+        return (run.throughput, min(failed)) if failed else None
+    if len(run.latency_ms) < 2 * _BLOCKS:
+        return None
+    means = np.array([each.mean() for each in np.array_split(run.latency_ms, _BLOCKS)])
+    spread = 1.83 * means.std(ddof=1) / np.sqrt(_BLOCKS) / means.mean()  # Student's t, 9 degrees
+    return run.throughput / (1 + spread), run.throughput * (1 + spread)

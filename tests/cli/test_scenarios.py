@@ -1,0 +1,122 @@
+"""``dlbricks run --scenario`` on a real backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.machine.system import physical_cores_available
+
+pytest.importorskip("onnxruntime")
+
+BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3", "--duration", "0.3s")
+
+
+@pytest.fixture
+def under_load(dlbricks, save):
+    """Puts a small model under load."""
+    path = save("a", "Relu", "Sigmoid", size=64)
+
+    def run(scenario, *more):
+        return dlbricks("run", path, *BACKEND, "--scenario", scenario, *more)
+
+    return run
+
+
+def test_bricks_and_the_whole_model_answer_and_the_best_is_named(under_load, read):
+    done = under_load("offline", "--end-to-end", "--json", "o.json", "--html", "o.html")
+    assert done.status == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    data = read("o.json")
+    (model,) = data["scenarios"]
+    cores = physical_cores_available()
+    expected = {(n, m) for n in range(1, cores + 1) for m in range(1, cores + 1) if n * m <= cores}
+    placements = {(each["instances"], each["threads"]): each for each in model["placements"]}
+    if cores <= 4:
+        assert set(placements) == expected
+    best = placements[model["best"]["instances"], model["best"]["threads"]]
+    most = max(each["measured"]["throughput"] for each in model["placements"])
+    assert best["measured"]["throughput"] == most
+    named = "{instances} x {threads}".format(**model["best"])
+    assert f"a: {named} serves most" in done.out
+    for each in model["placements"]:
+        taken = each["measured"]
+        assert len(taken["latencies_ms"]) == taken["queries"] > 10
+        assert taken["p50_ms"] <= taken["p90_ms"] <= taken["p99_ms"]
+        assert taken["overhead"]["median_us"] > 0
+        error = each["composed"]["throughput"] / taken["throughput"] - 1
+        assert each["throughput_error"] == pytest.approx(error)
+    assert "serves most" in Path("o.html").read_text("utf-8")
+
+
+def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read):
+    lines = [
+        under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json", *more)
+        and read("o.json")["scenarios"][0]["placements"][0]["measured"]
+        for more in ((), (), ("--force",))
+    ]
+    first, second, forced = lines
+    assert [each["stored"] for each in lines] == [False, True, False]
+    assert first["latencies_ms"] == second["latencies_ms"] != forced["latencies_ms"]
+    assert first["throughput"] == second["throughput"]
+
+
+def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
+    done = under_load("server", "--latency-bound", "1s", "--threads", "1", "--instances", "1",
+                      "--end-to-end", "--json", "o.json")  # fmt: skip
+    assert done.status == 0, done.err
+    (row,) = read("o.json")["scenarios"][0]["placements"]
+    taken = row["measured"]
+    assert taken["holds"]
+    assert taken["p99_ms"] <= 1000
+    held = [each["qps"] for each in taken["trials"] if each["holds"]]
+    assert taken["throughput"] == max(held)
+    assert row["composed"]["holds"]
+
+
+def test_a_bound_that_nothing_keeps_is_told(under_load, read):
+    done = under_load("multi-stream", "--latency-bound", "0.1us", "--threads", "1", "--json",
+                      "o.json")  # fmt: skip
+    assert done.status == 0, done.err
+    assert "no n x m keeps 0.0001 ms" in done.out
+    (model,) = read("o.json")["scenarios"]
+    assert model["best"] is None
+    assert {each["composed"]["holds"] for each in model["placements"]} == {False}
+
+
+def test_one_bad_model_does_not_end_the_others(under_load, read):
+    done = under_load("offline", "absent.onnx", "--threads", "1", "--instances", "1", "--json",
+                      "o.json")  # fmt: skip
+    assert done.status == 3
+    data = read("o.json")
+    assert [each["where"] for each in data["failures"]] == ["absent.onnx"]
+    assert [each["name"] for each in data["scenarios"]] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (("--scenario", "server"), "needs a bound"),
+        (("--scenario", "offline", "--instances", "4096"), "more than"),
+        (("--scenario", "offline", "--instances", "a"), "no list of numbers"),
+        (("--scenario", "offline", "--latency-bound", "soon"), "is no latency"),
+        (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
+        (("--scenario", "offline", "--sweep", "batch=1,2"), "--sweep is not for"),
+        (("--scenario", "offline", "--protocol", "paper", "--precision", "1%"), "not for"),
+        (("--instances", "1"), "--instances needs --scenario"),
+        (("--latency-bound", "5ms"), "--latency-bound needs --scenario"),
+        (("--threads", "1,2"), "need --scenario"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(dlbricks, save, more, reason):
+    refused = dlbricks("run", save("a", "Relu"), "--backend", "onnxruntime", *more)
+    assert refused.status == 2
+    assert reason in refused.err
+    assert "Traceback" not in refused.err
+
+
+def test_a_scenario_needs_a_model(dlbricks):
+    refused = dlbricks("run", "--backend", "onnxruntime", "--scenario", "offline")
+    assert refused.status == 2
+    assert "Name at least one MODEL" in refused.err

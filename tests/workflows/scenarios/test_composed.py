@@ -1,0 +1,146 @@
+"""Service times of instances, composed from bricks, with a real framework."""
+
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
+from dlbricks_core.figures.statistics import faster_half
+from dlbricks_core.machine.places import places
+from dlbricks_core.measure.contention import Instance, passes
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import CutOptions, Observer, Request, run
+from dlbricks_core.workflows.scenarios import composed
+from dlbricks_core.workflows.scenarios.composed import service_times
+
+QUANTITIES = (LATENCY, latency_beside(1), pass_beside(0), pass_beside(1))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.2)
+
+
+@pytest.fixture
+def store(tmp_path, quick):
+    with ResultStore.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+def asked(**more):
+    return Request.of("onnxruntime", threads=1, runs=4, **more)
+
+
+def samples(store, quantity):
+    return {each.question: each.values for each in store.sampled(quantity)}
+
+
+def test_what_was_measured_for_two_instances_is_kept(store, residual, monkeypatch):
+    model = residual()
+    run([model], CutOptions.chosen(None, None, None), asked(), store, Observer())
+    ordinary = samples(store, LATENCY)
+    (first,) = service_times([model], asked(), 2, 1, store, Observer())
+    assert first.reason == ""
+    assert first.service.instances == 2
+    for estimate, latencies in (
+        (first.beside, first.service.latency_ms),
+        (first.alone, first.service.while_busy(1)),
+    ):
+        low, high = estimate.interval
+        assert low <= estimate.value <= high
+        assert faster_half(latencies) == pytest.approx(estimate.value)
+        assert len(latencies) > 20
+        assert np.std(latencies) > 0
+
+    assert samples(store, LATENCY) == ordinary  # the ordinary run had timed the bricks alone
+    bricks = {key.subject for key in ordinary if key.subject.kind == "brick"}
+    assert {key.subject for key in samples(store, latency_beside(1))} == bricks
+    assert first.beside.value != first.alone.value
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "_launched", None)  # no process starts
+        (again,) = service_times([model], asked(), 2, 1, store, Observer())
+        (single,) = service_times([model], asked(), 1, 1, store, Observer())
+    np.testing.assert_array_equal(again.service.latency_ms, first.service.latency_ms)
+    assert again.beside.value == first.beside.value
+    assert single.beside is None
+    assert single.service.busy_of is None
+    np.testing.assert_array_equal(single.service.latency_ms, first.service.while_busy(1))
+
+    before = [samples(store, each) for each in QUANTITIES]
+    service_times([model], asked(force=True), 2, 1, store, Observer())
+    wholes = {key for key in ordinary if key.subject.kind != "brick"}
+    for quantity, old in zip(QUANTITIES, before, strict=True):
+        new = samples(store, quantity)
+        assert new.keys() == old.keys()
+        assert all(new[key] != old[key] for key in new.keys() - wholes)
+
+
+def test_models_have_loads_of_their_own_and_one_that_fails_does_not_end_the_others(
+    store, residual, builder
+):
+    b = builder()
+    b.add("Nothing", b.input)
+    b.layers[-1] = replace(b.layers[-1], domain="nowhere")
+    models = [b.model(name="bad"), residual(), residual(kernel=1, name="other")]
+    bad, *good = service_times(models, asked(), 2, 1, store, Observer())
+    assert bad.service is None
+    assert "bricks are missing" in bad.reason
+    assert "Nothing" in bad.reason
+    assert all(each.service is not None for each in good)
+    protocols = {key.setup.protocol for key in samples(store, latency_beside(1))}
+    assert len(protocols) == 2
+    assert all(";beside=" in each for each in protocols)
+    alone = {key.setup.protocol for key in samples(store, pass_beside(0))}
+    assert alone == {asked().setup.protocol}
+
+
+def test_bricks_that_do_not_fit_in_every_instance_are_named(store, residual, monkeypatch):
+    monkeypatch.setattr(composed, "_LOADED_SHARE", 0.0)
+    (found,) = service_times([residual()], asked(), 2, 1, store, Observer())
+    assert found.service is None
+    assert "in each instance" in found.reason
+    assert "fewer instances" in found.reason
+
+
+def test_samples_without_company_do_not_count(store, residual):
+    class Killing(Observer):
+        timings = 0
+
+        def stage(self, text, steps=None):
+            self.timings += text.startswith("Timing")
+            if text.startswith("Timing") and self.timings == 2:
+                kill_those_on(places(2, 1)[1])
+
+    model = residual()
+    (found,) = service_times([model], asked(), 2, 1, store, Killing())
+    assert found.service is None
+    assert "an instance beside it failed" in found.reason
+    (again,) = service_times([model], asked(), 2, 1, store, Observer())
+    assert again.service is None
+    assert "(earlier; retry_failed tries again)" in again.reason
+    (well,) = service_times([model], asked(retry_failed=True), 2, 1, store, Observer())
+    assert well.service is not None
+
+
+def kill_those_on(cpus):
+    every = psutil.Process().children(recursive=True)
+    (found,) = [each for each in every if each.cpu_affinity() == list(cpus)]
+    found.kill()
+
+
+@given(
+    st.floats(1e-3, 1e4),
+    arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e4)),
+)
+def test_scatter_keeps_the_estimate_and_the_shape_of_passes(value, passes_ms):
+    found = composed._spread(Estimate(value, None, ()), passes_ms)
+    assert faster_half(found) == pytest.approx(value)
+    assert found / found[0] == pytest.approx(passes_ms / passes_ms[0])
