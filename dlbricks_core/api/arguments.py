@@ -125,6 +125,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "backends": (_texts, "a list of names, such as ['onnxruntime', 'pytorch']"),
     "granularity": (_at_least(1), "a whole number of layers, 1 or more"),
     "split": (_text, "the name of a split strategy, such as 'chain'"),
+    "quantity": (_text, "the name of a quantity, such as 'load-time'"),
     "composer": (_text, "the name of a composer, such as 'segmented'"),
     "runs": (_at_least(1), "a whole number of runs, 1 or more"),
     "threads": (_at_least(1), "a whole number of threads, 1 or more"),

@@ -29,13 +29,12 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
-    PREDICTOR,
     PROMPT,
-    CutOptions,
     Generation,
     LoadedModels,
     LoadOptions,
@@ -141,9 +140,9 @@ def time(
         store: Store of all results: a path, the URL of a PostgreSQL database, an open store, or
             ``None`` for the user's own file.
         backend_options: Values of options that the backend declares, by name.
-        **measuring: Arguments that :class:`Measuring` explains: ``runs``, ``threads``,
-            ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``, ``force`` and
-            ``retry_failed``.
+        **measuring: Arguments that :class:`Measuring` explains: ``quantity``, ``runs``,
+            ``threads``, ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``,
+            ``force`` and ``retry_failed``.
 
     Raises:
         DLBricksError: If an argument is wrong.
@@ -151,7 +150,7 @@ def time(
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
-    cutting = cut_options(granularity, split, composer)
+    cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)
     with opened_store(store) as opened:
         return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
@@ -251,6 +250,11 @@ def answer(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read, or is no decoder with open dimensions and a cache.
     """
+    if measuring.get("quantity") not in (None, LATENCY.name):
+        raise DLBricksError(
+            f"answers are about latency, not {measuring['quantity']}",
+            hint=f"Leave {argument('quantity')} out.",
+        )
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
     reading = LoadOptions(**checked(dims=dims, values=values, dtype=dtype))
@@ -338,7 +342,8 @@ def compare(
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
     requests = [request_of(name, own.get(name), measuring) for name in names]
-    cutting = CutOptions.chosen(given.get("granularity"), given.get("split"), None)
+    quantity = measuring.get("quantity")
+    cutting = cut_options(given.get("granularity"), given.get("split"), None, quantity)
     every = models_of(models)
     with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
@@ -388,13 +393,15 @@ class _How:
         measuring: Measuring,
         asked: Mapping[str, str],
     ) -> Estimates:
-        name = asked.get("predictor", PREDICTOR)
         unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
-        cutting = cut_options(self.granularity, self.split, self.composer)
+        cutting = cut_options(
+            self.granularity, self.split, self.composer, measuring.get("quantity")
+        )
         with opened_store(self.store, writes=False) as opened:
             target, there = workflows.at_system(opened, asked.get("system"))
             setups = partial(workflows.known_setups, there, backend)
             request = request_of(backend, self.backend_options, measuring, target, setups)
+            name = asked.get("predictor", workflows.default_predictor(request))
             loaded = load()
             found = workflows.estimate(
                 loaded.models,
@@ -408,10 +415,10 @@ class _How:
 
 def _dialled(
     granularity: int | None, split: str | None, composer: str | None, measuring: Measuring
-) -> tuple[CutOptions, float | None]:
+) -> tuple[workflows.CutOptions, float | None]:
     """How models are cut, and the precision, as on the command line."""
     cutting = checked(granularity=granularity, split=split, composer=composer)
-    names = ("runs", "precision", "budget_s", "protocol")
+    names = ("runs", "precision", "budget_s", "protocol", "quantity")
     given = checked(**{name: measuring.get(name) for name in names})
     chosen = map(cutting.get, ("granularity", "split", "composer"))
     return workflows.cut_and_precision(*chosen, **given)

@@ -14,6 +14,7 @@ from dlbricks_core.report.advice.words import (
     currency,
     explained,
     front,
+    heading_of,
     money,
     notes,
     share,
@@ -71,12 +72,16 @@ def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
 
 
 def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
-    """Alternatives; where models are compared, there is no room for inferences a second."""
-    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    """Alternatives.
+
+    Where models are compared or quantities required, there is no room for inferences a second.
+    """
+    compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
         "Latency ms": True,
-        "Per s": not compared,
+        **{heading_of(each).replace(" ", "\n", 1): True for each in wanted.others},
+        "Per s": not compared and not wanted.others,
         f"{currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
         "Keeps": bounded,
@@ -98,6 +103,7 @@ def _cells(ranked: Ranked) -> list[str | Text]:
     return [
         BASES[it.basis],
         _figure(it.ms, it.interval_ms, ms),
+        *(_figure(each.value, each.interval, ms) for each in it.required),
         _figure(it.per_second, it.per_second_interval, ms),
         _figure(it.price, it.price_interval, money),
         "-" if it.accuracy is None else f"{it.accuracy:g}",

@@ -69,7 +69,7 @@ def _fastest(result: Comparison) -> Table:
 
     quantity = result.quantity
     adds_up, least = quantity.adds_up, words_for(quantity).least
-    ideal = ["Ideal", "90% interval", Column("Parts taken", is_text=True)]
+    ideal: list[str | Column] = ["Ideal", "90% interval", Column("Parts taken", is_text=True)]
     disturbed = ", or less than what disturbed the machine may account for"
     return table(
         [

@@ -156,5 +156,6 @@ def _ideal(model: ModelComparison, quantity: Quantity) -> str:
     above = "above " if model.ideal.partial else ""
     return (
         f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} {quantity.unit}, "
-        f"with each part where it is {words_for(quantity).least} ({picks}). A bound: handing tensors over costs more."
+        f"with each part where it is {words_for(quantity).least} ({picks}). A bound: "
+        "handing tensors over costs more."
     )
