@@ -115,6 +115,11 @@ def latencies_data(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
     return {**found, **empty}
 
 
+def in_unit_name(name: str) -> str | None:
+    """Name of a field in the unit of any quantity; ``None`` if it is there for latency alone."""
+    return _IN_UNIT.get(name) if name.endswith(_MS) else name
+
+
 def in_unit(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
     """The fields of a result, and those of latencies once more in the unit of the quantity.
 

@@ -107,20 +107,21 @@ def place_of(
         for setup, fingerprint in store.setups(backend)
         if fingerprint in systems
     ]
-    filters: Mapping[str, Callable[[Place], bool]] = {
-        "backend": lambda place: True,
-        "system": lambda place: meant in (None, place.system.fingerprint),
-        "threads": lambda place: threads in (None, place.setup.threads),
-        "backend_option": lambda place: (
+    filters: Mapping[tuple[str, ...], Callable[[Place], bool]] = {
+        ("backend",): lambda place: True,
+        ("system",): lambda place: meant in (None, place.system.fingerprint),
+        ("threads",): lambda place: threads in (None, place.setup.threads),
+        ("backend_option",): lambda place: (
             backend_options.items() <= json.loads(place.setup.options).items()
         ),
-        "protocol": lambda place: place.setup.protocol == protocol.identity,
+        ("quantity", "protocol"): lambda place: place.setup.protocol == protocol.identity,
     }
-    for name, fits in filters.items():
+    for names, fits in filters.items():
         left = [place for place in places if fits(place)]
         if not left:
             raise DLBricksError(
-                f"the results hold nothing of that {argument(name)}", hint=_choices(store, places)
+                f"the results hold nothing of that {' or '.join(map(argument, names))}",
+                hint=_choices(store, places),
             )
         places = left
     if ways := _ways(places):
@@ -168,7 +169,7 @@ def _choices(store: ResultStore, places: Sequence[Place]) -> str:
 def _told(place: Place) -> str:
     setup = place.setup
     return (
-        f"{setup.backend} {setup.version}, {setup.threads} threads, on "
+        f"{setup.protocol} of {setup.backend} {setup.version}, {setup.threads} threads, on "
         f"{place.system.fingerprint} ({place.system.cpu})"
     )
 

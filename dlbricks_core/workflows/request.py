@@ -32,6 +32,9 @@ from dlbricks_core.workflows.absent import AbsentBackend
 from dlbricks_core.workflows.elsewhere import KnownSetup, nearest_setup
 from dlbricks_core.workflows.status import declared_options
 
+_FEWEST_OBSERVED = 2
+"""Observations by a probe that tell at all how these scatter."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -195,7 +198,7 @@ class Request:
 
         Nothing can be measured by it, and no framework needs to be installed. However many runs
         were asked for when it was measured, the least number that tells how samples scatter is
-        enough.
+        enough; two observations by a probe, which may take many seconds each.
 
         Args:
             setup: The setup.
@@ -211,7 +214,7 @@ class Request:
             setup=setup,
             settings=BackendSettings(setup.threads, json.loads(setup.options)),
             protocol=protocol,
-            runs=FEWEST_QUIET if probe is None else min(probe.runs, FEWEST_QUIET),
+            runs=FEWEST_QUIET if probe is None else _FEWEST_OBSERVED,
             system=current_system(),
             elsewhere=system,
             probe=probe,

@@ -181,9 +181,9 @@ class Answers:
 
     def why_not(self, model: ModelResult) -> str:
         """Why too little is known of a model, and what to do about it."""
-        name, setup = self.requirement.quantity.name, self.place.setup
+        name = self.requirement.quantity.name
         reason = next(iter(model.missing.values()), model.failure or "not measured")
         return (
-            f"its {name} is not known ({reason}): measure it there, with 'dlbricks run' and "
-            f"{argument('quantity')} {name}, on {setup.backend} with {setup.threads} threads"
+            f"its {name} is not known there ({reason}): measure it with 'dlbricks run' and "
+            f"{argument('quantity')} {name}"
         )

@@ -38,6 +38,9 @@ SHOWN = 12
 _PLACE = 20
 """Characters of a place."""
 
+_REQUIRED = 3
+"""Columns before those of required quantities."""
+
 
 def print_advice(console: Console, advice: Advice) -> None:
     """Prints the first place of each model, then the others."""
@@ -80,7 +83,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     columns = {
         "Rests on": True,
         "Latency ms": True,
-        **{heading_of(each).replace(" ", "\n", 1): True for each in wanted.others},
+        **{heading_of(each): True for each in wanted.others},
         "Per s": not compared and not wanted.others,
         f"{currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
@@ -91,6 +94,8 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     shown = table("Place", *(name for name, is_shown in columns.items() if is_shown))
     shown.columns[0].min_width = _PLACE
     shown.columns[1].justify = "left"
+    for column, required in zip(shown.columns[_REQUIRED:], wanted.others, strict=False):
+        column.header = lines(*heading_of(required).rsplit(" ", 1))
     for each in rows:
         cells = zip(columns.values(), _cells(each), strict=True)
         place = _place(each, with_model=compared)

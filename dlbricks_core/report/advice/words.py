@@ -122,14 +122,19 @@ def explained(wanted: Wanted) -> list[str]:
             "system for itself."
         )
     if wanted.is_bounded:
-        several = (wanted.longest_ms is not None) + len(wanted.others) > 1
-        found.append(f"Keeps: probability of keeping {'all bounds' if several else 'the bound'}.")
+        kept = "all bounds" if _bounds(wanted) > 1 else "the bound"
+        found.append(f"Keeps: probability of keeping {kept}.")
     return [*found, f"First: probability of being the first{of_those(wanted)}."]
 
 
 def of_those(wanted: Wanted) -> str:
     """Among which alternatives one is the first."""
-    return " of those that keep it" if wanted.is_bounded else ""
+    return ("", " of those that keep it", " of those that keep them")[min(_bounds(wanted), 2)]
+
+
+def _bounds(wanted: Wanted) -> int:
+    """Number of bounds."""
+    return (wanted.longest_ms is not None) + len(wanted.others)
 
 
 def notes(advice: Advice) -> list[str]:
