@@ -15,6 +15,7 @@ from dlbricks_core.version import __version__
 if TYPE_CHECKING:
     from dlbricks_core.api import (
         Measuring,
+        advise,
         answer,
         attack,
         bench,
@@ -38,6 +39,7 @@ __all__ = [
     "DLBricksError",
     "Measuring",
     "__version__",
+    "advise",
     "answer",
     "attack",
     "bench",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from dlbricks_core.api.inputs import (
     sources_of,
 )
 from dlbricks_core.api.results import (
+    AdviceResult,
     Bricks,
     ComparisonResult,
     Estimates,
@@ -34,6 +36,7 @@ from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
+    PREDICTOR,
     PROMPT,
     Generation,
     LoadedModels,
@@ -43,6 +46,10 @@ from dlbricks_core.workflows import (
     Sweep,
     read_asked,
 )
+from dlbricks_core.workflows import advise as advising
+from dlbricks_core.workflows.places import places
+from dlbricks_core.workflows.requirements import Requirement
+from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 
 def load(
@@ -347,6 +354,60 @@ def compare(
     every = models_of(models)
     with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
+
+
+def advise(
+    models: Sources,
+    *,
+    max_latency_ms: float | None = None,
+    require: Sequence[str] = (),
+    on: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    prices: str | os.PathLike[str] | None = None,
+    accuracies: str | os.PathLike[str] | None = None,
+    min_accuracy: float | None = None,
+    predictor: str | None = None,
+    store: Store = None,
+) -> AdviceResult:
+    """Tells on which system, and with which framework, models run fastest or cheapest.
+
+    It runs nothing. What was not measured is predicted.
+
+    Args:
+        models: One or several, as :func:`load` takes them.
+        max_latency_ms: Longest latency of a run that is allowed; ``None`` for any.
+        require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``.
+        on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
+            the store.
+        backends: Only these frameworks; none for all of the store.
+        prices: TOML file with prices of systems; with it the cheapest is first.
+        accuracies: TOML file with accuracies of the models, which are alternatives then.
+        min_accuracy: Least accuracy that is allowed.
+        predictor: As for :func:`estimate`.
+        store: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong, or there is no place to advise on. A model of which
+            too little is known is no error: ``failures`` of the result names it.
+        ModelError: If a model cannot be read.
+    """
+    given = checked(
+        max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
+        accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor,
+    )  # fmt: skip
+    wanted = advising.Wanted(
+        max_latency_ms=given.get("max_latency_ms"),
+        min_accuracy=given.get("min_accuracy"),
+        prices=Prices.read(given["prices"]) if "prices" in given else None,
+        accuracies=Accuracies.read(given["accuracies"]) if "accuracies" in given else None,
+        requirements=[Requirement.read(text) for text in given["require"]],
+    )
+    every = models_of(models)
+    name = given.get("predictor", PREDICTOR)
+    with opened_store(store, writes=False) as opened:
+        where = places(opened, given["on"], given["compared"])
+        by = None if name == NO_PREDICTOR else name
+        return AdviceResult(advising.advise(every, where, wanted, opened, Observer(), by))
 
 
 @dataclass(frozen=True)

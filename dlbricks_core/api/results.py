@@ -15,6 +15,8 @@ from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import (
+    advice_data,
+    advice_page,
     comparison_data,
     comparison_page,
     inspect_data,
@@ -31,6 +33,7 @@ from dlbricks_core.report.systems import systems_data
 from dlbricks_core.store import Inventory
 from dlbricks_core.suites import Suite
 from dlbricks_core.workflows import Comparison, RunResult
+from dlbricks_core.workflows.advise import Advice
 from dlbricks_core.workflows.privacy import Privacy
 from dlbricks_core.workflows.private import Hidden
 from dlbricks_core.workflows.survey import Survey
@@ -291,6 +294,60 @@ class ComparisonResult(_Measured):
         )
         return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
+
+@dataclass(frozen=True, repr=False)
+class AdviceResult(Result):
+    """Places, and models if they are alternatives, the first first.
+
+    Attributes:
+        advice: Result of the workflow.
+    """
+
+    advice: Advice
+
+    @property
+    def failures(self) -> list[dict[str, str]]:
+        """Models of which too little is known somewhere (``where``), and why (``reason``)."""
+        return [dict(each) for each in self.to_dict()["failures"]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as ``dlbricks advise`` writes it in JSON."""
+        return advice_data(self.advice)
+
+    def rows(self) -> Rows:
+        """One row for each alternative; a column for each required quantity."""
+        return [
+            {
+                **{name: value for name, value in each.items() if name in _ADVISED},
+                **{one["quantity"]["name"]: one["value"] for one in each["required"]},
+            }
+            for ranking in self.to_dict()["rankings"]
+            for each in ranking["alternatives"]
+        ]
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes the report with plots as one HTML file.
+
+        Raises:
+            DLBricksError: If the file cannot be written.
+        """
+        write_text(advice_page(self.advice), Path(path))
+
+    def __repr__(self) -> str:
+        firsts = _listed(
+            f"{each.name} on {each.first.alternative.place}"
+            if each.first
+            else f"{each.name} nowhere"
+            for each in self.advice.rankings
+        )
+        return f"<AdviceResult: {firsts or 'nothing is known'}>"
+
+
+_ADVISED = (
+    "model", "system", "backend", "threads", "basis", "latency_ms", "price_per_million", "accuracy",
+    "allowed", "keeps_probability", "first_probability",
+)  # fmt: skip
+"""Fields of an alternative that are columns."""
 
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
 

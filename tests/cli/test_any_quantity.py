@@ -100,6 +100,9 @@ def test_backends_are_compared_by_it(written, save):
     assert sum(part["backends"]["twin"]["net"] for part in model["parts"]) == pytest.approx(
         kib(64, 64, 64)
     )
+    again, _ = written("rerun", "compare.json")
+    for each in again["models"]:
+        assert each["then"]["measured"] == pytest.approx(HULL + kib(64, 64, 64))
     page = Path("c.html").read_text()
     assert "Ballast in KiB, measured end to end" in page
     assert "atenc" not in page
@@ -182,6 +185,11 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
         assert it["allowed"] == required["allowed"] == (size == 32)
         assert it["keeps_probability"] == required["keeps_probability"] == float(size == 32)
     assert "Ballast KiB" in Path("a.html").read_text()
+    told = api.advise([small, large], require=["ballast<=20KiB"], store="results.sqlite")
+    assert [(row["model"], row["ballast"], row["allowed"]) for row in told.rows()] == [
+        ("small", HULL + kib(32), True),
+        ("large", HULL + kib(96), False),
+    ]
 
 
 @pytest.mark.parametrize(
