@@ -70,3 +70,14 @@ def test_ends_are_no_layers():
     row[[NAMES.index("weight_bytes"), NAMES.index("written_bytes")]] = 10, 4
     features = Features(("enter:other", "elementwise", "leave:other"), np.array([row] * 3))
     assert size_of(features) == pytest.approx([2**10, 2**4, 1], rel=0.1)
+
+
+def test_errors_are_those_of_families_that_were_left_out():
+    # Each family varies in a feature of its own: together they are fitted exactly, and what the
+    # others tell of one is nothing.
+    amounts = np.linspace(1, 10, 5)
+    sizes = np.vstack([np.outer(amounts, direction) for direction in np.eye(3)])
+    families = [name for name in FAMILIES[:3] for _ in amounts]
+    fitted = Regression.fitted(sizes, 1 + sizes.sum(axis=1), families)
+    assert fitted.coefficients == pytest.approx([1, 1, 1, 1])
+    assert fitted.spread > 0.5
