@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dlbricks_core.api import (
         AtSizes,
         Measuring,
+        advise,
         answer,
         attack,
         bench,
@@ -40,6 +41,7 @@ __all__ = [
     "DLBricksError",
     "Measuring",
     "__version__",
+    "advise",
     "answer",
     "attack",
     "bench",

@@ -4,9 +4,10 @@ Scripts reach it through the package itself: ``import dlbricks_core as dlbricks`
 calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
+from dlbricks_core.api.functions import advise, answer, compare, cut, estimate, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
+    AdviceResult,
     Bricks,
     ComparisonResult,
     Estimates,
@@ -29,6 +30,7 @@ from dlbricks_core.api.suites import (
 )
 
 __all__ = [
+    "AdviceResult",
     "AtSizes",
     "Bricks",
     "ComparisonResult",
@@ -41,6 +43,7 @@ __all__ = [
     "Surveyed",
     "Systems",
     "Timings",
+    "advise",
     "answer",
     "attack",
     "bench",

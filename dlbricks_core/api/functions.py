@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from dlbricks_core.api.inputs import (
     sources_of,
 )
 from dlbricks_core.api.results import (
+    AdviceResult,
     Bricks,
     ComparisonResult,
     Estimates,
@@ -30,13 +32,13 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
     PREDICTOR,
     PROMPT,
-    CutOptions,
     Generation,
     LoadedModels,
     LoadOptions,
@@ -45,6 +47,10 @@ from dlbricks_core.workflows import (
     Sweep,
     read_asked,
 )
+from dlbricks_core.workflows import advise as advising
+from dlbricks_core.workflows.places import places
+from dlbricks_core.workflows.requirements import Requirement
+from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 
 def load(
@@ -142,9 +148,9 @@ def time(
         store: Store of all results: a path, the URL of a PostgreSQL database, an open store, or
             ``None`` for the user's own file.
         backend_options: Values of options that the backend declares, by name.
-        **measuring: Arguments that :class:`Measuring` explains: ``runs``, ``threads``,
-            ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``, ``force`` and
-            ``retry_failed``.
+        **measuring: Arguments that :class:`Measuring` explains: ``quantity``, ``runs``,
+            ``threads``, ``precision``, ``budget_s``, ``protocol``, ``seed``, ``timeout_s``,
+            ``force`` and ``retry_failed``.
 
     Raises:
         DLBricksError: If an argument is wrong.
@@ -152,7 +158,7 @@ def time(
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
-    cutting = cut_options(granularity, split, composer)
+    cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)
     with opened_store(store) as opened:
         return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
@@ -238,6 +244,11 @@ def answer(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read, or is no decoder with open dimensions and a cache.
     """
+    if at_sizes.get("quantity") not in (None, LATENCY.name):
+        raise DLBricksError(
+            f"answers are about latency, not {at_sizes['quantity']}",
+            hint=f"Leave {argument('quantity')} out.",
+        )
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
     return _at_sizes(models, asked, backend, at_sizes)
@@ -326,10 +337,65 @@ def compare(
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
     requests = [request_of(name, own.get(name), measuring) for name in names]
-    cutting = CutOptions.chosen(given.get("granularity"), given.get("split"), None)
+    quantity = measuring.get("quantity")
+    cutting = cut_options(given.get("granularity"), given.get("split"), None, quantity)
     every = models_of(models)
     with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
+
+
+def advise(
+    models: Sources,
+    *,
+    max_latency_ms: float | None = None,
+    require: Sequence[str] = (),
+    on: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    prices: str | os.PathLike[str] | None = None,
+    accuracies: str | os.PathLike[str] | None = None,
+    min_accuracy: float | None = None,
+    predictor: str | None = None,
+    store: Store = None,
+) -> AdviceResult:
+    """Tells on which system, and with which framework, models run fastest or cheapest.
+
+    It runs nothing. What was not measured is predicted.
+
+    Args:
+        models: One or several, as :func:`load` takes them.
+        max_latency_ms: Longest latency of a run that is allowed; ``None`` for any.
+        require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``.
+        on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
+            the store.
+        backends: Only these frameworks; none for all of the store.
+        prices: TOML file with prices of systems; with it the cheapest is first.
+        accuracies: TOML file with accuracies of the models, which are alternatives then.
+        min_accuracy: Least accuracy that is allowed.
+        predictor: As for :func:`estimate`.
+        store: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong, or there is no place to advise on. A model of which
+            too little is known is no error: ``failures`` of the result names it.
+        ModelError: If a model cannot be read.
+    """
+    given = checked(
+        max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
+        accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor,
+    )  # fmt: skip
+    wanted = advising.Wanted(
+        max_latency_ms=given.get("max_latency_ms"),
+        min_accuracy=given.get("min_accuracy"),
+        prices=Prices.read(given["prices"]) if "prices" in given else None,
+        accuracies=Accuracies.read(given["accuracies"]) if "accuracies" in given else None,
+        requirements=[Requirement.read(text) for text in given["require"]],
+    )
+    every = models_of(models)
+    name = given.get("predictor", PREDICTOR)
+    with opened_store(store, writes=False) as opened:
+        where = places(opened, given["on"], given["compared"])
+        by = None if name == NO_PREDICTOR else name
+        return AdviceResult(advising.advise(every, where, wanted, opened, Observer(), by))
 
 
 @dataclass(frozen=True)
@@ -376,13 +442,15 @@ class _How:
         measuring: Measuring,
         asked: Mapping[str, str],
     ) -> Estimates:
-        name = asked.get("predictor", PREDICTOR)
         unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
-        cutting = cut_options(self.granularity, self.split, self.composer)
+        cutting = cut_options(
+            self.granularity, self.split, self.composer, measuring.get("quantity")
+        )
         with opened_store(self.store, writes=False) as opened:
             target, there = workflows.at_system(opened, asked.get("system"))
             setups = partial(workflows.known_setups, there, backend)
             request = request_of(backend, self.backend_options, measuring, target, setups)
+            name = asked.get("predictor", workflows.default_predictor(request))
             loaded = load()
             found = workflows.estimate(
                 loaded.models,
@@ -396,10 +464,10 @@ class _How:
 
 def _dialled(
     granularity: int | None, split: str | None, composer: str | None, measuring: Measuring
-) -> tuple[CutOptions, float | None]:
+) -> tuple[workflows.CutOptions, float | None]:
     """How models are cut, and the precision, as on the command line."""
     cutting = checked(granularity=granularity, split=split, composer=composer)
-    names = ("runs", "precision", "budget_s", "protocol")
+    names = ("runs", "precision", "budget_s", "protocol", "quantity")
     given = checked(**{name: measuring.get(name) for name in names})
     chosen = map(cutting.get, ("granularity", "split", "composer"))
     return workflows.cut_and_precision(*chosen, **given)

@@ -34,6 +34,9 @@ class Measuring(TypedDict, total=False):
     ``None`` stands for the default.
 
     Attributes:
+        quantity: Name of what is measured and estimated, such as ``"peak-memory"``; without it,
+            latency. Its protocol says how often it is observed, so ``precision`` and ``budget_s``
+            are for latency alone.
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use.
@@ -51,6 +54,7 @@ class Measuring(TypedDict, total=False):
         retry_failed: Whether to try again what failed before.
     """
 
+    quantity: str | None
     runs: int | None
     threads: int | None
     precision: float | None
@@ -129,10 +133,16 @@ def request_of(
     )
 
 
-def cut_options(granularity: int | None, split: str | None, composer: str | None) -> CutOptions:
-    """How to cut; ``None`` stands for the default."""
+def cut_options(
+    granularity: int | None,
+    split: str | None,
+    composer: str | None,
+    quantity: str | None = None,
+) -> CutOptions:
+    """How to cut for a quantity; ``None`` stands for the default."""
     given = checked(granularity=granularity, split=split, composer=composer)
-    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")))
+    asked = checked(quantity=quantity)
+    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")), **asked)
 
 
 def models_of(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import (
+    advice_data,
+    advice_page,
     comparison_data,
     comparison_page,
     inspect_data,
@@ -21,6 +24,8 @@ from dlbricks_core.report import (
     run_page,
     write_text,
 )
+from dlbricks_core.report.comparing_words import words_for
+from dlbricks_core.report.data import in_unit_name
 from dlbricks_core.report.generating import generated_data
 from dlbricks_core.report.privacy import privacy_data
 from dlbricks_core.report.survey import survey_data
@@ -28,6 +33,7 @@ from dlbricks_core.report.systems import systems_data
 from dlbricks_core.store import Inventory
 from dlbricks_core.suites import Suite
 from dlbricks_core.workflows import Comparison, RunResult
+from dlbricks_core.workflows.advise import Advice
 from dlbricks_core.workflows.privacy import Privacy
 from dlbricks_core.workflows.private import Hidden
 from dlbricks_core.workflows.survey import Survey
@@ -200,7 +206,8 @@ class _RunBased(_Measured):
 
     def rows(self) -> Rows:
         """One row for each model, or for each brick where only bricks were timed."""
-        return [_row(each, self._columns) for each in self._data[self._table]]
+        quantity = self.result.request.quantity
+        return [_row(each, self._columns, quantity) for each in self._data[self._table]]
 
     def _page(self) -> str:
         return run_page(self.result)
@@ -267,9 +274,9 @@ class ComparisonResult(_Measured):
                 "name": model["name"],
                 "backend": backend,
                 "winner": model["winner"],
-                **_row(each, self._columns),
+                **_row(each, self._columns, self.result.quantity),
                 "ratio": each["ratio"]["value"] if each["ratio"] else None,
-                "ideal_ms": model["ideal_ms"],
+                **_row(model, ("ideal_ms",), self.result.quantity),
             }
             for model in self._data["models"]
             for backend, each in model["backends"].items()
@@ -279,13 +286,68 @@ class ComparisonResult(_Measured):
         return comparison_page(self.result)
 
     def __repr__(self) -> str:
+        least = words_for(self.result.quantity).least
         winners = _listed(
-            f"{model['name']} {'fastest on' if model['winner'] else 'without'} "
+            f"{model['name']} {f'{least} on' if model['winner'] else 'without'} "
             f"{model['winner'] or 'a winner'}"
             for model in self._data["models"]
         )
         return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
+
+@dataclass(frozen=True, repr=False)
+class AdviceResult(Result):
+    """Places, and models if they are alternatives, the first first.
+
+    Attributes:
+        advice: Result of the workflow.
+    """
+
+    advice: Advice
+
+    @property
+    def failures(self) -> list[dict[str, str]]:
+        """Models of which too little is known somewhere (``where``), and why (``reason``)."""
+        return [dict(each) for each in self.to_dict()["failures"]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as ``dlbricks advise`` writes it in JSON."""
+        return advice_data(self.advice)
+
+    def rows(self) -> Rows:
+        """One row for each alternative; a column for each required quantity."""
+        return [
+            {
+                **{name: value for name, value in each.items() if name in _ADVISED},
+                **{one["quantity"]["name"]: one["value"] for one in each["required"]},
+            }
+            for ranking in self.to_dict()["rankings"]
+            for each in ranking["alternatives"]
+        ]
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes the report with plots as one HTML file.
+
+        Raises:
+            DLBricksError: If the file cannot be written.
+        """
+        write_text(advice_page(self.advice), Path(path))
+
+    def __repr__(self) -> str:
+        firsts = _listed(
+            f"{each.name} on {each.first.alternative.place}"
+            if each.first
+            else f"{each.name} nowhere"
+            for each in self.advice.rankings
+        )
+        return f"<AdviceResult: {firsts or 'nothing is known'}>"
+
+
+_ADVISED = (
+    "model", "system", "backend", "threads", "basis", "latency_ms", "price_per_million", "accuracy",
+    "allowed", "keeps_probability", "first_probability",
+)  # fmt: skip
+"""Fields of an alternative that are columns."""
 
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
 
@@ -455,21 +517,27 @@ def _listed(texts: Iterable[str]) -> str:
 
 def _estimated(model: Mapping[str, Any]) -> str:
     """A model's name and its estimate; a partial one is a lower bound."""
-    latency_ms = model["estimate_ms"]
-    if latency_ms is None:
+    value, unit = model["estimate"], model["quantity"]["unit"]
+    if value is None:
         return f"{model['name']} unknown"
-    return f"{model['name']} {'> ' if model['partial'] else ''}{latency_ms:.3g} ms"
+    return f"{model['name']} {'> ' if model['partial'] else ''}{value:.3g} {unit}"
 
 
-def _row(entry: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """A row of a table: an interval becomes two columns, a list of names becomes one text."""
+def _row(entry: Mapping[str, Any], columns: Iterable[str], quantity: Quantity) -> dict[str, Any]:
+    """A row of a table: an interval becomes two columns, a list of names becomes one text.
+
+    Columns of latencies are in milliseconds; of another quantity, in its unit, which has a column.
+    """
     row: dict[str, Any] = {}
-    for name in columns:
+    for column in columns:
+        name = column if quantity == LATENCY else in_unit_name(column)
+        if name is None:
+            continue
         value = entry[name]
-        if name.endswith("interval_ms"):
+        before, is_interval, unit = name.partition("interval")
+        if is_interval:
             low, high = value or (None, None)
-            start = name.removesuffix("interval_ms")
-            row |= {f"{start}low_ms": low, f"{start}high_ms": high}
+            row |= {f"{before}low{unit}": low, f"{before}high{unit}": high}
         else:
             row[name] = ", ".join(value) if isinstance(value, list) else value
-    return row
+    return row if quantity == LATENCY else {**row, "unit": quantity.unit}

@@ -20,6 +20,7 @@ from dlbricks_core.api.inputs import (
 )
 from dlbricks_core.api.results import Estimates, Exposed, GeneratedSuite, Surveyed, Timings
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import SURVEY_S
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.suites import check_unused
@@ -167,7 +168,9 @@ def estimate_private(
         place = place_of(
             opened,
             backend,
-            protocol=asked.get("protocol", next(iter(PROTOCOLS))),
+            protocol=workflows.protocol_of(
+                asked.get("protocol", next(iter(PROTOCOLS))), asked.get("quantity", LATENCY.name)
+            ),
             system=asked.get("system"),
             threads=asked.get("threads"),
             backend_options=backend_options or {},

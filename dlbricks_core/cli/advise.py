@@ -15,6 +15,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, load_models
 from dlbricks_core.workflows.advise import Wanted, advise
 from dlbricks_core.workflows.places import places
+from dlbricks_core.workflows.requirements import Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -28,6 +29,14 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=options.LATENCY_MS,
     metavar="TIME",
     help="Longest latency of a run that is allowed (50ms, 0.5s; milliseconds without a unit).",
+)
+@click.option(
+    "--require",
+    "required",
+    metavar="QUANTITY<=VALUE",
+    multiple=True,
+    help="Most that a quantity may be (peak-memory<=500MiB, cold-start<=2s; 'dlbricks plugins' "
+    "lists probes). May be given more than once.",
 )
 @click.option(
     "--on",
@@ -68,6 +77,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(
     models: tuple[str, ...],
     max_latency_ms: float | None,
+    required: tuple[str, ...],
     on: tuple[str, ...],
     backends: tuple[str, ...],
     prices: Path | None,
@@ -80,7 +90,8 @@ def command(
     """Tell which system, and which model, is fastest or cheapest; runs nothing.
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
-    is predicted. Exit status 3: a model has no latency somewhere; it is named.
+    is predicted. Exit status 3: a model's latency, or what --require asks of it, is not known
+    somewhere; it is named.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
@@ -92,6 +103,7 @@ def command(
         prices=Prices.read(prices) if prices else None,
         accuracies=Accuracies.read(accuracies) if accuracies else None,
         batch=load.batch or 1,
+        requirements=[Requirement.read(text) for text in required],
     )
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:

@@ -18,6 +18,7 @@ from dlbricks_core.workflows.carried import written_results
 
 @click.command("bench")
 @click.argument("bricks", metavar="FOLDER", type=click.Path(path_type=Path))
+@options.quantity_option
 @options.measure_options
 @options.timeout_option
 @options.timing_options

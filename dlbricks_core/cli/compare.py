@@ -17,6 +17,7 @@ from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
 
 @click.command("compare")
 @options.models_argument
+@options.quantity_option
 @options.measure_each_options
 @options.cut_options
 @options.load_options
@@ -32,13 +33,17 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     Each framework runs in a process of its own. They take turns in every round, so that
     drift of the machine meets all of them alike. What the store already holds is not
     measured again.
+
+    With --quantity something else than latency is compared, such as load time or peak memory.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = given.load_options_of(values)
     requests = given.requests_of(values)
-    cut_options = CutOptions.chosen(values["granularity"], values["strategy"], None)
+    cut_options = CutOptions.chosen(
+        values["granularity"], values["strategy"], None, quantity=values["quantity"]
+    )
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, given.import_settings_of(values))
         result = compare(loaded.models, cut_options, requests, opened, progress)

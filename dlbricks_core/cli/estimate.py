@@ -13,21 +13,21 @@ import click
 
 from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
-    PREDICTOR,
     CutOptions,
     Invocation,
     LoadedModels,
     ModelsAtSizes,
     Request,
     at_system,
+    default_predictor,
     estimate,
     known_setups,
     load_asked,
+    protocol_of,
 )
 from dlbricks_core.workflows.carried import place_of, read_results
 from dlbricks_core.workflows.private import unlocked
@@ -64,7 +64,7 @@ def command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Estimate latencies from what is known; runs nothing, and needs no framework.
+    """Estimate from what is known; runs nothing, and needs no framework.
 
     Figures of bricks come from the store, and from a predictor where the store has none.
     """
@@ -102,7 +102,7 @@ def command(
             cut,
             request,
             there,
-            _predictor(predictor, values["quantity"]),
+            _predictor(predictor, request),
         )
     result = loaded.told(result)
     print_run(output.console, result)
@@ -123,7 +123,7 @@ def _request_elsewhere(results: ResultStore, system: str | None, values: dict[st
     place = place_of(
         results,
         values["backend"],
-        protocol=values["protocol"],
+        protocol=protocol_of(values["protocol"], values["quantity"]),
         system=system,
         threads=values["threads"],
         backend_options=given.backend_options_of(values),
@@ -133,8 +133,8 @@ def _request_elsewhere(results: ResultStore, system: str | None, values: dict[st
     return request if values["runs"] else replace(request, runs=1)
 
 
-def _predictor(named: str | None, quantity: str) -> str | None:
-    """Name of the predictor; ``None`` for none. There is one for latencies only."""
+def _predictor(named: str | None, request: Request) -> str | None:
+    """Name of the predictor; ``None`` for none."""
     if named is None:
-        return PREDICTOR if quantity == LATENCY.name else None
+        return default_predictor(request)
     return None if named == NO_PREDICTOR else named

@@ -24,6 +24,7 @@ from dlbricks_core.workflows import (
     PROMPT,
 )
 from dlbricks_core.workflows.generate import DECOYS
+from dlbricks_core.workflows.regressing import REGRESSION
 from dlbricks_core.workflows.scenarios.run import SECONDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -176,7 +177,8 @@ predictor_option = click.option(
     "--predictor",
     metavar="NAME",
     help="What predicts bricks that the store does not hold ('dlbricks plugins' lists predictors); "
-    f"{NO_PREDICTOR} leaves them missing.  [default: {PREDICTOR}]",
+    f"{NO_PREDICTOR} leaves them missing.  [default: {PREDICTOR}; {REGRESSION} for quantities "
+    "other than latency]",
 )
 
 

@@ -23,6 +23,10 @@ class Composition(StrEnum):
     """The value is that of the process, whatever runs in it: it counts once."""
 
 
+_TIMES = frozenset({"ns", "us", "ms", "s"})
+"""Units of time."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
     """Something that is measured. Name and unit identify it.
@@ -38,6 +42,16 @@ class Quantity:
     unit: str
     composition: Composition = field(compare=False)
     meaning: str = field(compare=False)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a time, which is longer while others use the machine."""
+        return self.unit in _TIMES
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether a model's value is the sum of those of its bricks."""
+        return self.composition is Composition.SUM
 
     def to_dict(self) -> dict[str, str]:
         """The same as plain data for JSON."""

@@ -13,14 +13,14 @@ from dlbricks_core.figures.statistics import FloatArray
 
 @dataclass(frozen=True)
 class Cost:
-    """A latency to compare.
+    """A latency, or another quantity, to compare.
 
     Costs whose samples were taken in the same rounds have replicates of the same rounds, so that
     drift of the machine cancels in their ratio.
 
     Attributes:
-        ms: The latency in milliseconds.
-        replicates: Its bootstrap replicates, in milliseconds.
+        ms: The latency in milliseconds, or a value in the unit of another quantity.
+        replicates: Its bootstrap replicates, in the same unit.
     """
 
     ms: float

@@ -151,9 +151,10 @@ def _estimate(
         ]
         return overhead + np.broadcast_to(total(own), RESAMPLES)
 
-    ends = interval(composed(lambda figure: figure.replicates))
+    draws = composed(lambda figure: figure.plausible)
+    scatter = interval(composed(lambda figure: figure.replicates))
     value = composed(lambda figure: np.array([figure.value]))
-    return Estimate(float(value[0]), ends, missing, ends)
+    return Estimate(float(value[0]), interval(draws), missing, scatter, draws)
 
 
 def added_up(cut: CutModel, values: Values) -> FloatArray:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.facts import Calibration, Failure, Quantity
+from dlbricks_core.facts import LATENCY, Calibration, Failure, Quantity
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.version import __version__
 from dlbricks_core.workflows import (
@@ -78,6 +78,57 @@ def backend_data(request: Request) -> dict[str, Any]:
     }
 
 
+def quantity_data(quantity: Quantity) -> dict[str, str]:
+    """What figures are of, and their unit."""
+    return {"name": quantity.name, "unit": quantity.unit}
+
+
+_MS = "_ms"
+
+_IN_UNIT = {
+    "estimate_ms": "estimate",
+    "interval_ms": "interval",
+    "measured_ms": "measured",
+    "measured_interval_ms": "measured_interval",
+    "latency_ms": "value",
+    "parts_ms": "composed",
+    "parts_interval_ms": "composed_interval",
+    "net_ms": "net",
+    "net_interval_ms": "net_interval",
+    "difference_ms": "difference",
+    "ideal_ms": "ideal",
+    "ideal_interval_ms": "ideal_interval",
+    "totals_ms": "totals",
+}
+"""Fields of latencies, and those of the same values in the unit of any quantity."""
+
+
+def latencies_data(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
+    """The fields of a result, where those in ``_ms`` are empty unless it is a latency."""
+    if quantity == LATENCY:
+        return found
+    latencies = {name: value for name, value in found.items() if name.endswith(_MS)}
+    empty: dict[str, Any] = {
+        name: type(value)() if isinstance(value, list | dict) else None
+        for name, value in latencies.items()
+    }
+    return {**found, **empty}
+
+
+def in_unit_name(name: str) -> str | None:
+    """Name of a field in the unit of any quantity; ``None`` if it is there for latency alone."""
+    return _IN_UNIT.get(name) if name.endswith(_MS) else name
+
+
+def in_unit(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
+    """The fields of a result, and those of latencies once more in the unit of the quantity.
+
+    Those in ``_ms`` are empty unless it is a latency.
+    """
+    told = {_IN_UNIT[name]: value for name, value in found.items() if name in _IN_UNIT}
+    return {**latencies_data(found, quantity), **told}
+
+
 def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[str, Any] | None:
     """What the user asked for, and when; ``None`` if that is not known."""
     if invocation is None:
@@ -86,7 +137,7 @@ def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[s
         "command": invocation.command,
         "end_to_end": invocation.end_to_end,
         "cut_chosen_by": "store" if invocation.cut_by_store else "user",
-        "quantity": {"name": quantity.name, "unit": quantity.unit},
+        "quantity": quantity_data(quantity),
         "version": __version__,
         "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }

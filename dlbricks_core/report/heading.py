@@ -17,9 +17,14 @@ def subject(result: RunResult) -> str:
 
     A quantity other than latency comes first: ``Load time of resnet50 on ...``.
     """
-    found = f"{models(result)} on {backend(result.request)}"
-    name = quantity_name(result.request.quantity)
-    return found if result.request.probe is None else f"{name.capitalize()} of {found}"
+    return of_quantity(result.request, f"{models(result)} on {backend(result.request)}")
+
+
+def of_quantity(request: Request, what: str) -> str:
+    """What figures are of, after the quantity's name unless that is latency."""
+    if request.probe is None:
+        return what
+    return f"{quantity_name(request.quantity).capitalize()} of {what}"
 
 
 def quantity_name(quantity: Quantity) -> str:

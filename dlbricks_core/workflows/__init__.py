@@ -15,7 +15,7 @@ from dlbricks_core.workflows.comparison import (
 from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.dial import cut_and_precision
 from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
-from dlbricks_core.workflows.estimate import NO_PREDICTOR, estimate
+from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
 from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
 from dlbricks_core.workflows.generate import generate
 from dlbricks_core.workflows.invocation import Invocation
@@ -30,7 +30,7 @@ from dlbricks_core.workflows.loading import (
 from dlbricks_core.workflows.model_result import Compared, ModelResult, PartResult
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.oracle import PREDICTOR
-from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.request import Request, protocol_of
 from dlbricks_core.workflows.results import (
     Benchmarking,
     BrickResult,
@@ -106,6 +106,7 @@ __all__ = [
     "calibrate",
     "compare",
     "cut_and_precision",
+    "default_predictor",
     "estimate",
     "evaluate",
     "forget_calibration",
@@ -115,6 +116,7 @@ __all__ = [
     "load_asked",
     "load_model",
     "load_models",
+    "protocol_of",
     "read_asked",
     "run",
     "study",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 from zlib import crc32
 
 import numpy as np
@@ -23,12 +22,9 @@ from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.requirements import Answers, Basis, Known, Requirement
 from dlbricks_core.workflows.results import ModelResult, RunResult
 from dlbricks_core.workflows.tariff import Accuracies, Prices
-
-Basis = Literal["measured", "composed", "predicted"]
-"""What a latency rests on: samples of the whole model there, of its bricks there, or a predictor
-for some of them at least."""
 
 MILLION = 1_000_000
 """Inferences that a price is told for."""
@@ -56,6 +52,7 @@ class Wanted:
         prices: Prices of systems; with them the cheapest is first, without them the fastest.
         accuracies: Accuracies of models; with them the models are alternatives for one task.
         batch: Inferences that one run of a model makes.
+        requirements: Bounds of quantities, latency among them if one is of it.
     """
 
     max_latency_ms: float | None = None
@@ -63,6 +60,25 @@ class Wanted:
     prices: Prices | None = None
     accuracies: Accuracies | None = None
     batch: int = 1
+    requirements: Sequence[Requirement] = ()
+
+    @property
+    def longest_ms(self) -> float | None:
+        """Longest latency that is allowed by all that bounds it; ``None`` for any."""
+        own = [each.most for each in self.requirements if each.probe is None]
+        return min(
+            [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
+        )
+
+    @property
+    def others(self) -> list[Requirement]:
+        """Requirements of quantities other than latency."""
+        return [each for each in self.requirements if each.probe is not None]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether anything is bounded that an alternative may keep or not."""
+        return self.longest_ms is not None or bool(self.others)
 
     def __post_init__(self) -> None:
         if self.max_latency_ms is not None and not self.max_latency_ms > 0:
@@ -93,6 +109,7 @@ class Alternative:
         batch: Inferences of one run.
         per_hour: Price of an hour of the system; ``None`` if it is not known.
         accuracy: Accuracy of the model; ``None`` if it is not known.
+        required: What is known of the quantities that are required, one for each.
     """
 
     model: CanonicalModel
@@ -104,6 +121,7 @@ class Alternative:
     batch: int = 1
     per_hour: float | None = None
     accuracy: float | None = None
+    required: Sequence[Known] = ()
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -155,8 +173,8 @@ class Ranked:
     Attributes:
         alternative: The alternative.
         first: Probability that it is the first: of least cost among those that keep the bounds.
-        keeps: Probability that it keeps the bound of latency; 1 if there is none.
-        is_allowed: Whether its latency is expected to keep the bound.
+        keeps: Probability that it keeps all bounds; 1 if there is none.
+        is_allowed: Whether it is expected to keep them.
         front: Probability that it is on the Pareto front; ``None`` without accuracies.
         is_on_front: Whether it is expected to be.
     """
@@ -251,6 +269,8 @@ def advise(
         request = Request.for_stored(place.setup, place.system)
         results.append(estimate(models, None, request, store, predictor=predictor))
     alternatives = _alternatives(places, results, wanted, collected)
+    predicts = predictor is not None
+    alternatives = _with_required(alternatives, models, wanted, store, collected, predicts)
     if wanted.accuracies is None:
         groups = {
             model.name: [each for each in alternatives if each.model is model] for model in models
@@ -274,11 +294,19 @@ def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Rank
         alternatives: At least one; all of them with a price, or none.
         wanted: Which bounds they are to keep.
     """
-    limit = np.inf if wanted.max_latency_ms is None else wanted.max_latency_ms
+    limit = np.inf if wanted.longest_ms is None else wanted.longest_ms
     costs = np.array([each.cost_draws for each in alternatives])
     keeps = np.array([each.draws for each in alternatives]) <= limit
+    for row, each in zip(keeps, alternatives, strict=True):
+        for known in each.required:
+            row &= known.keeps
     firsts = first_shares(costs, keeps)
-    allowed = np.array([[each.ms <= limit] for each in alternatives])
+    allowed = np.array(
+        [
+            [each.ms <= limit and all(known.is_kept for known in each.required)]
+            for each in alternatives
+        ]
+    )
     ranked = [
         Ranked(each, float(first), float(kept.mean()), bool(is_allowed))
         for each, first, kept, (is_allowed,) in zip(
@@ -301,6 +329,42 @@ def _with_fronts(
         replace(each, front=float(share), is_on_front=bool(is_on))
         for each, share, is_on in zip(ranked, probable, expected, strict=True)
     ]
+
+
+def _with_required(
+    alternatives: Sequence[Alternative],
+    models: Sequence[CanonicalModel],
+    wanted: Wanted,
+    store: ResultStore,
+    collected: _Collected,
+    predicts: bool,
+) -> list[Alternative]:
+    """Alternatives with what is known of the required quantities.
+
+    One of which too little is known is left out by name: nobody can tell whether it keeps the
+    bound.
+    """
+    positions = {id(model): position for position, model in enumerate(models)}
+    answers: dict[tuple[Place, int], Answers] = {}
+    found = []
+    for each in alternatives:
+        known = []
+        for number, requirement in enumerate(wanted.others):
+            key = each.place, number
+            if key not in answers:
+                answers[key] = Answers.of(
+                    requirement, list(models), each.place, store, predicts=predicts
+                )
+            position = positions[id(each.model)]
+            told = answers[key].known(position)
+            if told is None:
+                why = answers[key].why_not(answers[key].result.models[position])
+                collected.failures.append(_failure(each.model.name, why, each.place))
+                break
+            known.append(told)
+        else:
+            found.append(replace(each, required=known))
+    return found
 
 
 @dataclass
@@ -395,18 +459,21 @@ def _has_latency(model: ModelResult) -> bool:
 
 def _without_latency(place: Place, result: RunResult) -> list[Failure]:
     """A failure for each model that cannot be estimated in a place."""
-    where = f"{place.setup.threads} threads on {place.system.fingerprint[:8]}"
     return [
-        Failure(
+        _failure(
             model.cut.model.name,
             next(iter(model.missing.values()), model.failure or "nothing is known of it"),
-            "compose",
-            f"{place.setup.backend}, {where}",
-            place.setup.backend,
+            place,
         )
         for model in result.models
         if not _has_latency(model)
     ]
+
+
+def _failure(name: str, reason: str, place: Place) -> Failure:
+    where = f"{place.setup.threads} threads on {place.system.fingerprint[:8]}"
+    backend = place.setup.backend
+    return Failure(name, reason, "compose", f"{backend}, {where}", backend)
 
 
 def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternative:

@@ -33,6 +33,7 @@ def assemble(
     request: Request,
     cutting: Cutting,
     outcome: Outcome,
+    predicted_parts: Sequence[Mapping[str, Figure]] = (),
 ) -> RunResult:
     """Composes estimates and collects the results for each model and brick.
 
@@ -40,6 +41,8 @@ def assemble(
         request: How networks were measured.
         cutting: The models and their bricks, and how the bricks' figures follow.
         outcome: Measurements and failures.
+        predicted_parts: For each part of the quantity, figures of bricks that the plan has a
+            prediction of.
     """
     brickset, plan, calibration = cutting.brickset, cutting.plan, cutting.calibration
     seen = calibration.signatures if calibration else frozenset()
@@ -48,7 +51,9 @@ def assemble(
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
     networks = {**brickset.bricks, **plan.besides}
-    known, *parts = _figures(networks, request, outcome)
+    known, *measured_parts = _figures(networks, request, outcome)
+    predicted = predicted_parts or [{} for _ in measured_parts]
+    parts = [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)]
     latencies = plan.figures(known)
     composer, calibrated = _estimators(request, cutting, parts)
     # Of a folder of bricks nobody knows how often they occur; what is timed besides does not.

@@ -33,6 +33,9 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
     suite = read_suite(folder)
     cut = suite.cut
     options = CutOptions(cut.granularity, cut.strategy, cut.composer)
+    if suite.models and request.probe:
+        # What a backend makes of a model is a result of loading: the model itself is cut.
+        options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
     time = _time_models if suite.models else _time_bricks
     result = time(suite, options, request, store, observer)
     # An estimate elsewhere must not predict what cannot run here.
@@ -45,7 +48,8 @@ def _time_models(
     suite: Suite, options: CutOptions, request: Request, store: ResultStore, observer: Observer
 ) -> RunResult:
     cutting = cut_models([each.model for each in suite.models], options, request, observer)
-    _keep_graphs(suite.models, cutting, request, store)
+    if options.cuts_rewritten:
+        _keep_graphs(suite.models, cutting, request, store)
     return run_bricks(cutting, request, store, observer, end_to_end=False)
 
 

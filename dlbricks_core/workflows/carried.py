@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.protocols import protocol_named
+from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements, import_measurements
 from dlbricks_core.wording import argument
@@ -81,7 +81,7 @@ def place_of(
     store: ResultStore,
     backend: str,
     *,
-    protocol: str,
+    protocol: Protocol,
     system: str | None = None,
     threads: int | None = None,
     backend_options: Mapping[str, str] = MappingProxyType({}),
@@ -91,7 +91,7 @@ def place_of(
     Args:
         store: What was measured.
         backend: Name of the backend.
-        protocol: Name of the protocol.
+        protocol: Protocol of the quantity that is asked for.
         system: Name of the machine, or start of its fingerprint; ``None`` where there is one system
             only.
         threads: Threads that compute one operator; ``None`` where there is one number only.
@@ -107,21 +107,21 @@ def place_of(
         for setup, fingerprint in store.setups(backend)
         if fingerprint in systems
     ]
-    identity = protocol_named(protocol).identity
-    filters: Mapping[str, Callable[[Place], bool]] = {
-        "backend": lambda place: True,
-        "system": lambda place: meant in (None, place.system.fingerprint),
-        "threads": lambda place: threads in (None, place.setup.threads),
-        "backend_option": lambda place: (
+    filters: Mapping[tuple[str, ...], Callable[[Place], bool]] = {
+        ("backend",): lambda place: True,
+        ("system",): lambda place: meant in (None, place.system.fingerprint),
+        ("threads",): lambda place: threads in (None, place.setup.threads),
+        ("backend_option",): lambda place: (
             backend_options.items() <= json.loads(place.setup.options).items()
         ),
-        "protocol": lambda place: place.setup.protocol == identity,
+        ("quantity", "protocol"): lambda place: place.setup.protocol == protocol.identity,
     }
-    for name, fits in filters.items():
+    for names, fits in filters.items():
         left = [place for place in places if fits(place)]
         if not left:
             raise DLBricksError(
-                f"the results hold nothing of that {argument(name)}", hint=_choices(store, places)
+                f"the results hold nothing of that {' or '.join(map(argument, names))}",
+                hint=_choices(store, places),
             )
         places = left
     if ways := _ways(places):
@@ -169,7 +169,7 @@ def _choices(store: ResultStore, places: Sequence[Place]) -> str:
 def _told(place: Place) -> str:
     setup = place.setup
     return (
-        f"{setup.backend} {setup.version}, {setup.threads} threads, on "
+        f"{setup.protocol} of {setup.backend} {setup.version}, {setup.threads} threads, on "
         f"{place.system.fingerprint} ({place.system.cpu})"
     )
 

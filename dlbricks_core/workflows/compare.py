@@ -11,7 +11,7 @@ from itertools import groupby
 from dlbricks_core.bricks import Brick, common_parts, extract, signature, unknown_places
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Kind, Measurement
+from dlbricks_core.facts import Kind, Measurement, Quantity
 from dlbricks_core.figures.figure import Figure, interval, undisturbed
 from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
@@ -130,11 +130,16 @@ class _Comparing:
             *self._load_notes(),
             *(note for model in models for note in _notes(model)),
         )
-        return Comparison(self._runs, models, parts, self._bricks(), _operators(parts), notes)
+        operators = _operators(parts) if self._quantity.adds_up else []
+        return Comparison(self._runs, models, parts, self._bricks(), operators, notes)
 
     @property
     def _any_run(self) -> RunResult:
         return next(iter(self._runs.values()))
+
+    @property
+    def _quantity(self) -> Quantity:
+        return self._any_run.request.quantity
 
     def _pieces(self, position: int) -> list[_Piece]:
         """The common parts of the model at a position, in the order in which they run."""
@@ -164,8 +169,12 @@ class _Comparing:
             results=results,
             parts=parts,
             ranking=Ranking.of(wholes, self._slowdown({name: [whole] for name in wholes}, "model")),
-            sums=self._costs(counts),
-            ideal=_ideal(parts, self._call_ms(counts)),
+            sums=self._composed(results),
+            ideal=(
+                _ideal(parts, self._call_ms(counts))
+                if self._quantity.adds_up
+                else Estimate(None, None)
+            ),
             picks=picks,
         )
 
@@ -199,13 +208,36 @@ class _Comparing:
         """Of the backends that measured all of their bricks."""
         return Ranking.of(self._costs(bricks), self._slowdown(bricks, "brick"))
 
+    def _composed(self, results: Mapping[str, ModelResult]) -> dict[str, Cost]:
+        """What the bricks of a model come to on each backend that measured them all.
+
+        A quantity with a probe is composed as the probe says. Of latencies, the call of the timer
+        is left out.
+        """
+        if self._any_run.request.probe is None:
+            return self._costs({name: result.cut.counts for name, result in results.items()})
+        estimates = {name: result.estimate for name, result in results.items()}
+        return {
+            name: Cost(each.value, each.draws)
+            for name, each in estimates.items()
+            if each.value is not None and each.draws is not None and not each.partial
+        }
+
     def _costs(self, bricks: Mapping[str, Mapping[str, int]]) -> dict[str, Cost]:
-        """Total of bricks on each backend that measured them all."""
+        """What bricks cost together on each backend that measured them all.
+
+        That is their total where the quantity adds up, and the largest of them otherwise.
+        """
         found = {}
         for name, counts in bricks.items():
             latencies = self._latencies[name]
             if counts.keys() <= latencies.keys():
-                found[name] = Cost.total((n, Cost.brick(latencies[s])) for s, n in counts.items())
+                costs = [(number, Cost.brick(latencies[s])) for s, number in counts.items()]
+                found[name] = (
+                    Cost.total(costs)
+                    if self._quantity.adds_up
+                    else max((cost for _, cost in costs), key=lambda cost: cost.ms)
+                )
         return found
 
     def _call_ms(self, bricks: Mapping[str, Mapping[str, int]]) -> float:
@@ -223,6 +255,8 @@ class _Comparing:
             networks: Signatures by backend.
             kind: Which of the two they are.
         """
+        if not self._quantity.is_time:
+            return 1.0
         used = 0.0
         far = False
         for name, signatures in networks.items():
@@ -258,6 +292,8 @@ class _Comparing:
 
     def _load_notes(self) -> tuple[str, ...]:
         """A note if nobody knows how busy the machine was during some sessions."""
+        if not self._quantity.is_time:
+            return ()
         sessions = {
             taken.session
             for run in self._runs.values()
@@ -274,6 +310,13 @@ class _Comparing:
 
     def _session_notes(self) -> tuple[str, ...]:
         """Says so where backends were not timed side by side."""
+        if not self._quantity.is_time:
+            return ()
+        if self._any_run.request.probe is not None:
+            return (
+                "each backend is observed in a session of its own: drift of the machine is part "
+                "of their ratios",
+            )
         apart = 0
         for position in range(len(self._any_run.models)):
             sessions = []
@@ -334,12 +377,12 @@ def _notes(compared: ModelComparison) -> Iterable[str]:
     for backend, result in compared.results.items():
         if _is_unexplained(result):
             yield (
-                f"{name} on {backend}: its parts sum up to {result.normalized:.0%} of what the "
+                f"{name} on {backend}: its parts come to {result.normalized:.0%} of what the "
                 "whole model takes; the table of parts does not explain the rest"
             )
     if compared.is_contradicted:
         yield (
-            f"{name}: {compared.ranking.winner} is faster end to end, but its parts sum up to "
+            f"{name}: {compared.ranking.winner} takes less end to end, but its parts come to "
             "more; the table of parts does not explain the difference"
         )
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import Failure, Quantity
 from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.workflows.results import BrickResult, ModelResult, RunResult
@@ -43,7 +43,8 @@ class PartComparison:
         occurrences: Number of the parts.
         bricks: By backend, the number of times that each brick runs for all of the parts, by
             signature.
-        ranking: Of the backends, by the total over all of the parts.
+        ranking: Of the backends, by the total over all of the parts; by one of them where the
+            quantity does not add up.
     """
 
     brick: Brick
@@ -65,12 +66,12 @@ class ModelComparison:
     Attributes:
         results: By backend.
         parts: Those that differ most first.
-        ranking: Of the backends, by the latency of the whole model.
-        sums: Sum of the parts by backend, without the timer's own cost; a backend on which a part
-            has no measurement is left out.
+        ranking: Of the backends, by what was measured of the whole model.
+        sums: What the parts come to by backend, without the timer's own cost; a backend on which a
+            part has no measurement is left out.
         ideal: Estimate that takes each part on the backend where it is fastest: the sum of the
             parts' minima. A bound: it leaves out what handing a tensor from one framework to
-            another costs.
+            another costs. No value where the quantity does not add up.
         picks: Number of the model's parts that the ideal takes on each backend.
     """
 
@@ -150,7 +151,7 @@ class Comparison:
         models: In the order in which they were given.
         parts: Of all models; those that differ most first.
         bricks: In order of first occurrence.
-        operators: The longest total first.
+        operators: The longest total first; none where the quantity does not add up.
         notes: What to keep in mind when reading the ratios.
         unread: Models that were named and could not be loaded.
     """
@@ -167,6 +168,11 @@ class Comparison:
     def any_run(self) -> RunResult:
         """A run, for what all of them have in common: system, protocol, threads, options."""
         return next(iter(self.runs.values()))
+
+    @property
+    def quantity(self) -> Quantity:
+        """What is compared."""
+        return self.any_run.request.quantity
 
     @property
     def failures(self) -> list[Failure]:

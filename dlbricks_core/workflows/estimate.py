@@ -22,7 +22,9 @@ from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.joining import joined
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.oracle import PREDICTOR
 from dlbricks_core.workflows.predicting import with_predictions
+from dlbricks_core.workflows.regressing import REGRESSION, with_regression
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
@@ -37,7 +39,7 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "nothing of {} was measured on {}. To change that, time models there ('dlbricks run'), or "
+    "nothing of {} was measured on {}{}. To change that, time models there ('dlbricks run'), or "
     "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 
@@ -72,13 +74,13 @@ def estimate(
             these are missing.
 
     Raises:
-        DLBricksError: If a predictor is named for a quantity other than latency.
+        DLBricksError: If the predictor is not for the quantity.
         PluginError: If there is no such predictor, or it fails.
     """
-    if predictor is not None and request.probe:
+    if predictor is not None and request.probe and predictor != REGRESSION:
         raise DLBricksError(
-            f"predictors give latencies, not {request.quantity.name}",
-            hint=f"Leave {argument('predictor')} out.",
+            f"the predictor {predictor} gives latencies, not {request.quantity.name}",
+            hint=f"Leave {argument('predictor')} out, or choose {REGRESSION} or {NO_PREDICTOR}.",
         )
     if cut_options is None and request.probe:
         cut_options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
@@ -115,7 +117,9 @@ def _needs(result: RunResult) -> Iterator[str]:
     new = [each.cut.model.name for each in result.models if known.isdisjoint(each.cut.counts)]
     if new and (request.elsewhere or request.plugin.problem):
         more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
-        yield _NEW.format(", ".join(new[:_NAMED]) + more, request.fingerprint)
+        quantity = request.quantity.name
+        asked = f" with {argument('quantity')} {quantity}" if request.probe else ""
+        yield _NEW.format(", ".join(new[:_NAMED]) + more, request.fingerprint, asked)
 
 
 @dataclass(frozen=True)
@@ -229,7 +233,16 @@ def _way(position: int, ways: Mapping[str, _Way]) -> str:
 
 
 def _predicted(result: RunResult, predictor: str | None, store: ResultStore) -> RunResult:
-    return result if predictor is None else with_predictions(result, predictor, store)
+    if predictor is None:
+        return result
+    if result.request.probe:
+        return with_regression(result, store)
+    return with_predictions(result, predictor, store)
+
+
+def default_predictor(request: Request) -> str:
+    """Name of the predictor for the quantity that is asked for."""
+    return REGRESSION if request.probe else PREDICTOR
 
 
 def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int) -> Outcome:

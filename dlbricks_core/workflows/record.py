@@ -387,9 +387,10 @@ def _figures(model: Mapping[str, Any], backends: Sequence[Mapping[str, Any]]) ->
     """Figures of a model on each backend, from results in JSON."""
     for backend in backends:
         own = model["backends"][backend["name"]] if "backends" in model else model
-        # Only latencies are compared; their figures have the unit in their names.
-        unit = "_ms" if "backends" in model else ""
-        told = {name: own[f"{name}{unit}"] for name in ("estimate", "interval", "measured")}
-        spread = {"measured_interval": own[f"measured_interval{unit}"]}
+        # Comparisons by a DLBricks that compared latencies alone have the unit in the names.
+        told = {
+            name: own[name] if name in own else own[f"{name}_ms"]
+            for name in ("estimate", "interval", "measured", "measured_interval")
+        }
         names = {"model": model["name"], "backend": backend["name"]}
-        yield _read(Figures, {**told, **spread, **names, "missing": len(own["missing"])})
+        yield _read(Figures, {**told, **names, "missing": len(own["missing"])})

@@ -32,6 +32,9 @@ from dlbricks_core.workflows.absent import AbsentBackend
 from dlbricks_core.workflows.elsewhere import KnownSetup, nearest_setup
 from dlbricks_core.workflows.status import declared_options
 
+_FEWEST_OBSERVED = 2
+"""Observations by a probe that tell at all how these scatter."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -133,7 +136,7 @@ class Request:
                 that the backend does not have.
             PluginError: If the backend is unknown, broken, or lacks its framework.
         """
-        probe = None if quantity == LATENCY.name else find_probe(quantity)
+        probe = _probe(quantity)
         how = _protocol(protocol, probe)
         _check(how, threads, runs, precision, budget_s)
         here = current_system()
@@ -192,24 +195,31 @@ class Request:
         )
 
     @classmethod
-    def for_stored(cls, setup: Setup, system: System) -> Request:
+    def for_stored(cls, setup: Setup, system: System, probe: Probe | None = None) -> Request:
         """Request for what was measured under a setup on a system, by whichever version.
 
         Nothing can be measured by it, and no framework needs to be installed. However many runs
         were asked for when it was measured, the least number that tells how samples scatter is
-        enough.
+        enough; two observations by a probe, which may take many seconds each.
+
+        Args:
+            setup: The setup.
+            system: The system.
+            probe: Probe of the quantity; ``None`` for latency.
         """
         backend = AbsentBackend([setup])
-        protocol = next(each for each in PROTOCOLS.values() if each.identity == setup.protocol)
+        protocols = PROTOCOLS.values() if probe is None else [probe.protocol]
+        protocol = next(each for each in protocols if each.identity == setup.protocol)
         return cls(
             plugin=Plugin("backend", setup.backend, "", "", ""),
             backend=backend,
             setup=setup,
             settings=BackendSettings(setup.threads, json.loads(setup.options)),
             protocol=protocol,
-            runs=FEWEST_QUIET,
+            runs=FEWEST_QUIET if probe is None else _FEWEST_OBSERVED,
             system=current_system(),
             elsewhere=system,
+            probe=probe,
         )
 
     @property
@@ -289,6 +299,24 @@ def _by_nearness(known: Sequence[KnownSetup], target: System, threads: int) -> l
 def _absent(setups: Sequence[Setup]) -> tuple[Backend, str, str]:
     """A backend that is not installed, its version, and that of the plugin that ran it."""
     return AbsentBackend(setups), setups[0].version, setups[0].plugin
+
+
+def protocol_of(name: str, quantity: str) -> Protocol:
+    """The protocol by which a quantity is observed.
+
+    Args:
+        name: Name of the protocol that the user chose, or of the default.
+        quantity: Name of the quantity.
+
+    Raises:
+        DLBricksError: If there is no such protocol, or it is not for the quantity.
+        PluginError: If there is no such quantity, or its probe is broken.
+    """
+    return _protocol(name, _probe(quantity))
+
+
+def _probe(quantity: str) -> Probe | None:
+    return None if quantity == LATENCY.name else find_probe(quantity)
 
 
 def _protocol(name: str, probe: Probe | None) -> Protocol:

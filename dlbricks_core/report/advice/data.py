@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dlbricks_core.report.advice.words import notes
-from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, quantity_data
 from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
+from dlbricks_core.workflows.requirements import Known
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
@@ -38,7 +39,10 @@ def _system(place: Place) -> dict[str, Any]:
 def _settings(wanted: Wanted) -> dict[str, Any]:
     return {
         "by": "price" if wanted.prices else "latency",
-        "max_latency_ms": wanted.max_latency_ms,
+        "max_latency_ms": wanted.longest_ms,
+        "required": [
+            {"quantity": quantity_data(each.quantity), "most": each.most} for each in wanted.others
+        ],
         "min_accuracy": wanted.min_accuracy,
         "currency": wanted.prices.currency if wanted.prices else None,
         "batch": wanted.batch,
@@ -80,4 +84,17 @@ def _alternative(found: Alternative) -> dict[str, Any]:
         "price_per_million": found.price,
         "price_interval": found.price_interval,
         "accuracy": found.accuracy,
+        "required": [_required(each) for each in found.required],
+    }
+
+
+def _required(known: Known) -> dict[str, Any]:
+    return {
+        "quantity": quantity_data(known.requirement.quantity),
+        "value": known.value,
+        "interval": known.interval,
+        "most": known.requirement.most,
+        "allowed": known.is_kept,
+        "keeps_probability": float(known.keeps.mean()),
+        "basis": known.basis,
     }

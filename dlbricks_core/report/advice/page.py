@@ -11,6 +11,7 @@ from dlbricks_core.report.advice.words import (
     currency,
     explained,
     front,
+    heading_of,
     how,
     money,
     notes,
@@ -20,6 +21,7 @@ from dlbricks_core.report.advice.words import (
     systems,
     title,
 )
+from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.html.plots import Candidate, Point, dots, pareto
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page
@@ -78,7 +80,7 @@ def _ends(ranked: Ranked) -> tuple[float, float]:
 
 
 def _table(ranking: Ranking, wanted: Wanted) -> Table:
-    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     priced = wanted.prices is not None
     columns = {
         "Model": compared,
@@ -87,6 +89,11 @@ def _table(ranking: Ranking, wanted: Wanted) -> Table:
         "Rests on": True,
         "Latency": True,
         "90% interval of it": True,
+        **{
+            heading: True
+            for each in wanted.others
+            for heading in (heading_of(each), f"90% interval of {quantity_name(each.quantity)}")
+        },
         "Per second": True,
         "90% interval": True,
         f"{currency(wanted)} a million": priced,
@@ -113,6 +120,7 @@ def _cells(ranked: Ranked) -> list[str | Cell]:
         BASES[it.basis],
         or_dash(it.ms),
         between(it.interval_ms),
+        *(cell for each in it.required for cell in (or_dash(each.value), between(each.interval))),
         or_dash(it.per_second),
         between(it.per_second_interval),
         "–" if it.price is None else money(it.price),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dlbricks_core.report.advice.words import (
@@ -14,6 +14,7 @@ from dlbricks_core.report.advice.words import (
     currency,
     explained,
     front,
+    heading_of,
     money,
     notes,
     share,
@@ -36,6 +37,12 @@ SHOWN = 12
 
 _PLACE = 20
 """Characters of a place."""
+
+_FEW_REQUIRED = 2
+"""Required quantities that fit beside the other columns."""
+
+_REQUIRED = 3
+"""Columns before those of required quantities."""
 
 
 def print_advice(console: Console, advice: Advice) -> None:
@@ -64,6 +71,8 @@ def print_advice(console: Console, advice: Advice) -> None:
 def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
     rows = ranking.ranked if wanted.accuracies is None else best_of_each(ranking)
     console.print(_table(rows[:SHOWN], wanted))
+    if wanted.others and not _has_room(wanted):
+        console.print(_required_table(rows[:SHOWN], wanted))
     if wanted.accuracies is not None:
         console.print("The first place of each model. *: on the Pareto front.")
     if len(rows) > SHOWN:
@@ -71,12 +80,16 @@ def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
 
 
 def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
-    """Alternatives; where models are compared, there is no room for inferences a second."""
-    compared, bounded = wanted.accuracies is not None, wanted.max_latency_ms is not None
+    """Alternatives.
+
+    Where models are compared or quantities required, there is no room for inferences a second.
+    """
+    compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
         "Latency ms": True,
-        "Per s": not compared,
+        **{heading_of(each): _has_room(wanted) for each in wanted.others},
+        "Per s": not compared and not wanted.others,
         f"{currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
         "Keeps": bounded,
@@ -86,6 +99,8 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     shown = table("Place", *(name for name, is_shown in columns.items() if is_shown))
     shown.columns[0].min_width = _PLACE
     shown.columns[1].justify = "left"
+    if _has_room(wanted):
+        _head_required(shown.columns[_REQUIRED:], wanted)
     for each in rows:
         cells = zip(columns.values(), _cells(each), strict=True)
         place = _place(each, with_model=compared)
@@ -93,11 +108,37 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     return shown
 
 
+def _has_room(wanted: Wanted) -> bool:
+    """Whether required quantities fit beside the other columns."""
+    return (
+        len(wanted.others) <= _FEW_REQUIRED and wanted.accuracies is None and wanted.prices is None
+    )
+
+
+def _required_table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
+    """Required quantities alone."""
+    shown = table("Place", *map(heading_of, wanted.others))
+    shown.columns[0].min_width = _PLACE
+    _head_required(shown.columns[1:], wanted)
+    for each in rows:
+        place = _place(each, with_model=wanted.accuracies is not None)
+        cells = (_figure(it.value, it.interval, ms) for it in each.alternative.required)
+        shown.add_row(place, *cells)
+    return shown
+
+
+def _head_required(columns: Sequence[Column], wanted: Wanted) -> None:
+    """Writes the unit of required quantities below their names."""
+    for column, required in zip(columns, wanted.others, strict=False):
+        column.header = lines(*heading_of(required).rsplit(" ", 1))
+
+
 def _cells(ranked: Ranked) -> list[str | Text]:
     it = ranked.alternative
     return [
         BASES[it.basis],
         _figure(it.ms, it.interval_ms, ms),
+        *(_figure(each.value, each.interval, ms) for each in it.required),
         _figure(it.per_second, it.per_second_interval, ms),
         _figure(it.price, it.price_interval, money),
         "-" if it.accuracy is None else f"{it.accuracy:g}",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlbricks_core.facts import System
-from dlbricks_core.report.heading import count
+from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows.advise import Advice, Alternative, Basis, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
+from dlbricks_core.workflows.requirements import Basis, Requirement
 
 BASES: Mapping[Basis, str] = {
     "measured": "measured",
@@ -31,7 +32,7 @@ def answer(ranking: Ranking, wanted: Wanted) -> str:
     if first is None:
         fastest = min(ranking.ranked, key=lambda each: each.alternative.ms).alternative
         return (
-            f"{ranking.name}: nothing keeps {ms(wanted.max_latency_ms or 0.0)} ms; the fastest is "
+            f"{ranking.name}: nothing keeps {limits(wanted)}; the fastest is "
             f"{named(fastest, ranking)} with {ms(fastest.ms)} ms."
         )
     best = first.alternative
@@ -50,8 +51,23 @@ def front(ranking: Ranking) -> str:
 
 
 def bounds(wanted: Wanted) -> str:
-    """The bound of latency, after a noun: `` within 50 ms``; empty if there is none."""
-    return "" if wanted.max_latency_ms is None else f" within {ms(wanted.max_latency_ms)} ms"
+    """All bounds, after a noun: `` within 50 ms``; empty if there is none."""
+    return f" within {limits(wanted)}" if wanted.is_bounded else ""
+
+
+def limits(wanted: Wanted) -> str:
+    """All bounds: ``50 ms and 500 MiB of peak memory``."""
+    latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms"]
+    others = [
+        f"{ms(each.most)} {each.quantity.unit} of {quantity_name(each.quantity)}"
+        for each in wanted.others
+    ]
+    return " and ".join([*latency, *others])
+
+
+def heading_of(requirement: Requirement) -> str:
+    """Heading of the column of a required quantity."""
+    return f"{quantity_name(requirement.quantity).capitalize()} {requirement.quantity.unit}"
 
 
 def named(alternative: Alternative, ranking: Ranking) -> str:
@@ -105,14 +121,20 @@ def explained(wanted: Wanted) -> list[str]:
             f"{currency(wanted)}: price of a million inferences of one process that has the "
             "system for itself."
         )
-    if wanted.max_latency_ms is not None:
-        found.append("Keeps: probability of keeping the bound.")
+    if wanted.is_bounded:
+        kept = "all bounds" if _bounds(wanted) > 1 else "the bound"
+        found.append(f"Keeps: probability of keeping {kept}.")
     return [*found, f"First: probability of being the first{of_those(wanted)}."]
 
 
 def of_those(wanted: Wanted) -> str:
     """Among which alternatives one is the first."""
-    return "" if wanted.max_latency_ms is None else " of those that keep it"
+    return ("", " of those that keep it", " of those that keep them")[min(_bounds(wanted), 2)]
+
+
+def _bounds(wanted: Wanted) -> int:
+    """Number of bounds."""
+    return (wanted.longest_ms is not None) + len(wanted.others)
 
 
 def notes(advice: Advice) -> list[str]:
@@ -122,10 +144,23 @@ def notes(advice: Advice) -> list[str]:
     if predicted:
         of = f"{len(predicted)} of {len(advice.alternatives)} latencies"
         found.insert(0, f"{of} are predicted: nobody measured the model there")
+    found[:0] = _predicted_required(advice)
     only = dict.fromkeys(system(p.system) for p in advice.places if p.only_shipped)
     if only:
         found.insert(0, f"nothing in the store is from {', '.join(only)}: the atlas alone knows it")
     return found
+
+
+def _predicted_required(advice: Advice) -> list[str]:
+    """Remarks on required quantities that nobody measured."""
+    notes = []
+    for number, each in enumerate(advice.wanted.others):
+        known = [it.required[number] for it in advice.alternatives]
+        predicted = sum(one.basis == "predicted" for one in known)
+        if predicted:
+            name = quantity_name(each.quantity)
+            notes.append(f"{name} is predicted in {predicted} of {len(known)} alternatives")
+    return notes
 
 
 def best_of_each(ranking: Ranking) -> list[Ranked]:

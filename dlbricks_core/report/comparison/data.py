@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.report.comparison.words import disturbances
 from dlbricks_core.report.data import (
@@ -14,9 +15,11 @@ from dlbricks_core.report.data import (
     brick_head,
     brick_result,
     facts_data,
+    in_unit,
     invocation_data,
     model_head,
     model_result,
+    quantity_data,
     settings_data,
     system_data,
     totals,
@@ -57,17 +60,20 @@ def comparison_data(
         ],
         "settings": settings_data(run, load),
         "totals": _totals(result),
-        "models": [_model_data(model, invocation) for model in result.models],
-        "parts": [_part_data(part) for part in result.parts],
-        "bricks": [_brick_data(brick) for brick in result.bricks],
+        "models": [_model_data(model, result.quantity, invocation) for model in result.models],
+        "parts": [_part_data(part, result.quantity) for part in result.parts],
+        "bricks": [_brick_data(brick, result.quantity) for brick in result.bricks],
         "operators": [
-            {
-                "layers": list(each.operators),
-                "occurrences": each.occurrences,
-                "fastest": each.fastest,
-                "totals_ms": dict(each.totals_ms),
-                "missing": dict(each.missing),
-            }
+            in_unit(
+                {
+                    "layers": list(each.operators),
+                    "occurrences": each.occurrences,
+                    "fastest": each.fastest,
+                    "totals_ms": dict(each.totals_ms),
+                    "missing": dict(each.missing),
+                },
+                result.quantity,
+            )
             for each in result.operators
         ],
         "warnings": disturbances(result),
@@ -88,7 +94,9 @@ def _totals(result: Comparison) -> dict[str, int]:
     }
 
 
-def _model_data(model: ModelComparison, invocation: Invocation | None) -> dict[str, Any]:
+def _model_data(
+    model: ModelComparison, quantity: Quantity, invocation: Invocation | None
+) -> dict[str, Any]:
     backends = {name: model_result(each) for name, each in model.results.items()}
     for name, entry in backends.items():
         cut, total = model.results[name].cut, model.sums.get(name)
@@ -97,8 +105,9 @@ def _model_data(model: ModelComparison, invocation: Invocation | None) -> dict[s
         entry["parts_ms"] = total.ms if total else None
         entry["parts_interval_ms"] = total.interval_ms if total else None
         entry["parts_ratio"] = _ratio(model.sum_ratios.get(name))
-    return {
+    found = {
         **model_head(model.cut),
+        "quantity": quantity_data(quantity),
         "facts": facts_data(invocation, model.cut.model.name),
         **_ranking(model.ranking),
         "ideal_ms": model.ideal.value,
@@ -106,26 +115,28 @@ def _model_data(model: ModelComparison, invocation: Invocation | None) -> dict[s
         "ideal_partial": model.ideal.partial,
         "ideal_picks": dict(model.picks),
         "contradicted": model.is_contradicted,
-        "parts": [_part_data(part) for part in model.parts],
-        "backends": _by_backend(backends, model.ranking, "measured_interval_ms"),
+        "parts": [_part_data(part, quantity) for part in model.parts],
+        "backends": _by_backend(backends, model.ranking, "measured_interval_ms", quantity),
     }
+    return in_unit(found, quantity)
 
 
-def _part_data(part: PartComparison) -> dict[str, Any]:
+def _part_data(part: PartComparison, quantity: Quantity) -> dict[str, Any]:
     costs = part.ranking.costs
     backends: dict[str, dict[str, Any]] = {
         name: {"net_ms": costs[name].ms if name in costs else None, "bricks": dict(bricks)}
         for name, bricks in part.bricks.items()
     }
-    return {
+    found = {
         **brick_head(part.brick, part.occurrences),
         **_ranking(part.ranking),
         "difference_ms": part.difference_ms,
-        "backends": _by_backend(backends, part.ranking, "net_interval_ms"),
+        "backends": _by_backend(backends, part.ranking, "net_interval_ms", quantity),
     }
+    return in_unit(found, quantity)
 
 
-def _brick_data(each: BrickComparison) -> dict[str, Any]:
+def _brick_data(each: BrickComparison, quantity: Quantity) -> dict[str, Any]:
     backends = {name: brick_result(result) for name, result in each.results.items()}
     costs = each.ranking.costs
     for name, entry in backends.items():
@@ -134,19 +145,22 @@ def _brick_data(each: BrickComparison) -> dict[str, Any]:
     return {
         **brick_head(each.brick, each.occurrences),
         **_ranking(each.ranking),
-        "backends": _by_backend(backends, each.ranking, "net_interval_ms"),
+        "backends": _by_backend(backends, each.ranking, "net_interval_ms", quantity),
     }
 
 
 def _by_backend(
-    backends: Mapping[str, dict[str, Any]], ranking: Ranking, interval_name: str
+    backends: Mapping[str, dict[str, Any]],
+    ranking: Ranking,
+    interval_name: str,
+    quantity: Quantity,
 ) -> dict[str, Any]:
     """Adds to each backend's figures how they compare with the fastest's."""
     for name, entry in backends.items():
         cost, ratio = ranking.costs.get(name), ranking.ratios.get(name)
         entry[interval_name] = cost.interval_ms if cost else None
         entry["ratio"] = _ratio(ratio)
-    return dict(backends)
+    return {name: in_unit(entry, quantity) for name, entry in backends.items()}
 
 
 def _ranking(ranking: Ranking) -> dict[str, Any]:

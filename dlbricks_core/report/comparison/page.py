@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names
 from dlbricks_core.figures.ranking import Cost
+from dlbricks_core.report.comparing_words import words_for
 from dlbricks_core.report.comparison.words import (
     answer,
     margin,
     remarks,
     subject,
+    totals,
     unfit,
     verdict,
     with_backends,
 )
+from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
 from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.run.page import partial, without_subject
-from dlbricks_core.workflows import Comparison, LoadOptions, PartComparison
+from dlbricks_core.workflows import Comparison, LoadOptions, ModelComparison
 
 _ROWS = 20
 """Rows of dots that a plot shows at most; tables show everything."""
@@ -43,10 +46,12 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
         facts=run_facts(result.runs, load),
         remarks=remarks(result),
         failures=alike(with_backends(result.failures)),
+        noun=quantity_name(result.quantity),
+        is_latency=result.any_run.request.probe is None,
         models_plot=_models_plot(result),
         fastest=_fastest(result),
         models=_models(result),
-        parts_plot=_parts_plot(result.parts[:_ROWS], named, result.runs),
+        parts_plot=_parts_plot(result, named),
         parts=_parts(result, named),
     )
 
@@ -60,23 +65,54 @@ def _fastest(result: Comparison) -> Table:
                 *(_cost(costs.get(name), best=name == winner) for name in result.runs),
                 verdict(model.ranking),
                 margin(model.ranking.margin),
-                partial(model.ideal),
-                between(model.ideal.interval),
-                ", ".join(f"{name} {number}" for name, number in model.picks.items()),
+                *(_ideal(model) if adds_up else []),
             ]
 
+    quantity = result.quantity
+    adds_up, least = quantity.adds_up, words_for(quantity).least
+    ideal: list[str | Column] = ["Ideal", "90% interval", Column("Parts taken", is_text=True)]
+    disturbed = ", or less than what disturbed the machine may account for"
     return table(
-        ["Model", *result.runs, Column("Fastest", is_text=True), "By", "Ideal", "90% interval",
-         Column("Parts taken", is_text=True)],
+        [
+            "Model",
+            *result.runs,
+            Column(least.capitalize(), is_text=True),
+            "By",
+            *(ideal if adds_up else []),
+        ],
         rows(),
-        "Latencies in ms, measured end to end. By: the second over the fastest, with its 90% "
-        "interval; no difference is shown where that holds 1, or less than what disturbed the "
-        "machine may account for. Ideal: sum of the parts, each on the backend where it is "
-        "fastest. Parts taken: for how many parts that is each backend.",
-    )  # fmt: skip
+        f"{_noun(result)} in {quantity.unit}, measured end to end. By: the second over the "
+        f"{least}, with its 90% interval; no difference is shown where that holds 1"
+        f"{disturbed if quantity.is_time else ''}."
+        + (
+            f" Ideal: sum of the parts, each on the backend where it is {least}. Parts taken: for "
+            "how many parts that is each backend."
+            if adds_up
+            else ""
+        ),
+    )
+
+
+def _noun(result: Comparison) -> str:
+    """What is compared, at the beginning of a sentence."""
+    return quantity_name(result.quantity).capitalize()
+
+
+def _ideal(model: ModelComparison) -> list[str]:
+    return [
+        partial(model.ideal),
+        between(model.ideal.interval),
+        ", ".join(f"{name} {number}" for name, number in model.picks.items()),
+    ]
 
 
 def _models(result: Comparison) -> Table:
+    if result.any_run.request.probe is None:
+        sums, those, paired = "Sum of parts", "sums", ", from paired rounds"
+        how = "timed by itself, without the timer's own cost"
+    else:
+        sums, those, paired, how = "Composed", "these", "", "part measured by itself"
+
     def rows() -> Iterator[list[str | Cell]]:
         for model in result.models:
             for number, (name, each) in enumerate(model.results.items()):
@@ -93,16 +129,18 @@ def _models(result: Comparison) -> Table:
                 ]
 
     return table(
-        ["Model", Column("Backend", is_text=True), "Measured", "Ratio", "Sum of parts",
-         "Ratio of sums", "Estimate / measured"],
+        ["Model", Column("Backend", is_text=True), "Measured", "Ratio", sums, f"Ratio of {those}",
+         "Estimate / measured"],
         rows(),
-        "Latencies in ms with 90% intervals. Ratio: this backend over the one that is fastest end "
-        "to end, from paired rounds. Sum of parts: each timed by itself, without the timer's own "
-        "cost. The parts explain a difference as far as the two ratios agree.",
+        f"{_noun(result)} in {result.quantity.unit} with 90% intervals. Ratio: this backend over "
+        f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: each "
+        f"{how}. The parts explain a difference as far as the two ratios agree.",
     )  # fmt: skip
 
 
 def _parts(result: Comparison, named: Mapping[str, str]) -> Table:
+    least = words_for(result.quantity).least
+
     def rows() -> Iterator[list[str | Cell]]:
         for each in result.parts:
             costs, winner = each.ranking.costs, each.ranking.winner
@@ -116,12 +154,13 @@ def _parts(result: Comparison, named: Mapping[str, str]) -> Table:
             ]
 
     return table(
-        ["Part", "Number", *result.runs, "Difference", Column("Fastest", is_text=True), "By"],
+        ["Part", "Number", *result.runs, "Difference",
+         Column(least.capitalize(), is_text=True), "By"],
         rows(),
-        "Totals in ms with 90% intervals, without the timer's own cost; a winner is bold. "
-        "Difference: the slowest less the fastest. By: the second over the fastest.",
+        f"{totals(result.any_run.request)}, with 90% intervals; a winner is bold. Difference: the "
+        f"most less the {least}. By: the second over the {least}.",
         names_wrap=True,
-    )
+    )  # fmt: skip
 
 
 def _cost(cost: Cost | None, *, best: bool = False) -> Cell:
@@ -142,31 +181,35 @@ def _models_plot(result: Comparison) -> Markup | None:
         backend: [_point(model.ranking.costs.get(backend)) for model in shown]
         for backend in result.runs
     }
-    series["ideal (bound)"] = [
-        None if m.ideal.value is None or m.ideal.partial else Point(m.ideal.value, m.ideal.interval)
-        for m in shown
-    ]
+    if result.quantity.adds_up:
+        series["ideal (bound)"] = [
+            None
+            if m.ideal.value is None or m.ideal.partial
+            else Point(m.ideal.value, m.ideal.interval)
+            for m in shown
+        ]
+    noun = quantity_name(result.quantity)
     return dots(
         "models",
         [model.model.name for model in shown],
         series,
-        "end-to-end latency in ms",
-        "End-to-end latency of every model on every backend, with 90% intervals",
+        f"end-to-end {noun} in {result.quantity.unit}",
+        f"End-to-end {noun} of every model on every backend, with 90% intervals",
     )
 
 
-def _parts_plot(
-    parts: Sequence[PartComparison], named: Mapping[str, str], backends: Iterable[str]
-) -> Markup | None:
+def _parts_plot(result: Comparison, named: Mapping[str, str]) -> Markup | None:
+    parts = result.parts[:_ROWS]
     shown = [each for each in parts if any(c.ms for c in each.ranking.costs.values())]
     if not shown:
         return None
+    what = "Total" if result.quantity.adds_up else "Value"
     return dots(
         "parts",
         [named[each.brick.signature] for each in shown],
-        {name: [_point(each.ranking.costs.get(name)) for each in shown] for name in backends},
-        "total in ms over all models",
-        "Totals of the parts that differ most, on every backend, with 90% intervals",
+        {name: [_point(each.ranking.costs.get(name)) for each in shown] for name in result.runs},
+        f"{what.lower()} in {result.quantity.unit} over all models",
+        f"{what}s of the parts that differ most, on every backend, with 90% intervals",
     )
 
 

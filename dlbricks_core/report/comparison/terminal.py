@@ -8,7 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.bricks.naming import names
+from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
+from dlbricks_core.report.comparing_words import words_for
 from dlbricks_core.report.comparison.words import (
     NO_WINNER,
     ONLY_ONE,
@@ -16,6 +18,7 @@ from dlbricks_core.report.comparison.words import (
     answer,
     margin,
     remarks,
+    totals,
     unfit,
     verdict,
     with_backends,
@@ -48,9 +51,11 @@ def print_comparison(console: Console, result: Comparison) -> None:
     console.print(styled((answer(result), "bold")))
     print_warnings(console, found, len(result.failures))
     console.print(_models(result))
+    unit, words = result.quantity.unit, words_for(result.quantity)
     console.print(
-        "In ms. By: how many times as long the second takes, with the 90% interval. Sum: each "
-        "part timed by itself; the table below explains as much of a difference as that does."
+        f"In {unit}. By: how many times {words.times} the second takes, with the 90% interval. "
+        f"{_sum(result)[0]}: each part {_verb(result)} by itself; the table below explains as "
+        "much of a difference as that does."
     )
     console.print(_parts(result))
     left = len(result.parts) - _PARTS_SHOWN
@@ -58,7 +63,7 @@ def print_comparison(console: Console, result: Comparison) -> None:
         console.print(f"{count(left, 'more part')} in the JSON and the HTML report.")
     for model in result.models:
         if model.ideal.value is not None:
-            console.print(_ideal(model))
+            console.print(_ideal(model, result.quantity))
     print_notes(console, found)
     print_failures(console, with_backends(result.failures))
     _print_setting(console, result)
@@ -76,8 +81,18 @@ def _print_setting(console: Console, result: Comparison) -> None:
     print_setting(console, result.any_run, several=True)
 
 
+def _sum(result: Comparison) -> tuple[str, str]:
+    """What parts come to together, as a heading and before their number."""
+    added = result.any_run.request.probe is None
+    return ("Sum", "sum of") if added else ("Composed", "composed of")
+
+
+def _verb(result: Comparison) -> str:
+    return "timed" if result.any_run.request.probe is None else "measured"
+
+
 def _models(result: Comparison) -> Table:
-    shown = table("Model", *result.runs, "Fastest", "By")
+    shown = table("Model", *result.runs, words_for(result.quantity).least.capitalize(), "By")
     by = margin if len(result.runs) <= _FEW else _times
     for model in result.models:
         costs, ranking = model.ranking.costs, model.ranking
@@ -90,7 +105,7 @@ def _models(result: Comparison) -> Table:
         second = next(iter(ranking.ratios), "")
         parts = count(sum(part.occurrences for part in model.parts), "part")
         shown.add_row(
-            f"  sum of {parts}",
+            f"  {_sum(result)[1]} {parts}",
             *_figures(result, model.sums),
             "",
             by(model.sum_ratios.get(second)),
@@ -109,7 +124,8 @@ def _figures(
 
 
 def _parts(result: Comparison) -> Table:
-    shown = table("Part", "Number", *result.runs, "Fastest")
+    least = words_for(result.quantity).least.capitalize()
+    shown = table("Part", "Number", *result.runs, least)
     room = _WIDTH - _REST - sum(max(len(name) + 1, _FIGURE) for name in result.runs)
     parts = {each.brick.signature: each.brick.model for each in result.parts}
     named = names(parts, _LINES * room)
@@ -122,7 +138,7 @@ def _parts(result: Comparison) -> Table:
         )
     shown.caption = (
         "Parts between places where all backends cut a model; those of equal structure together. "
-        "Totals in ms without the timer's own cost; the largest difference first."
+        f"{totals(result.any_run.request)}; the largest difference first."
     )
     shown.caption_justify = "left"
     return shown
@@ -138,10 +154,11 @@ def _times(ratio: Ratio | None) -> str:
     return "-" if ratio is None or ratio.value is None else f"{ms(ratio.value)}x"
 
 
-def _ideal(model: ModelComparison) -> str:
+def _ideal(model: ModelComparison, quantity: Quantity) -> str:
     picks = ", ".join(f"{number} on {name}" for name, number in model.picks.items())
     above = "above " if model.ideal.partial else ""
     return (
-        f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} ms, with each part "
-        f"where it is fastest ({picks}). A bound: handing tensors over costs more."
+        f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} {quantity.unit}, "
+        f"with each part where it is {words_for(quantity).least} ({picks}). A bound: "
+        "handing tensors over costs more."
     )

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import Failure, Quantity
 from dlbricks_core.figures.ranking import Ranking, Ratio
-from dlbricks_core.report.heading import count
+from dlbricks_core.report.comparing_words import words_for
+from dlbricks_core.report.heading import count, of_quantity
 from dlbricks_core.report.remarks import Effect, Remark, comparison_remarks, ranked
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows import Comparison
+from dlbricks_core.workflows import Comparison, Request
 
 NO_WINNER = "no difference shown"
 ONLY_ONE = "only one measured"
@@ -19,23 +20,29 @@ TOO_SHORT = "too short to tell"
 
 
 def subject(result: Comparison) -> str:
-    """Models and backends of a comparison: ``2 models on onnxruntime and mxnet, 1 thread``."""
+    """Models and backends of a comparison: ``2 models on onnxruntime and mxnet, 1 thread``.
+
+    A quantity other than latency comes first.
+    """
     models = result.models
     what = models[0].cut.model.name if len(models) == 1 else count(len(models), "model")
     *others, last = result.runs
     backends = f"{', '.join(others)} and {last}" if others else last
-    return f"{what} on {backends}, {count(result.any_run.request.settings.threads, 'thread')}"
+    request = result.any_run.request
+    found = f"{what} on {backends}, {count(request.settings.threads, 'thread')}"
+    return of_quantity(request, found)
 
 
 def answer(result: Comparison) -> str:
-    """Which backend is fastest end to end, in a sentence."""
+    """Which backend takes least end to end, in a sentence."""
     if len(result.models) == 1:
-        return f"{subject(result)}: {_of_model(result.models[0].ranking)}."
+        of_model = _of_model(result.models[0].ranking, result.quantity)
+        return f"{subject(result)}: {of_model}."
     verdicts = Counter(verdict(model.ranking) for model in result.models)
     listed = "; ".join(
         f"{name} on {count(number, 'model')}" for name, number in verdicts.most_common()
     )
-    return f"{subject(result)}: fastest end to end: {listed}."
+    return f"{subject(result)}: {words_for(result.quantity).least} end to end: {listed}."
 
 
 def unfit(result: Comparison) -> list[str]:
@@ -48,25 +55,29 @@ def unfit(result: Comparison) -> list[str]:
     ]
 
 
-def _of_model(ranking: Ranking) -> str:
+def _of_model(ranking: Ranking, quantity: Quantity) -> str:
+    words, unit = words_for(quantity), quantity.unit
     if ranking.fastest is None:
         return "nothing was measured end to end"
     (fastest, cost), *_ = ranking.costs.items()
     if not ranking.ratios:
-        return f"only {fastest} was measured, {ms(cost.ms)} ms"
+        return f"only {fastest} was measured, {ms(cost.ms)} {unit}"
     others = ", ".join(f"{name} {margin(each)}" for name, each in ranking.ratios.items())
     if ranking.winner:
-        return f"{fastest} is fastest, {ms(cost.ms)} ms, {others} as long"
+        return (
+            f"{fastest} {'is' if quantity.is_time else 'takes'} {words.least}, "
+            f"{ms(cost.ms)} {unit}, {others} {words.times}"
+        )
     why = (
         f"; what disturbed the machine may account for {ranking.slowdown:.2f}x"
         if ranking.is_disturbed
         else ""
     )
-    return f"{NO_WINNER}; {fastest} takes {ms(cost.ms)} ms, {others} as long{why}"
+    return f"{NO_WINNER}; {fastest} takes {ms(cost.ms)} {unit}, {others} {words.times}{why}"
 
 
 def verdict(ranking: Ranking) -> str:
-    """Who is fastest, in a few words."""
+    """Who takes least, in a few words."""
     if ranking.fastest is None:
         return "-"
     if ranking.margin is None:
@@ -77,11 +88,19 @@ def verdict(ranking: Ranking) -> str:
 
 
 def margin(ratio: Ratio | None) -> str:
-    """Ratio to the fastest with its 90% interval: ``2.07x (1.31-2.52)``."""
+    """Ratio to the least with its 90% interval: ``2.07x (1.31-2.52)``."""
     if ratio is None or ratio.value is None:
         return "-"
     low, high = ("inf" if end is None else ms(end) for end in (ratio.low, ratio.high))
     return f"{ms(ratio.value)}x ({low}-{high})"
+
+
+def totals(request: Request) -> str:
+    """What the figures of parts are, in words."""
+    quantity = request.quantity
+    what = "Totals" if quantity.adds_up else "Of one part each,"
+    of = "the timer's own cost" if request.probe is None else "what any network takes"
+    return f"{what} in {quantity.unit} without {of}"
 
 
 def remarks(result: Comparison) -> list[Remark]:

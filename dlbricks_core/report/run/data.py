@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.report import arithmetic
 from dlbricks_core.report.data import (
@@ -17,8 +17,10 @@ from dlbricks_core.report.data import (
     facts_data,
     failures_data,
     invocation_data,
+    latencies_data,
     model_head,
     model_result,
+    quantity_data,
     settings_data,
     system_data,
     totals,
@@ -73,10 +75,10 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
     return {
         **model_head(model.cut),
         "facts": facts_data(invocation, model.cut.model.name),
-        **_latencies(model_result(model), quantity),
+        **latencies_data(model_result(model), quantity),
         "origin": dict(model.origin),
         "composer": model.composer or None,
-        "quantity": _quantity(quantity),
+        "quantity": quantity_data(quantity),
         "memory": _memory(model.memory),
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
@@ -89,7 +91,7 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
 def _part(part: PartResult) -> dict[str, Any]:
     measured = part.compared.measured
     return {
-        "quantity": _quantity(part.quantity),
+        "quantity": quantity_data(part.quantity),
         "estimate": part.compared.estimate.value,
         "interval": part.compared.estimate.interval,
         "measured": measured.value if measured else None,
@@ -103,27 +105,12 @@ def _memory(footprint: Footprint | None) -> dict[str, Any] | None:
 def _brick(result: BrickResult) -> dict[str, Any]:
     return {
         **brick_head(result.brick, result.occurrences),
-        **_latencies(brick_result(result), result.quantity),
+        **latencies_data(brick_result(result), result.quantity),
         "origin": result.origin,
-        "quantity": _quantity(result.quantity),
+        "quantity": quantity_data(result.quantity),
         "value": result.latency.value if result.latency else None,
         "interval": result.interval_ms,
     }
-
-
-def _quantity(quantity: Quantity) -> dict[str, str]:
-    return {"name": quantity.name, "unit": quantity.unit}
-
-
-def _latencies(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
-    """The fields of a result, where those in ``_ms`` are empty unless it is a latency."""
-    if quantity == LATENCY:
-        return found
-    latencies = {name: value for name, value in found.items() if name.endswith("_ms")}
-    empty: dict[str, Any] = {
-        name: [] if isinstance(value, list) else None for name, value in latencies.items()
-    }
-    return {**found, **empty}
 
 
 def _dial(result: RunResult) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from dlbricks_core.bricks.naming import names
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.heading import count, print_setting, subject
+from dlbricks_core.report.heading import count, print_setting, quantity_name, subject
 from dlbricks_core.report.remarks import (
     print_failures,
     print_notes,
@@ -69,13 +69,15 @@ def _print_models(console: Console, result: RunResult) -> None:
 
 
 def print_bench(console: Console, result: RunResult) -> None:
-    """Prints the latency of every brick, the one that takes most first."""
+    """Prints the value of every brick, the one that takes most first."""
     remarks = run_remarks(result)
     timed = sum(each.latency is not None for each in result.bricks)
     line = f"{count(timed, 'brick')} of {len(result.bricks)} timed; {subject(result)}."
     console.print(styled((line, "bold")))
     print_warnings(console, remarks, len(result.failures))
-    shown = table("Brick", "Signature", "Latency ms", "90% interval", left=2)
+    quantity = result.request.quantity
+    value = f"{quantity_name(quantity).capitalize()} {quantity.unit}"
+    shown = table("Brick", "Signature", value, "90% interval", left=2)
     named = names({each.brick.signature: each.brick.model for each in result.bricks}, _BRICK)
     for each in sorted(result.bricks, key=weight, reverse=True):
         ends = each.interval_ms

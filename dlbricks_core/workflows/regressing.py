@@ -1,0 +1,142 @@
+"""Predicts a quantity of bricks from what the store holds of it in the same setup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dlbricks_core.facts import Question
+from dlbricks_core.figures.figure import Figure, Measured, Predicted
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.features import Features
+from dlbricks_core.predict.regression import FEWEST, FEWEST_FAMILIES, Regression, size_of
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.knowledge import FEATURES, features_of
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import RunResult
+
+REGRESSION = "regression"
+"""Name of the predictor of quantities that have a probe."""
+
+_MANY = (
+    "to predict {quantity}, {networks} networks of {families} families of models are needed, and "
+    "the store holds {held} of {own} in this setup: 'dlbricks run' of more models with "
+    "{name} {quantity} observes them"
+)
+
+_LARGE = "{} is not predicted for {} of {} bricks: nothing nearly as large was observed"
+
+
+def with_regression(result: RunResult, store: ResultStore) -> RunResult:
+    """The result with predicted values for bricks that have none.
+
+    A brick stays missing if it failed, if it is much larger than all that was observed, or if too
+    few networks were.
+
+    Args:
+        result: Result from the store alone.
+        store: Store of the observations.
+    """
+    request = result.request
+    missing = [each.brick for each in result.bricks if each.latency is None]
+    keys = {each.signature: request.key(each.signature, "brick") for each in missing}
+    failed = {key for key, found in store.get(keys.values()).items() if found.failure}
+    wanted = [each for each in missing if keys[each.signature] not in failed and not each.opaque]
+    if not wanted:
+        return replace(result, predictor=REGRESSION)
+    seen = _Observed.of(request, store)
+    regressions = seen.regressions()
+    if not regressions:
+        note = _MANY.format(
+            quantity=request.quantity.name,
+            name=argument("quantity"),
+            networks=FEWEST,
+            families=FEWEST_FAMILIES,
+            held=len(seen.families),
+            own=len(set(seen.families)),
+        )
+        return _noted(result, note)
+    sizes = {each.signature: size_of(Features.of(each.model)) for each in wanted}
+    told = {s: size for s, size in sizes.items() if regressions[0].tells_of(size)}
+    predicted: list[dict[str, Predicted]] = [
+        {s: regression.predict(size, overhead) for s, size in told.items()}
+        for regression, overhead in zip(regressions, seen.overheads, strict=True)
+    ]
+    plan = result.cutting.plan.predicting(predicted[0])
+    cutting = replace(result.cutting, plan=plan)
+    found = assemble(request, cutting, result.outcome, predicted[1:])
+    found = replace(found, predictor=REGRESSION)
+    if len(told) == len(sizes):
+        return found
+    left = len(sizes) - len(told)
+    return _noted(found, _LARGE.format(request.quantity.name, left, len(result.bricks)))
+
+
+def _noted(result: RunResult, note: str) -> RunResult:
+    outcome = replace(result.outcome, notes=(*result.outcome.notes, note))
+    return replace(result, outcome=outcome)
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """Networks whose quantity was observed in one setup on one system.
+
+    Attributes:
+        sizes: Size of each: shape (n, 3).
+        values: For the quantity, then for each part: value of each without the overhead.
+        families: Family of models that each is from.
+        overheads: For the quantity, then for each part: what observing any network adds.
+    """
+
+    sizes: FloatArray
+    values: Sequence[FloatArray]
+    families: Sequence[str]
+    overheads: Sequence[float]
+
+    @classmethod
+    def of(cls, request: Request, store: ResultStore) -> _Observed:
+        """What the store holds."""
+        networks = store.networks(FEATURES)
+        keys = [
+            each.question
+            for each in store.sampled(request.quantity, request.setup.backend)
+            if each.question.setup == request.setup
+            and each.question.system == request.fingerprint
+            and each.question.subject.signature in networks
+        ]
+        every = [(key, *request.parts(key)) for key in keys]
+        found = store.get(question for several in every for question in several)
+        figures = {
+            key: Measured.of(each, request.protocol)
+            for key, each in found.items()
+            if each.observations and not each.failure
+        }
+        # A network of one layer may be a model and a brick.
+        whole = {
+            several[0].subject.signature: several
+            for several in every
+            if all(each in figures for each in several)
+        }
+        own = [networks[signature] for signature in whole]
+        columns = list(zip(*whole.values(), strict=True))
+        return cls(
+            sizes=np.array([size_of(features_of(each)) for each in own]).reshape(-1, 3),
+            values=[_values(figures, column) for column in columns],
+            families=[min(each.groups, default=each.signature) for each in own],
+            overheads=[
+                float(np.median([figures[key].overhead for key in column])) for column in columns
+            ],
+        )
+
+    def regressions(self) -> list[Regression]:
+        """Regressions on the quantity and on each part; none if too few networks were observed."""
+        fitted = [Regression.fitted(self.sizes, each, self.families) for each in self.values]
+        return [each for each in fitted if each is not None]
+
+
+def _values(figures: Mapping[Question, Figure], keys: Sequence[Question]) -> FloatArray:
+    return np.array([figures[key].own for key in keys])

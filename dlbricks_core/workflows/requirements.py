@@ -1,0 +1,189 @@
+"""Requirements: bounds of quantities that whoever is advised must keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.figures.figure import interval
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.probe import Probe, find_probe
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.elsewhere import nearest_setup
+from dlbricks_core.workflows.estimate import default_predictor, estimate
+from dlbricks_core.workflows.places import Place
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import ModelResult, RunResult
+
+Basis = Literal["measured", "composed", "predicted"]
+"""What a figure rests on: samples of the whole model there, of its bricks there, or a predictor
+for some of them at least."""
+
+_REQUIREMENT = re.compile(r"\s*([^<=\s]+)\s*<=\s*([0-9.eE+-]+)\s*(\S*)\s*")
+
+_UNITS: tuple[Mapping[str, float], ...] = (
+    {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0},
+    {"B": 1.0, "kB": 1e3, "KiB": 2.0**10, "MB": 1e6, "MiB": 2.0**20, "GB": 1e9, "GiB": 2.0**30},
+)
+"""Units of one dimension each, by their factors."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """The most that a quantity may be.
+
+    Attributes:
+        quantity: The quantity.
+        most: Its largest value that is allowed, in its unit.
+        probe: Probe of the quantity; ``None`` for latency.
+    """
+
+    quantity: Quantity
+    most: float
+    probe: Probe | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """A requirement as users write it: ``peak-memory<=500MiB``.
+
+        Without a unit it is that of the quantity.
+
+        Raises:
+            DLBricksError: If it is written in another way, or its unit is not one of the quantity.
+            PluginError: If there is no such quantity, or its probe is broken.
+        """
+        found = _REQUIREMENT.fullmatch(text)
+        try:
+            name, number, unit = found.groups() if found else ("", "", "")
+            most = float(number)
+        except ValueError as error:
+            raise DLBricksError(
+                f"{text!r:.60} is no requirement",
+                hint="Write QUANTITY<=VALUE, such as peak-memory<=500MiB.",
+            ) from error
+        probe = None if name == LATENCY.name else find_probe(name)
+        quantity = LATENCY if probe is None else probe.quantity
+        most *= _factor(unit or quantity.unit, quantity)
+        if not most > 0:
+            raise DLBricksError(f"{text!r:.60}: nothing is that small", hint="Write more than 0.")
+        return cls(quantity, most, probe)
+
+
+def _factor(unit: str, quantity: Quantity) -> float:
+    """Factor from a unit to that of a quantity."""
+    for units in _UNITS:
+        if unit in units and quantity.unit in units:
+            return units[unit] / units[quantity.unit]
+    if unit == quantity.unit:
+        return 1.0
+    alike = next((units for units in _UNITS if quantity.unit in units), {quantity.unit: 1.0})
+    raise DLBricksError(
+        f"{quantity.name} is not measured in {unit!r}", hint=f"Units: {', '.join(alike)}."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of a required quantity of a model in a place.
+
+    Attributes:
+        requirement: What is required.
+        value: Value of the quantity.
+        draws: Values that are equally likely to be right: shape (RESAMPLES,).
+        basis: What the value rests on.
+    """
+
+    requirement: Requirement
+    value: float
+    draws: FloatArray
+    basis: Basis
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """90% interval of the value."""
+        return interval(self.draws)
+
+    @property
+    def keeps(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """For each draw, whether it keeps the requirement."""
+        return np.asarray(self.draws <= self.requirement.most)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the value keeps the requirement."""
+        return self.value <= self.requirement.most
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a store tells of a required quantity in a place.
+
+    Attributes:
+        requirement: What is required.
+        place: The place.
+        result: Estimates of all models.
+    """
+
+    requirement: Requirement
+    place: Place
+    result: RunResult
+
+    @classmethod
+    def of(
+        cls,
+        requirement: Requirement,
+        models: list[CanonicalModel],
+        place: Place,
+        store: ResultStore,
+        *,
+        predicts: bool,
+    ) -> Answers:
+        """Answers for models in a place; runs nothing.
+
+        Args:
+            requirement: What is required, of a quantity with a probe.
+            models: Models in canonical form.
+            place: Where they run.
+            store: Where observations are kept.
+            predicts: Whether values that nobody observed are predicted.
+        """
+        probe = requirement.probe
+        if probe is None:
+            raise ValueError("latency needs no probe, and no answers of its own")
+        asked = replace(place.setup, protocol=probe.protocol.identity)
+        there = [
+            setup
+            for setup, system in store.setups(place.setup.backend)
+            if system == place.system.fingerprint and setup.protocol == asked.protocol
+        ]
+        request = Request.for_stored(nearest_setup(asked, there), place.system, probe)
+        predictor = default_predictor(request) if predicts else None
+        return cls(requirement, place, estimate(models, None, request, store, predictor))
+
+    def known(self, position: int) -> Known | None:
+        """What is known of the model at a position; ``None`` if it is too little."""
+        model = self.result.models[position]
+        measured, composed = model.measured, model.estimate
+        if measured is not None:
+            return Known(self.requirement, measured.value, measured.plausible, "measured")
+        if composed.value is None or composed.draws is None or composed.partial:
+            return None
+        basis: Basis = "predicted" if model.origin.get("predicted") else "composed"
+        return Known(self.requirement, composed.value, composed.draws, basis)
+
+    def why_not(self, model: ModelResult) -> str:
+        """Why too little is known of a model, and what to do about it."""
+        name = self.requirement.quantity.name
+        reason = next(iter(model.missing.values()), model.failure or "not measured")
+        return (
+            f"its {name} is not known there ({reason}): measure it with 'dlbricks run' and "
+            f"{argument('quantity')} {name}"
+        )

@@ -1,0 +1,208 @@
+"""A quantity of somebody else's, from an installed distribution, through every command."""
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+jsonschema = pytest.importorskip("jsonschema")
+
+import dlbricks_core as api  # noqa: E402
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs/reference/dlbricks.schema.json").read_text("utf-8")
+)
+SOURCE = """
+from dlbricks_core.facts import Composition, Quantity
+from dlbricks_core.measure import Probe
+from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+
+class Ballast(Probe):
+    '''Size of all weights, and ten for the hull.'''
+
+    quantity = Quantity("ballast", "KiB", Composition.SUM, "weights and a hull")
+    runs = 2
+
+    def observe(self, timer, model, seed):
+        return (10 + model.weight_bytes / 1024,)
+
+
+class Twin(OnnxruntimeBackend):
+    name = "twin"
+"""
+POINTS = """
+[dlbricks.probes]
+ballast = ballast_probe:Ballast
+[dlbricks.backends]
+twin = ballast_probe:Twin
+"""
+HULL = 10
+MORE = ("--threads", "1", "--store", "results.sqlite")
+ONE = ("--backend", "onnxruntime", *MORE)
+ASKED = ("--quantity", "ballast")
+
+
+def kib(*sizes):
+    """Size of square float32 matrices."""
+    return sum(4 * size * size / 1024 for size in sizes)
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path_factory, monkeypatch):
+    site = tmp_path_factory.mktemp("site")
+    (site / "ballast_probe.py").write_text(dedent(SOURCE))
+    info = site / "ballast_probe-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ballast-probe\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(site))
+    paths = [str(site), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("ballast_probe", None)
+
+
+@pytest.fixture
+def written(dlbricks, read):
+    """What a command writes, valid by the schema; its text and its page."""
+
+    def write(command, *arguments, status=0):
+        json_path = f"{command}.json"
+        done = dlbricks(command, *arguments, "--json", json_path)
+        assert done.status == status, done.out + done.err
+        assert max(map(len, done.out.splitlines())) <= 80
+        found = read(json_path)
+        jsonschema.validate(found, {**SCHEMA, "$ref": f"#/$defs/{command}"})
+        return found, done
+
+    return write
+
+
+def test_backends_are_compared_by_it(written, save):
+    asked = save("chain", "Relu", "Relu", "Tanh", size=64), *ASKED, *MORE
+    found, done = written("compare", *asked, "--backends", "onnxruntime,twin", "--html", "c.html")
+    said = " ".join(done.out.split())
+    assert "Ballast of chain on onnxruntime and twin, 1 thread: no difference shown" in said
+    assert f"{HULL + kib(64, 64, 64):.1f} KiB" in said
+    (model,) = found["models"]
+    assert model["quantity"] == {"name": "ballast", "unit": "KiB"}
+    for each in model["backends"].values():
+        assert each["measured"] == pytest.approx(HULL + kib(64, 64, 64))
+        assert each["composed"] == pytest.approx(each["measured"])
+        assert each["measured_ms"] is None
+    assert sum(part["backends"]["twin"]["net"] for part in model["parts"]) == pytest.approx(
+        kib(64, 64, 64)
+    )
+    again, _ = written("rerun", "compare.json")
+    for each in again["models"]:
+        assert each["then"]["measured"] == pytest.approx(HULL + kib(64, 64, 64))
+    page = Path("c.html").read_text()
+    assert "Ballast in KiB, measured end to end" in page
+    assert "atenc" not in page
+    result = api.compare(
+        asked[0], backends=["onnxruntime", "twin"], quantity="ballast", threads=1,
+        store="results.sqlite",
+    )  # fmt: skip
+    assert {row["measured"] for row in result.rows()} == {HULL + kib(64, 64, 64)}
+    assert {row["unit"] for row in result.rows()} == {"KiB"}
+
+
+def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, save):
+    model = save("chain", "Relu", "Tanh", size=64)
+    assert dlbricks("generate", model, "-o", "suite").status == 0
+    travels = ("--backend", "onnxruntime", "--threads", "1", *ASKED, "--results", "r.jsonl.zst")
+    _, done = written("bench", "suite", *travels)
+    assert "Ballast KiB" in done.out
+    assert "Latency" not in done.out
+    found, _ = written("estimate", model, *travels)
+    assert found["models"][0]["estimate"] == pytest.approx(HULL + kib(64, 64))
+    other = dlbricks("estimate", model, *travels[:4], "--results", "r.jsonl.zst")
+    assert other.status == 2
+    assert "nothing of that --quantity or --protocol" in " ".join(other.err.split())
+    assert "ballast/1 of onnxruntime" in " ".join(other.err.split())
+
+
+def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbricks, save):
+    new = save("newcomer", "Relu", "Sigmoid", size=48)
+    few, done = written("estimate", new, *ONE, *ASKED, "-G", "2", status=3)
+    assert few["models"][0]["estimate"] is None
+    assert "12 networks of 3 families of models are needed, and the store holds 0" in " ".join(
+        done.out.split()
+    )
+    sizes = {"ash": 16, "birch": 40, "cedar": 64, "date": 80}
+    known = [save(name, "Relu", "Tanh", "Abs", "Neg", size=size) for name, size in sizes.items()]
+    assert dlbricks("run", *known, *ONE, *ASKED, "-G", "2", "--end-to-end").status == 0
+    found, done = written("estimate", new, *ONE, *ASKED, "-G", "2", "--html", "e.html")
+    (told,) = found["models"]
+    assert told["origin"] == {"predicted": 1.0}
+    assert told["estimate"] == pytest.approx(HULL + kib(48, 48), rel=0.02)
+    assert told["interval"][0] <= HULL + kib(48, 48) <= told["interval"][1]
+    assert "predicted by regression" in done.out
+    estimated = api.estimate(
+        new, backend="onnxruntime", quantity="ballast", threads=1, granularity=2, stored=True,
+        store="results.sqlite",
+    )  # fmt: skip
+    assert estimated.rows()[0]["estimate"] == told["estimate"]
+    none, _ = written("estimate", new, *ONE, *ASKED, "-G", "2", "--predictor", "none", status=3)
+    assert none["models"][0]["estimate"] is None
+    huge = save("huge", "Relu", size=512)
+    _, done = written("estimate", huge, *ONE, *ASKED, "-G", "2", status=3)
+    assert "nothing nearly as large was observed" in " ".join(done.out.split())
+
+
+def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
+    small, large = (
+        save("small", "Relu", size=32),
+        save("large", "Relu", size=96),
+    )
+    assert dlbricks("run", small, large, *ONE, "--runs", "3", "--end-to-end").status == 0
+    asked = (small, large, "--store", "results.sqlite", "--require", "ballast<=20KiB")
+    found, done = written("advise", *asked, status=3)
+    assert found["rankings"] == []
+    assert "its ballast is not known there" in " ".join(done.out.split())
+    assert "--quantity ballast" in " ".join(done.out.split())
+
+    assert dlbricks("run", small, large, *ONE, *ASKED, "--end-to-end").status == 0
+    found, done = written("advise", *asked, "--html", "a.html")
+    said = " ".join(done.out.split())
+    assert "small: the fastest within 20.0 KiB of ballast is onnxruntime" in said
+    assert "large: nothing keeps 20.0 KiB of ballast" in said
+    assert found["settings"]["required"] == [
+        {"quantity": {"name": "ballast", "unit": "KiB"}, "most": 20.0}
+    ]
+    for ranking, size in zip(found["rankings"], (32, 96), strict=True):
+        (it,) = ranking["alternatives"]
+        (required,) = it["required"]
+        assert required["value"] == pytest.approx(HULL + kib(size))
+        assert required["basis"] == "measured"
+        assert it["allowed"] == required["allowed"] == (size == 32)
+        assert it["keeps_probability"] == required["keeps_probability"] == float(size == 32)
+    assert "Ballast KiB" in Path("a.html").read_text()
+    told = api.advise([small, large], require=["ballast<=20KiB"], store="results.sqlite")
+    assert [(row["model"], row["ballast"], row["allowed"]) for row in told.rows()] == [
+        ("small", HULL + kib(32), True),
+        ("large", HULL + kib(96), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ballast=5", "Write QUANTITY<=VALUE"),
+        ("ballast<=5s", "Units: B, kB, KiB, MB, MiB, GB, GiB."),
+        ("ballas<=5", "Did you mean ballast?"),
+        ("ballast<=0", "Write more than 0."),
+        ("ballast<=1e", "Write QUANTITY<=VALUE"),
+    ],
+)
+def test_a_requirement_that_is_none_is_refused_with_a_hint(dlbricks, save, text, told):
+    done = dlbricks("advise", save("c", "Relu"), "--require", text, "--store", "results.sqlite")
+    assert done.status == 2
+    assert told in " ".join(done.err.split())
