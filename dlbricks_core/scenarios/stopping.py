@@ -8,6 +8,8 @@ most 1%.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import special, stats
 
@@ -34,17 +36,11 @@ def queries_needed(overlatency: int, share: float, confidence: float = CONFIDENC
         share: Share of the queries that must be within it, such as 0.99.
         confidence: Confidence that a system which fails is found out.
     """
-    low = overlatency  # too few: all queries are over the bound
-    high = 2 * overlatency + 2
-    while not _suffices(high, overlatency, share, confidence):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _suffices(middle, overlatency, share, confidence):
-            high = middle
-        else:
-            low = middle
-    return high
+    most = 2 * overlatency + 2
+    while not _suffices(most, overlatency, share, confidence):
+        most *= 2
+    # As many queries as are over the bound never suffice.
+    return _first(lambda n: _suffices(n, overlatency, share, confidence), overlatency, most)
 
 
 def _suffices(queries: int, overlatency: int, share: float, confidence: float) -> bool:
@@ -56,14 +52,19 @@ def overlatency_allowed(queries: int, share: float, confidence: float = CONFIDEN
     """Maximum number of queries over the bound of so many; ``None`` if even none are too many."""
     if not _suffices(queries, 0, share, confidence):
         return None
-    low, high = 0, queries  # with all of them over the bound it never suffices
+    # With all of them over the bound they never suffice.
+    return _first(lambda t: not _suffices(queries, t, share, confidence), 0, queries) - 1
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Least number for which something holds that holds for ``high`` and not for ``low``."""
     while high - low > 1:
         middle = (low + high) // 2
-        if _suffices(queries, middle, share, confidence):
-            low = middle
-        else:
+        if holds(middle):
             high = middle
-    return low
+        else:
+            low = middle
+    return high
 
 
 def early_stopping_estimate(
