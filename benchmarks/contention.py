@@ -9,8 +9,8 @@ in estimates; means decide throughput.
 
 With --loads, bricks are timed by hand while the others run different things, in rounds that go
 through all of these: the same brick at the same time; all bricks of the model in random order; all
-in the model's order; the model itself. Slowdowns are medians over rounds, so that a machine with
-other work serves as well.
+in the model's order; the model itself. The last lines leave out priming by a copy, and all
+preparation (passes). Ratios are medians over rounds.
 """
 
 from __future__ import annotations
@@ -173,82 +173,97 @@ def slowdown(found: Composed) -> float:
     return (beside.value or 0.0) / found.alone.value
 
 
+class Trial:
+    """Steps of a trial on loaded instances; each returns milliseconds for the whole model.
+
+    Args:
+        instances: Instances with the whole model, and each brick twice: as ``"brick"``, which a
+            copy primes where the backend wants that, and as a network that no copy primes.
+        order: Signatures of the bricks in the model's order.
+    """
+
+    def __init__(self, instances: Sequence[Instance], order: Sequence[str]) -> None:
+        self._all = instances
+        self._order = order
+        self._rng = np.random.default_rng(0)
+        self._seconds = max(0.5, _PASSES * instances[0].latency_ms(WHOLE) / 1e3)
+        self.steps: Mapping[str, Callable[[], float]] = {
+            "whole alone": lambda: self.together(1, [WHOLE]),
+            "whole, all": lambda: self.together(len(self._all), [WHOLE]),
+            "bricks alone": lambda: self.bricks([]),
+            "bricks, same brick": self.in_step,
+            "bricks, random order": lambda: self.bricks([*self._rng.permutation(order)]),
+            "bricks, model's order": lambda: self.bricks(order),
+            "bricks, whole model": lambda: self.bricks([WHOLE]),
+            "unprimed alone": lambda: self.bricks([], PLAIN),
+            "unprimed, model's order": lambda: self.bricks(order, PLAIN),
+            "passes alone": lambda: self.together(1, order),
+            "passes, all": lambda: self.together(len(self._all), order),
+        }
+
+    def together(self, count: int, keys: Sequence[str]) -> float:
+        """Usual time of a pass over some networks, in so many instances at once."""
+        played = play_together(self._all[:count], [keys] * count, self._seconds)
+        return float(faster_half(np.concatenate([each.passes_ms for each in played])))
+
+    def bricks(self, load: Sequence[str], prefix: str = "") -> float:
+        """Sum over the bricks, timed in the first instance while the others run a load."""
+        unique = list(dict.fromkeys(self._order))
+        timed = [prefix + each for each in unique]
+        ms = self._timed([*timed, *CALLS], load, 2 * self._seconds)
+        return self._total(dict(zip([*unique, *CALLS], ms, strict=True)))
+
+    def in_step(self) -> float:
+        """The same with the others on the brick that is being timed."""
+        keys = [*dict.fromkeys(self._order), *CALLS]
+        seconds = max(0.05, 2 * self._seconds / len(keys))
+        return self._total({key: self._timed([key], [key], seconds)[0] for key in keys})
+
+    def _timed(self, keys: Sequence[str], load: Sequence[str], seconds: float) -> list[float]:
+        """Usual latency of each network in the first instance; no load is no company."""
+        busy = self._all if load else self._all[:1]
+        others = len(busy) - 1
+        sequences, prepared = [keys, *[load] * others], [True, *[False] * others]
+        played = play_together(busy, sequences, seconds, prepared)[0]
+        return [float(faster_half(each)) for each in played.ms.T]
+
+    def _total(self, usual_ms: Mapping[str, float]) -> float:
+        call = start_of_a_line([usual_ms[key] for key in CALLS])
+        return call + sum(max(usual_ms[s] - call, 0.0) for s in self._order)
+
+
+PLAIN = "plain "
+"""Begin of the keys of bricks that no copy primes."""
+
+
 def loads(model: CanonicalModel, request: Request, count: int, _threads: int, _s: float) -> None:
     """Prints slowdowns of bricks by what the others run, beside that of the whole model."""
     cutting = cut_models([model], CutOptions.chosen(None, None, None), request, Observer())
     (cut,), bricks = cutting.brickset.models, cutting.brickset.bricks
-    order = [occurrence.signature for occurrence in cut.occurrences]
-    networks = {s: (bricks[s].model, "brick") for s in cut.counts} | {WHOLE: (cut.whole.model, "")}
+    networks = {s: (bricks[s].model, "brick") for s in cut.counts}
+    networks |= {PLAIN + s: (bricks[s].model, "") for s in cut.counts}
     networks |= {key: (next_to_nothing(layers), "brick") for key, layers in CALLS.items()}
-    rng = np.random.default_rng(0)
+    networks[WHOLE] = cut.whole.model, ""
     taken: defaultdict[str, list[float]] = defaultdict(list)
     with Instances(request, count, networks) as instances:
-        first, others = instances.all[0], instances.all[1:]
-        seconds = max(0.5, _PASSES * first.latency_ms(WHOLE) / 1e3)
-
-        def time_bricks(load: Sequence[str]) -> float:
-            """Sum over the bricks, timed in the first instance while the others run a load."""
-            timed = [*rng.permutation(list(cut.counts)), *CALLS]
-            busy = instances.all if load else [first]
-            keys = [timed, *[load] * len(others)]
-            ms = play_together(
-                busy, keys[: len(busy)], 2 * seconds, [True, *[False] * len(others)][: len(busy)]
-            )[0].ms
-            return total(dict(zip(timed, map(faster_half, ms.T), strict=True)))
-
-        def in_step() -> float:
-            """The same with the others on the brick that is being timed."""
-            found = {}
-            for key in (*cut.counts, *CALLS):
-                share = max(0.05, 2 * seconds / len(cut.counts))
-                keys = [[key]] * count
-                first_ms = play_together(
-                    instances.all, keys, share, [True, *[False] * len(others)]
-                )[0].ms
-                found[key] = float(faster_half(first_ms[:, 0]))
-            return total(found)
-
-        def total(usual_ms: Mapping[str, float]) -> float:
-            call = start_of_a_line([usual_ms[key] for key in CALLS])
-            return call + sum(max(usual_ms[s] - call, 0.0) for s in order)
-
-        def together(busy: Sequence[Instance], keys: Sequence[str]) -> float:
-            played = play_together(busy, [keys] * len(busy), seconds)
-            return float(faster_half(np.concatenate([each.passes_ms for each in played])))
-
-        steps: Mapping[str, Callable[[], float]] = {
-            "whole alone": lambda: together([first], [WHOLE]),
-            "whole, all": lambda: together(instances.all, [WHOLE]),
-            "bricks alone": lambda: time_bricks([]),
-            "beside: same brick": in_step,
-            "beside: random order": lambda: time_bricks(list(rng.permutation(order))),
-            "beside: model's order": lambda: time_bricks(order),
-            "beside: whole model": lambda: time_bricks([WHOLE]),
-            "passes alone": lambda: together([first], order),
-            "passes, all": lambda: together(instances.all, order),
-        }
+        trial = Trial(instances.all, [occurrence.signature for occurrence in cut.occurrences])
         for _ in range(ROUNDS):
-            for name, step in steps.items():
+            for name, step in trial.steps.items():
                 taken[name].append(step())
+    ms = {name: np.array(each) for name, each in taken.items()}
+    true = float(np.median(ms["whole, all"] / ms["whole alone"]))
     print(f"\n{model.name}, {count} x {request.settings.threads} on {request.backend.name}")
-    print(f"{'':24}{'ms':>9}{'slowdown':>10}{'its error':>10}{'quartiles over rounds':>24}")
-    true = float(np.median(np.array(taken["whole, all"]) / taken["whole alone"]))
-    for name, ms in taken.items():
-        ratios = np.array(ms) / taken[BASES[name.partition(" ")[0].strip(",")]]
+    print(f"{'':24}{'ms':>9}{'to whole':>10}{'slowdown':>10}{'its error':>10}{'quartiles':>17}")
+    for name, each in ms.items():
+        what = name.partition(" ")[0].strip(",")
+        like = "whole alone" if name.endswith("alone") else "whole, all"
+        off = float(np.median(each / ms[like])) - 1
+        ratios = each / ms[f"{what} alone"]
         middle, (low, high) = float(np.median(ratios)), np.percentile(ratios, (25, 75))
         print(
-            f"{name:24}{np.median(ms):9.3f}{middle:10.3f}{middle / true - 1:+10.1%}"
-            f"{f'{low:.3f} to {high:.3f}':>24}"
+            f"{name:24}{np.median(each):9.3f}{off:+10.1%}{middle:10.3f}{middle / true - 1:+10.1%}"
+            f"{f'{low:.3f} to {high:.3f}':>17}"
         )
-
-
-BASES = {
-    "whole": "whole alone",
-    "bricks": "bricks alone",
-    "beside:": "bricks alone",
-    "passes": "passes alone",
-}
-"""What each line of the trial is compared with, by its first word."""
 
 
 if __name__ == "__main__":

@@ -81,17 +81,13 @@ SCENARIO_THROUGHPUT = Quantity(
 
 
 def latency_beside(others: int) -> Quantity:
-    """Latency while other instances are busy with the same model.
+    """Latency of one inference right after another, while other instances do the same.
 
     Args:
-        others: Number of the others, 1 or more.
+        others: Number of the others, 0 or more.
     """
-    return Quantity(
-        f"latency-beside-{others}",
-        "ms",
-        Composition.SUM,
-        f"time of one inference while {_instances(others)} the same model",
-    )
+    meaning = f"time of one inference right after another{_while(others)}"
+    return Quantity(f"latency-beside-{others}", "ms", Composition.SUM, meaning)
 
 
 def pass_beside(others: int) -> Quantity:
@@ -100,14 +96,11 @@ def pass_beside(others: int) -> Quantity:
     Args:
         others: Number of other instances that do the same, 0 or more.
     """
-    return Quantity(
-        f"pass-beside-{others}",
-        "ms",
-        Composition.SUM,
-        f"time of all bricks of a model, one right after the other, while {_instances(others)} "
-        "the same",
-    )
+    meaning = f"time of all bricks of a model, one right after another{_while(others)}"
+    return Quantity(f"pass-beside-{others}", "ms", Composition.SUM, meaning)
 
 
-def _instances(number: int) -> str:
-    return f"{number} other instance{' runs' if number == 1 else 's run'}"
+def _while(others: int) -> str:
+    if not others:
+        return ""
+    return f", while {others} other instance{' does' if others == 1 else 's do'} the same"

@@ -105,13 +105,6 @@ def measure(
     return measure_side_by_side([share], store, observer, worker)[0]
 
 
-def lacks(
-    targets: Iterable[Target], request: Request, store: ResultStore, cutting: Cutting
-) -> bool:
-    """Whether :func:`measure` would measure any of the targets."""
-    return bool(_plan(Share(request, [list(targets)], cutting), store).lacking)
-
-
 def open_worker(request: Request) -> BackendWorker:
     """A worker for one request at a time, not started yet."""
     return _worker(request, memory_to_use())

@@ -62,8 +62,7 @@ class Request:
         timeout_s: Longest time in seconds that a network may take to load or to run once.
         force: Whether to measure again what the store holds.
         retry_failed: Whether to try again what failed before.
-        probe: Probe of the quantity that is asked for; ``None`` for what is timed.
-        timed: Quantity that is timed, where there is no probe.
+        probe: Probe of the quantity that is asked for; ``None`` for latency.
     """
 
     plugin: Plugin
@@ -83,7 +82,6 @@ class Request:
     force: bool = False
     retry_failed: bool = False
     probe: Probe | None = None
-    timed: Quantity = LATENCY
 
     @classmethod
     def of(
@@ -230,7 +228,7 @@ class Request:
     @property
     def quantity(self) -> Quantity:
         """Quantity that is asked for."""
-        return self.timed if self.probe is None else self.probe.quantity
+        return LATENCY if self.probe is None else self.probe.quantity
 
     @property
     def extent(self) -> str:

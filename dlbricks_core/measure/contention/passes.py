@@ -1,90 +1,92 @@
-"""Passes: all bricks of a model one right after the other, in several instances at once."""
+"""Passes: all bricks of a model in its order, in several instances at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
+from dlbricks_core.backends.host import CALLS
 from dlbricks_core.errors import BackendError
-from dlbricks_core.facts import Observation
-from dlbricks_core.measure.contention.host import Played
-from dlbricks_core.measure.contention.instance import Instance
+from dlbricks_core.figures.statistics import faster_half
+from dlbricks_core.measure.contention.instance import Instance, play_together
+from dlbricks_core.measure.worker import start_of_a_line
 
-SLICES = 4
-"""Parts of the time that instances play passes. All of them rest between two parts."""
+SLICES = 8
+"""Parts of the time that instances play: all of them rest between two parts."""
 
 _PASSES = 400
-"""Passes of all instances that are enough: the 99th percentile has four beyond it."""
+"""Bare passes of all instances that are enough: the 99th percentile has four beyond it."""
+
+_TIMED = 50
+"""Passes that are enough to time each brick."""
 
 _SHORTEST_S, _LONGEST_S = 3.0, 12.0
-"""Least and most seconds that instances play, unless passes are so long that few fit into them."""
+"""Least and most seconds that instances play for either of both, unless one pass takes long."""
 
-_FEWEST = 3
-"""Fewest passes that each part has time for."""
+_PREPARED = 2.5
+"""What a prepared pass takes at most, in bare passes, unless its bricks are tiny."""
 
-_AHEAD_S = 0.02
-"""Seconds from asking instances to play until they begin: each must have heard of it."""
+_AT_LEAST = 2.0
+"""Passes that each part has time for; at least one of them then ends in time."""
 
 
-def play_passes(
-    instances: Sequence[Instance],
-    keys: Sequence[str],
-    session: str,
-    advance: Callable[[], None],
-) -> list[Observation]:
-    """What passes over a sequence of networks take while all instances run it.
+@dataclass(frozen=True)
+class Slice:
+    """What one part of the time tells.
+
+    Attributes:
+        bricks_ms: Latencies of each network in the first instance while the others were busy, in
+            milliseconds, by its key.
+        call_ms: Cost of a call of the timer in milliseconds.
+        passes_ms: What bare passes of all instances took, in milliseconds.
+        spent_s: Seconds that all of it took.
+    """
+
+    bricks_ms: Mapping[str, Sequence[float]]
+    call_ms: float
+    passes_ms: Sequence[float]
+    spent_s: float
+
+
+def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) -> Iterator[Slice]:
+    """Times networks in the first of some instances while the others are busy with the same ones.
+
+    In each part of the time, the first instance prepares each run as usual, while the others run
+    bare passes. Then all of them run bare passes, which show how the time of a pass scatters.
 
     Args:
-        instances: Instances that play at the same time.
+        instances: Instances that compute at the same time.
         keys: Keys of networks that are loaded in each, in the order in which they run.
-        session: Id of the session.
-        advance: Called after each of the :data:`SLICES`.
-
-    Returns:
-        An observation for each part of the time, in milliseconds.
+        count: Number of parts, of :data:`SLICES`.
 
     Raises:
+        DLBricksError: If an instance fails.
         BackendError: If no pass ended in time.
     """
     pass_s = sum(instances[0].latency_ms(key) for key in keys) / 1e3
-    wanted_s = min(max(_PASSES * pass_s / len(instances), _SHORTEST_S), _LONGEST_S)
-    seconds = max(wanted_s / SLICES, _FEWEST * pass_s)
-    found = []
-    for number in range(SLICES):
-        played = play_together(instances, [keys] * len(instances), seconds)
-        taken = tuple(float(ms) for each in played for ms in each.passes_ms)
-        if taken:
-            found.append(Observation(session, number, taken, spent_s=seconds))
-        advance()
-    if not found:
-        raise BackendError(f"no pass over the bricks ended within {seconds:.1f} s")
-    return found
+    others = len(instances) - 1
+    timed = [*keys, *CALLS]
+    for _ in range(count):
+        begin = perf_counter()
+        prepared_s = _seconds(_PREPARED * pass_s, _TIMED)
+        first, *_ = play_together(
+            instances, [timed, *[keys] * others], prepared_s, [True, *[False] * others]
+        )
+        bare_s = _seconds(pass_s, _PASSES / len(instances))
+        bare = play_together(instances, [keys] * len(instances), bare_s)
+        passes_ms = [float(ms) for each in bare for ms in each.passes_ms]
+        if not len(first.ms) or not passes_ms:
+            raise BackendError(f"no pass over the bricks ended within {prepared_s:.1f} s")
+        by_key: defaultdict[str, list[float]] = defaultdict(list)
+        for key, ms in zip(timed, first.ms.T, strict=True):
+            by_key[key].extend(ms.tolist())
+        call_ms = start_of_a_line([float(faster_half(by_key.pop(key))) for key in CALLS])
+        yield Slice(by_key, call_ms, passes_ms, perf_counter() - begin)
 
 
-def play_together(
-    instances: Sequence[Instance],
-    keys: Sequence[Sequence[str]],
-    seconds: float,
-    prepared: Sequence[bool] | None = None,
-) -> list[Played]:
-    """What several instances run at the same time.
-
-    Args:
-        instances: The instances.
-        keys: Keys of the networks that each runs, in order.
-        seconds: How long they run.
-        prepared: Whether the runs of each are prepared; ``None`` for none.
-
-    Raises:
-        DLBricksError: If one of them fails. The others play to their end before.
-    """
-    begin_s = perf_counter() + _AHEAD_S
-    with ThreadPoolExecutor(len(instances)) as pool:
-        playing = [
-            pool.submit(each.play, own, begin_s, begin_s + seconds, prepared=first)
-            for each, own, first in zip(
-                instances, keys, prepared or [False] * len(instances), strict=True
-            )
-        ]
-    return [each.result() for each in playing]
+def _seconds(pass_s: float, wanted: float) -> float:
+    """Seconds of each part in which so many passes are to run in all parts."""
+    total_s = min(max(wanted * pass_s, _SHORTEST_S), _LONGEST_S)
+    return max(total_s / SLICES, _AT_LEAST * pass_s)
