@@ -1,6 +1,6 @@
 """Instances that run networks at the same time, with a real framework."""
 
-import time
+from contextlib import ExitStack
 
 import numpy as np
 import psutil
@@ -10,15 +10,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.machine.places import places
-from dlbricks_core.measure.contention import (
-    SLICES,
-    BrokenCompanyError,
-    Company,
-    Instance,
-    passes,
-    play_passes,
-    play_together,
-)
+from dlbricks_core.measure.contention import Instance, passes, play_together, take_slices
 from dlbricks_core.measure.worker import WorkerSettings
 from dlbricks_core.plugins import find
 
@@ -78,53 +70,34 @@ def test_a_pass_that_did_not_end_in_time_is_left_out(instances):
     assert played.ms.shape == (0, 2000)
 
 
+def test_slices_hold_samples_of_the_first_instance_and_passes_of_all(instances, monkeypatch):
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.8)
+    found = list(take_slices(instances, ["relu", "tanh", "relu"], 2))
+    assert len(found) == 2
+    for each in found:
+        assert each.bricks_ms.keys() == {"relu", "tanh"}
+        assert len(each.bricks_ms["relu"]) == 2 * len(each.bricks_ms["tanh"]) > 0
+        assert 0 < each.call_ms < np.median(each.bricks_ms["tanh"])
+        assert each.spent_s > 0
+    alone = list(take_slices(instances[:1], ["relu", "tanh", "relu"], 2))
+    both = sum(len(each.passes_ms) for each in found)
+    assert both > sum(len(each.passes_ms) for each in alone)
+
+
 def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):
-    for name in ("_SHORTEST_S", "_LONGEST_S", "_FEWEST"):
+    for name in ("_SHORTEST_S", "_LONGEST_S", "_AT_LEAST"):
         monkeypatch.setattr(passes, name, 0)
     with pytest.raises(BackendError, match="no pass over the bricks ended"):
-        play_passes(instances[:1], ["tanh"], "session", lambda: None)
+        list(take_slices(instances[:1], ["tanh"], 1))
 
 
-def test_passes_of_all_instances_are_observed(instances, monkeypatch):
-    monkeypatch.setattr(passes, "_SHORTEST_S", 0.4)
-    done = []
-    found = play_passes(instances, ["relu"], "session", lambda: done.append(1))
-    assert len(done) == len(found) == SLICES
-    assert [each.round for each in found] == list(range(SLICES))
-    alone = play_together(instances[:1], [["relu"]], seconds=0.1)[0]
-    assert len(found[0].values) > len(alone.ms)  # of two instances
-
-
-def test_company_runs_until_it_is_told_to_stop(instances):
-    first, other = instances
-    process = psutil.Process(pid_of(other))
-
-    def used_s():
-        return process.cpu_times().user
-
-    with Company([other], ["relu", "tanh"]) as company:
-        before, begin = used_s(), time.monotonic()
-        while used_s() < before + 0.2 and time.monotonic() < begin + 20:
-            play_together([first], [["relu"]], seconds=0.1)
-            company.check()
-        assert used_s() >= before + 0.2
-    after = used_s()
-    play_together([first], [["relu"]], seconds=0.3)
-    assert used_s() < after + 0.1
-
-
-def test_company_that_breaks_says_why(faulty):
-    def wait_for_the_end(instance):
-        with Company([instance], ["bad"]) as company:
-            while True:
-                company.check()
-
-    with Instance(faulty.TARGET, faulty.FaultyBackend(), SETTINGS, places(1, 1)[0]) as instance:
-        instance.load("bad", one("CrashLater", "faulty"))
-        with pytest.raises(BrokenCompanyError, match=r"beside it failed.*SIGSEGV"):
-            wait_for_the_end(instance)
-
-
-def test_nobody_plays_in_empty_company():
-    with Company([], []) as company:
-        company.check()
+def test_an_instance_that_breaks_beside_others_ends_the_slice(faulty):
+    with ExitStack() as opened:
+        workers = [
+            opened.enter_context(Instance(faulty.TARGET, faulty.FaultyBackend(), SETTINGS, cpus))
+            for cpus in places(2, threads=1)
+        ]
+        workers[0].load("x", one("Relu"))
+        workers[1].load("x", one("CrashLater", "faulty"))
+        with pytest.raises(BackendError, match="SIGSEGV"):
+            list(take_slices(workers, ["x"], 1))

@@ -13,23 +13,19 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
 from dlbricks_core.figures.statistics import faster_half
 from dlbricks_core.machine.places import places
-from dlbricks_core.measure.contention import Instance, passes
+from dlbricks_core.measure.contention import SLICES, Instance, passes
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, Observer, Request, run
 from dlbricks_core.workflows.scenarios import composed
 from dlbricks_core.workflows.scenarios.composed import service_times
 
-QUANTITIES = (LATENCY, latency_beside(1), pass_beside(0), pass_beside(1))
+QUANTITIES = (latency_beside(0), latency_beside(1), pass_beside(0), pass_beside(1))
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def store(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(passes, "_SHORTEST_S", 0.2)
-
-
-@pytest.fixture
-def store(tmp_path, quick):
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.4)
     with ResultStore.open(tmp_path / "results.sqlite") as opened:
         yield opened
 
@@ -58,11 +54,13 @@ def test_what_was_measured_for_two_instances_is_kept(store, residual, monkeypatc
         assert faster_half(latencies) == pytest.approx(estimate.value)
         assert len(latencies) > 20
         assert np.std(latencies) > 0
+    assert first.beside.value != first.alone.value
 
-    assert samples(store, LATENCY) == ordinary  # the ordinary run had timed the bricks alone
+    assert samples(store, LATENCY) == ordinary  # latencies in turn never mix with others
     bricks = {key.subject for key in ordinary if key.subject.kind == "brick"}
     assert {key.subject for key in samples(store, latency_beside(1))} == bricks
-    assert first.beside.value != first.alone.value
+    sessions = {each.id for each in store.sessions()}
+    assert {s for each in store.sampled(pass_beside(1)) for s in each.sessions} <= sessions
 
     with monkeypatch.context() as patch:
         patch.setattr(Instance, "_launched", None)  # no process starts
@@ -76,14 +74,14 @@ def test_what_was_measured_for_two_instances_is_kept(store, residual, monkeypatc
 
     before = [samples(store, each) for each in QUANTITIES]
     service_times([model], asked(force=True), 2, 1, store, Observer())
-    wholes = {key for key in ordinary if key.subject.kind != "brick"}
     for quantity, old in zip(QUANTITIES, before, strict=True):
         new = samples(store, quantity)
         assert new.keys() == old.keys()
-        assert all(new[key] != old[key] for key in new.keys() - wholes)
+        assert all(len(new[key]) == len(old[key]) == SLICES for key in new)
+        assert all(new[key] != old[key] for key in new)
 
 
-def test_models_have_loads_of_their_own_and_one_that_fails_does_not_end_the_others(
+def test_every_model_is_measured_by_itself_and_one_that_fails_does_not_end_the_others(
     store, residual, builder
 ):
     b = builder()
@@ -92,14 +90,11 @@ def test_models_have_loads_of_their_own_and_one_that_fails_does_not_end_the_othe
     models = [b.model(name="bad"), residual(), residual(kernel=1, name="other")]
     bad, *good = service_times(models, asked(), 2, 1, store, Observer())
     assert bad.service is None
-    assert "bricks are missing" in bad.reason
     assert "Nothing" in bad.reason
     assert all(each.service is not None for each in good)
     protocols = {key.setup.protocol for key in samples(store, latency_beside(1))}
     assert len(protocols) == 2
-    assert all(";beside=" in each for each in protocols)
-    alone = {key.setup.protocol for key in samples(store, pass_beside(0))}
-    assert alone == {asked().setup.protocol}
+    assert all(";in-turn=" in each for each in protocols)
 
 
 def test_bricks_that_do_not_fit_in_every_instance_are_named(store, residual, monkeypatch):
@@ -110,23 +105,52 @@ def test_bricks_that_do_not_fit_in_every_instance_are_named(store, residual, mon
     assert "fewer instances" in found.reason
 
 
-def test_samples_without_company_do_not_count(store, residual):
-    class Killing(Observer):
-        timings = 0
+def test_an_interrupted_session_goes_on_where_it_ended(store, residual):
+    class Ending(Observer):
+        running = done = 0
 
         def stage(self, text, steps=None):
-            self.timings += text.startswith("Timing")
-            if text.startswith("Timing") and self.timings == 2:
+            self.running = text.startswith("Running")
+
+        def advance(self, what=""):
+            self.done += self.running
+            if self.done == 3:
+                raise KeyboardInterrupt
+
+    class Counting(Observer):
+        steps = ()
+
+        def stage(self, text, steps=None):
+            if text.startswith("Running"):
+                self.steps = (*self.steps, steps)
+
+    with pytest.raises(KeyboardInterrupt):
+        service_times([residual()], asked(), 1, 1, store, Ending())
+    taken = {len(values) for values in samples(store, latency_beside(0)).values()}
+    assert taken == {3}
+    observer = Counting()
+    (found,) = service_times([residual()], asked(), 1, 1, store, observer)
+    assert observer.steps == (SLICES - 3,)
+    assert found.service is not None
+
+
+def test_an_instance_that_fails_beside_others_is_named(store, residual):
+    class Killing(Observer):
+        done = 0
+        beside = False
+
+        def stage(self, text, steps=None):
+            self.beside = "2 at a time" in text
+
+        def advance(self, what=""):
+            self.done += self.beside
+            if self.done == 1:
                 kill_those_on(places(2, 1)[1])
 
-    model = residual()
-    (found,) = service_times([model], asked(), 2, 1, store, Killing())
+    (found,) = service_times([residual()], asked(), 2, 1, store, Killing())
     assert found.service is None
-    assert "an instance beside it failed" in found.reason
-    (again,) = service_times([model], asked(), 2, 1, store, Observer())
-    assert again.service is None
-    assert "(earlier; retry_failed tries again)" in again.reason
-    (well,) = service_times([model], asked(retry_failed=True), 2, 1, store, Observer())
+    assert "killed" in found.reason
+    (well,) = service_times([residual()], asked(), 2, 1, store, Observer())
     assert well.service is not None
 
 
