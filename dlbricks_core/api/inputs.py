@@ -34,9 +34,6 @@ class Measuring(TypedDict, total=False):
     ``None`` stands for the default.
 
     Attributes:
-        quantity: Name of what is measured and estimated, such as ``"peak-memory"``; without it,
-            latency. Its protocol says how often it is observed, so ``precision`` and ``budget_s``
-            are for latency alone.
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use.
@@ -52,9 +49,11 @@ class Measuring(TypedDict, total=False):
             once; without it, 120.
         force: Whether to measure again what the store holds.
         retry_failed: Whether to try again what failed before.
+        quantity: Name of what is measured and estimated, such as ``"peak-memory"``; without it,
+            latency. Its protocol says how often it is observed, so ``precision`` and ``budget_s``
+            are for latency alone.
     """
 
-    quantity: str | None
     runs: int | None
     threads: int | None
     precision: float | None
@@ -64,6 +63,7 @@ class Measuring(TypedDict, total=False):
     timeout_s: float | None
     force: bool | None
     retry_failed: bool | None
+    quantity: str | None
 
 
 class AtSizes(Measuring, total=False):
