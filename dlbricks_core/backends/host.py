@@ -110,9 +110,8 @@ class TimerHost:
             Memory that is left to the networks, in bytes; ``None`` without a limit.
         """
         instance = self._described_by(backend)
-        begin = perf_counter()
         self._timer = instance.timer(settings)
-        self._timer.start_ms = (perf_counter() - begin) * 1e3
+        self._timer.importing = instance.importing
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
         self._private_cache_bytes = private_cache_bytes

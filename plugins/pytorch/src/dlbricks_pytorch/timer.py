@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_pytorch import deployed
 from dlbricks_pytorch.loading import Loaded, placed
 from dlbricks_pytorch.tensors import to_numpy
 
@@ -35,12 +37,28 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles it if asked to."""
-        module, inputs = placed(network, self._settings)
+        return self._ready(network, *placed(network, self._settings))
+
+    def _ready(
+        self, network: Network, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    ) -> Loaded:
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
             call = self._compiled(call, inputs)
         return Loaded(call, inputs, network.model.outputs)
+
+    def save(self, network: Network, folder: Path) -> None:
+        """Writes a class that computes the network, and a file of its weights."""
+        deployed.save(network, folder)
+
+    def parse(self, folder: Path) -> deployed.Parsed:
+        """Imports the class and reads the weights."""
+        return deployed.parse(folder)
+
+    def prepare(self, parsed: deployed.Parsed, network: Network) -> Loaded:
+        """Makes the module, and compiles it if asked to."""
+        return self._ready(network, *deployed.prepare(parsed, network, self._settings))
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
