@@ -186,7 +186,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
     def save(self, network: Network, folder: Path) -> None:
         """Writes a network as the framework's users keep their models: graph and weights.
 
-        Only the quantity ``cold-start`` needs this, and the two methods that read it again.
+        Only the quantity ``cold-start`` needs this and the three methods that follow.
 
         Args:
             network: Network in canonical form.
@@ -197,6 +197,13 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
         raise UnsupportedError("its plugin does not write models to files")
 
+    def feed(self, network: Network) -> Any:
+        """Inputs of a network in the framework's memory, as the layers before would leave them.
+
+        The default hands on the network.
+        """
+        return network
+
     def parse(self, folder: Path) -> Any:
         """Reads a network that was saved, with the framework's own means.
 
@@ -204,12 +211,12 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
         raise UnsupportedError("its plugin does not read models from files")
 
-    def prepare(self, parsed: Any, network: Network) -> LoadedT:
+    def prepare(self, parsed: Any, fed: Any) -> LoadedT:
         """Makes a network that was parsed ready to run, as a user's program does.
 
         Args:
             parsed: What :meth:`parse` returned.
-            network: The same network, for its inputs.
+            fed: What :meth:`feed` returned.
         """
         raise UnsupportedError("its plugin does not read models from files")
 

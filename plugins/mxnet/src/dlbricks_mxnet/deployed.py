@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlbricks_core.backends import Network
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.executors import Prepare
 from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.loading import Loaded, place
@@ -32,6 +33,14 @@ class Parsed:
     arrays: dict[str, NDArray]
 
 
+@dataclass(frozen=True)
+class Fed:
+    """A model, and its inputs by MXNet variable."""
+
+    model: CanonicalModel
+    inputs: Mapping[str, NDArray]
+
+
 def save(lowered: Lowered, folder: Path) -> None:
     """Writes the files that ``HybridBlock.export`` writes."""
     lowered.symbol.save(str(folder / _SYMBOL))
@@ -49,16 +58,15 @@ def parse(folder: Path) -> Parsed:
     return Parsed(symbol, {name.partition(":")[2]: array for name, array in arrays.items()})
 
 
-def prepare(parsed: Parsed, network: Network, executor: Prepare) -> Loaded:
-    """A network with its inputs in plain layout, as a program feeds them.
+def prepare(parsed: Parsed, fed: Fed, executor: Prepare) -> Loaded:
+    """A network that is ready to run.
 
     Args:
         parsed: What the files hold.
-        network: The same network, for its inputs.
+        fed: Its inputs.
         executor: Function that builds the executor.
     """
-    model = network.model
     auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
-    lowered = Lowered(parsed.symbol, tuple(model.inputs), {}, auxiliary)
-    fed = {name: place(value) for name, value in lowered.feed(network.inputs, model).items()}
-    return Loaded(model, lowered, executor(lowered, {**parsed.arrays, **fed}), tuple(fed.values()))
+    lowered = Lowered(parsed.symbol, tuple(fed.inputs), {}, auxiliary)
+    start = executor(lowered, {**parsed.arrays, **fed.inputs})
+    return Loaded(fed.model, lowered, start, tuple(fed.inputs.values()))

@@ -14,6 +14,7 @@ from dlbricks_mxnet.executors import EXECUTORS, Start
 from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.loading import (
     Loaded,
+    fed,
     feeds_blocks,
     place,
     placed,
@@ -93,13 +94,17 @@ class MxnetTimer(CpuTimer[Loaded]):
         """Writes the symbol and its parameters, as ``HybridBlock.export`` does."""
         deployed.save(lower(network), folder)
 
+    def feed(self, network: Network) -> deployed.Fed:
+        """Places the inputs: those of a brick in blocks, as a convolution before leaves them."""
+        return deployed.Fed(network.model, fed(network, lower(network), blocks=self._blocks))
+
     def parse(self, folder: Path) -> deployed.Parsed:
         """Reads the symbol and its parameters."""
         return deployed.parse(folder)
 
-    def prepare(self, parsed: deployed.Parsed, network: Network) -> Loaded:
-        """Places the inputs, in plain layout, and builds the executor."""
-        return deployed.prepare(parsed, network, self._prepare)
+    def prepare(self, parsed: deployed.Parsed, fed: deployed.Fed) -> Loaded:
+        """Builds the executor."""
+        return deployed.prepare(parsed, fed, self._prepare)
 
     def run(self, loaded: Loaded) -> None:
         """Puts one inference into MXNet's queue."""

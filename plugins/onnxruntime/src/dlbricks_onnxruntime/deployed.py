@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_onnxruntime.loading import Loaded, allocate, bind
+from dlbricks_core.backends import Array, BackendSettings, Network
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_onnxruntime.loading import Loaded, bind
 from dlbricks_onnxruntime.sessions import session_options, written
 
 _FILE = "model.onnx"
@@ -24,6 +26,14 @@ def save(network: Network, folder: Path) -> None:
     proto = written(network.model, network.weights)
     apart = network.model.weight_bytes > _LARGEST
     onnx.save(proto, folder / _FILE, save_as_external_data=apart, location="weights")
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A model, and memory for its inputs and outputs."""
+
+    model: CanonicalModel
+    arrays: Mapping[str, Array]
 
 
 class Parsed(ort.InferenceSession):  # type: ignore[misc]
@@ -50,7 +60,7 @@ def parse(folder: Path, settings: BackendSettings) -> Parsed:
     return Parsed(folder / _FILE, options)
 
 
-def prepare(parsed: Parsed, network: Network) -> Any:
+def prepare(parsed: Parsed, fed: Fed) -> Loaded:
     """Optimizes the graph, packs the weights, and binds inputs and outputs."""
     parsed.prepare()
-    return bind(parsed, network.model, allocate(network, {}))
+    return bind(parsed, fed.model, fed.arrays)

@@ -68,13 +68,17 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Writes an ONNX file."""
         deployed.save(network, folder)
 
+    def feed(self, network: Network) -> deployed.Fed:
+        """Memory for inputs and outputs, with the values of the inputs."""
+        return deployed.Fed(network.model, allocate(network, {}))
+
     def parse(self, folder: Path) -> deployed.Parsed:
         """Reads the file into a session that cannot run yet."""
         return deployed.parse(folder, self._settings)
 
-    def prepare(self, parsed: deployed.Parsed, network: Network) -> Loaded:
+    def prepare(self, parsed: deployed.Parsed, fed: deployed.Fed) -> Loaded:
         """Optimizes the graph, packs the weights, and binds memory for inputs and outputs."""
-        return deployed.prepare(parsed, network)
+        return deployed.prepare(parsed, fed)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""

@@ -15,7 +15,6 @@ import torch
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_pytorch.loading import laid_out
 from dlbricks_pytorch.lowering import lower
-from dlbricks_pytorch.tensors import from_numpy
 
 _CODE, _WEIGHTS = "network.py", "weights.pt"
 
@@ -81,8 +80,7 @@ def parse(folder: Path) -> Parsed:
 
 
 def prepare(
-    parsed: Parsed, network: Network, settings: BackendSettings
+    parsed: Parsed, inputs: tuple[torch.Tensor, ...], settings: BackendSettings
 ) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """The module with its weights, and the inputs, in the layout that the settings ask for."""
-    inputs = tuple(from_numpy(network.inputs[name]) for name in network.model.inputs)
     return laid_out(parsed.network(parsed.weights), inputs, settings)
