@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
@@ -163,9 +164,9 @@ class CpuTimer(ABC, Generic[LoadedT]):
     binding inputs and outputs.
     """
 
-    #: Milliseconds that this process took to import the framework and to make the timer; whoever
-    #: makes it tells.
-    start_ms: float = 0.0
+    #: Python statement by which a user's program imports the framework; whoever makes the timer
+    #: tells, from :attr:`Backend.importing`.
+    importing: str = ""
 
     @abstractmethod
     def load(self, network: Network) -> LoadedT:
@@ -181,6 +182,43 @@ class CpuTimer(ABC, Generic[LoadedT]):
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
+
+    def save(self, network: Network, folder: Path) -> None:
+        """Writes a network as the framework's users keep their models: graph and weights.
+
+        Only the quantity ``cold-start`` needs this and the three methods that follow.
+
+        Args:
+            network: Network in canonical form.
+            folder: An empty folder for whatever files there are.
+
+        Raises:
+            UnsupportedError: If the framework has no counterpart for a layer.
+        """
+        raise UnsupportedError("its plugin does not write models to files")
+
+    def feed(self, network: Network) -> Any:
+        """Inputs of a network in the framework's memory, as the layers before would leave them.
+
+        The default hands on the network.
+        """
+        return network
+
+    def parse(self, folder: Path) -> Any:
+        """Reads a network that was saved, with the framework's own means.
+
+        A framework that does not tell reading from preparing does both here.
+        """
+        raise UnsupportedError("its plugin does not read models from files")
+
+    def prepare(self, parsed: Any, fed: Any) -> LoadedT:
+        """Makes a network that was parsed ready to run, as a user's program does.
+
+        Args:
+            parsed: What :meth:`parse` returned.
+            fed: What :meth:`feed` returned.
+        """
+        raise UnsupportedError("its plugin does not read models from files")
 
     def load_native(self, network: Network) -> LoadedT:
         """Prepares a model as its own framework runs it, without the IR in between.
@@ -287,6 +325,8 @@ class Backend(ABC):
     name: str
     #: Distribution that carries the framework, for ``pip install`` hints.
     distribution: str
+    #: Python statement by which a user's program imports the framework.
+    importing: str = ""
     #: Settings that users may choose, by name.
     options: Mapping[str, BackendOption] = {}
     #: Models of a run without a MODEL argument, as users name them.

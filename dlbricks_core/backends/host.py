@@ -66,6 +66,7 @@ class TimerHost:
         self._cache_bytes: int | None = None
         self._private_cache_bytes = 0
         self._wake: Any = None
+        self._probes: dict[str, Any] = {}
 
     @property
     def timer(self) -> CpuTimer[Any]:
@@ -95,6 +96,7 @@ class TimerHost:
         memory: int | None,
         cache_bytes: int | None,
         private_cache_bytes: int,
+        warm: bool,
     ) -> int | None:
         """Imports the framework and loads the networks that show the cost of a call.
 
@@ -105,14 +107,15 @@ class TimerHost:
                 no limit.
             cache_bytes: Size of the largest cache; ``None`` if it is unknown.
             private_cache_bytes: Size of the cores' private caches together; 0 if it is unknown.
+            warm: Whether networks are loaded. Without these, nothing can be timed: a probe will
+                observe what a new process does.
 
         Returns:
             Memory that is left to the networks, in bytes; ``None`` without a limit.
         """
         instance = self._described_by(backend)
-        begin = perf_counter()
         self._timer = instance.timer(settings)
-        self._timer.start_ms = (perf_counter() - begin) * 1e3
+        self._timer.importing = instance.importing
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
         self._private_cache_bytes = private_cache_bytes
@@ -120,10 +123,11 @@ class TimerHost:
         # framework stay for good, so that collections between networks need not visit them.
         gc.disable()
         gc.freeze()
-        for key, layers in CALLS.items():
-            self.load(key, next_to_nothing(layers), 0, "brick")
-        self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
-        self._wake = self._loaded[_WAKE]
+        if warm:
+            for key, layers in CALLS.items():
+                self.load(key, next_to_nothing(layers), 0, "brick")
+            self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
+            self._wake = self._loaded[_WAKE]
         # Memory that the framework holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
 
@@ -277,6 +281,8 @@ class TimerHost:
     def observe(self, probe: str, model: CanonicalModel, seed: int) -> tuple[float, ...]:
         """What a probe observes of a network: the value of its quantity, and of each part.
 
+        The probe stays the same object for all networks of the process.
+
         Args:
             probe: ``"module:Class"`` of the probe.
             model: In canonical form.
@@ -286,7 +292,8 @@ class TimerHost:
             BackendError: If the probe tells too few or too many values.
         """
         gc.collect()
-        instance = load_object(probe)()
+        instance = self._probes.get(probe) or load_object(probe)()
+        self._probes[probe] = instance
         values = tuple(map(float, instance.observe(self.timer, model, seed)))
         if len(values) != 1 + len(instance.parts):
             raise BackendError(

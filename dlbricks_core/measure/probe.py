@@ -48,6 +48,9 @@ class Probe(ABC):
     #: Whether each observation gets a worker process of its own, with the memory allocator as a
     #: user's process has it.
     isolated: bool = False
+    #: Whether the bricks of a round are observed one after the other in one new process, and each
+    #: whole model in another. The process has run nothing before, and has one probe object.
+    in_sequence: bool = False
 
     #: What :func:`dlbricks_core.plugins.find` compares with the entry point's name.
     name: str = ""
@@ -61,7 +64,8 @@ class Probe(ABC):
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
         """One observation of a brick or a whole model; runs in a worker.
 
-        The framework is imported and has run small networks before. The garbage collector is off.
+        The framework is imported. Unless the probe observes in sequence, small networks have run.
+        The garbage collector is off.
         Whatever is loaded has to be unloaded again.
 
         Args:
@@ -109,9 +113,25 @@ class Probe(ABC):
             figures: For each part: figures of bricks, by signature.
         """
         return {
-            part: _estimate(cut, [each], partial(_PARTS[part.composition], cut))
+            part: _estimate(cut, [each, *figures], partial(self._part_of_all, part, cut))
             for part, each in zip(self.parts, figures, strict=True)
         }
+
+    def _part_of_all(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
+        return self.part_total(part, cut, values[1:])
+
+    def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
+        """Value of a part of a model, as the part's composition says.
+
+        Args:
+            part: One of :attr:`parts`.
+            cut: The model and its bricks.
+            values: For each part: values of the bricks.
+
+        Returns:
+            Array of shape (n,), or (1,).
+        """
+        return _PARTS[part.composition](cut, [values[self.parts.index(part)]])
 
     @property
     def protocol(self) -> Protocol:

@@ -20,7 +20,8 @@ from dlbricks_core.store import ResultStore
 class ProbingSession:
     """Observes jobs in rounds, each network once a round until it has what it lacks.
 
-    Every other round runs backwards. Each round also observes networks of next to no work: what
+    Every other round runs backwards; where bricks share a process, whole models come last. Each
+    round also observes networks of next to no work: what
     they have in common is the overhead of the round's observations.
 
     Args:
@@ -71,8 +72,10 @@ class ProbingSession:
             self.effort.networks[job.key.subject.kind] += 1
         for number in range(max((job.missing for job in jobs), default=0)):
             due = [job for job in jobs if job.missing > number and job.key not in failures]
+            if self._probe.in_sequence:
+                self._worker.restart()
             overheads = self._overheads()
-            for job in reversed(due) if number % 2 else due:
+            for job in self._in_order(due[::-1] if number % 2 else due):
                 try:
                     self._observe(job, number, overheads)
                 except StoreError:  # no fault of the network
@@ -83,10 +86,14 @@ class ProbingSession:
                 self._advance(job.key.subject.kind)
         return failures
 
+    def _in_order(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The jobs, but those that need a process of their own last if others share one."""
+        return sorted(jobs, key=_is_whole) if self._probe.in_sequence else jobs
+
     def _overheads(self) -> list[float]:
         """What observations of any network have in common, for the quantity and each part."""
         taken = [
-            self._worker_for_one().observe(self._probe.target, next_to_nothing(layers))
+            self._worker_for_one("brick").observe(self._probe.target, next_to_nothing(layers))
             for layers in CALLS.values()
         ]
         return [start_of_a_line(values) for values in zip(*taken, strict=True)]
@@ -95,7 +102,7 @@ class ProbingSession:
         begin = perf_counter()
         kind = job.key.subject.kind
         try:
-            values = self._worker_for_one().observe(self._probe.target, job.model)
+            values = self._worker_for_one(kind).observe(self._probe.target, job.model)
         finally:
             spent_s = perf_counter() - begin
             self.effort.seconds[kind] += spent_s
@@ -113,8 +120,16 @@ class ProbingSession:
         self._anew.discard(job.key)
         self.effort.runs[kind] += 1
 
-    def _worker_for_one(self) -> BackendWorker:
-        """The worker, as a process of its own where each observation needs one."""
-        if self._probe.isolated:
+    def _worker_for_one(self, kind: str) -> BackendWorker:
+        """The worker, as a process of its own where an observation needs one.
+
+        Args:
+            kind: Kind of the network that is observed.
+        """
+        if self._probe.isolated or (self._probe.in_sequence and kind != "brick"):
             self._worker.restart()
         return self._worker
+
+
+def _is_whole(job: Job) -> bool:
+    return job.key.subject.kind != "brick"

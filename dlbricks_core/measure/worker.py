@@ -55,6 +55,8 @@ class WorkerSettings:
             free.
         keeps_memory: Whether the worker's allocator keeps what is freed, as timing needs it;
             otherwise it does what a user's process does.
+        warm: Whether the worker loads small networks before the first that it is given. Without
+            these it can only observe.
     """
 
     backend: BackendSettings
@@ -62,6 +64,7 @@ class WorkerSettings:
     timeout_s: float = 120.0
     memory_bytes: int | None = None
     keeps_memory: bool = True
+    warm: bool = True
 
 
 @dataclass(frozen=True)
@@ -349,6 +352,7 @@ class BackendWorker:
                 self._memory,
                 self._cache_bytes,
                 self._private_cache_bytes,
+                self._settings.warm,
             )
             timeout = self._settings.timeout_s + _START_S
             try:

@@ -379,9 +379,14 @@ def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
 
 
 def _worker(request: Request, memory_bytes: int) -> BackendWorker:
-    keeps_memory = request.probe is None or not request.probe.isolated
+    probe = request.probe
     settings = WorkerSettings(
-        request.settings, request.seed, request.timeout_s, memory_bytes, keeps_memory
+        request.settings,
+        request.seed,
+        request.timeout_s,
+        memory_bytes,
+        keeps_memory=probe is None or not (probe.isolated or probe.in_sequence),
+        warm=probe is None or not probe.in_sequence,
     )
     return BackendWorker(request.plugin.target, request.backend, settings)
 

@@ -45,6 +45,19 @@ class Alone(Sums):
     isolated = True
 
 
+class InSequence(Sums):
+    """Observes how many networks its process had observed before, and the process."""
+
+    in_sequence = True
+
+    def __init__(self):
+        self.before = -1
+
+    def observe(self, timer, model, seed):
+        self.before += 1
+        return self.before, os.getpid()
+
+
 class Peaks(Sums):
     quantity = Quantity("peaks", "things", Composition.PEAK, "what bricks take")
     parts = (SHARED,)
@@ -111,28 +124,32 @@ def test_peak_memory_of_a_model_of_one_brick_is_its_own(values):
     assert total == pytest.approx(2 + max(kept + run_scratch, loading + loading_scratch))
 
 
+PARTS = len(ColdStart.parts)
+
+
 @given(
-    st.dictionaries(st.sampled_from("abc"), st.tuples(*[sizes] * 6), min_size=1),
-    st.tuples(*[sizes] * 6),
-    st.integers(1, 3),
+    st.dictionaries(st.sampled_from("abc"), st.tuples(*[sizes] * PARTS), min_size=1),
+    st.tuples(*[sizes] * PARTS),
+    st.integers(1, 4),
 )
-def test_a_cold_start_starts_once_and_adds_up_what_counts(values, overheads, often):
+def test_a_cold_start_starts_once_and_generates_code_once(values, overheads, often):
     probe, cut = ColdStart(), cut_into(*(list(values) * often))
     parts = [
         figures(probe, {s: each[i] + overheads[i] for s, each in values.items()}, overheads[i])
-        for i in range(6)
+        for i in range(PARTS)
     ]
-    start = sum(overheads[:4])
-    wholes = figures(probe, {s: start + sum(v[:4]) for s, v in values.items()}, start)
-    counted = often * sum(sum(v[1:4]) for v in values.values())
+    start = sum(overheads[:5])
+    wholes = figures(probe, {s: start + sum(v[:5]) for s, v in values.items()}, start)
+    opening = often * sum(sum(v[1:4]) for v in values.values())
+    running = sum(first + (often - 1) * copy for *_, first, copy, _, _ in values.values())
     found = probe.estimate(cut, [wholes, *parts])
-    assert found.value == pytest.approx(start + counted, rel=1e-6, abs=1e-3)
+    assert found.value == pytest.approx(start + opening + running, rel=1e-6, abs=1e-2)
     told = {q.name: each.value for q, each in probe.estimate_parts(cut, parts).items()}
     assert told["starting"] == overheads[0]
-    assert told["reading"] == pytest.approx(
-        overheads[1] + often * sum(v[1] for v in values.values()), rel=1e-6, abs=1e-3
-    )
-    assert len(told) == 6
+    assert told["first-run"] == pytest.approx(overheads[4] + running, rel=1e-6, abs=1e-3)
+    counted = ("starting", "reading", "parsing", "preparing", "first-run")
+    assert sum(told[name] for name in counted) == pytest.approx(found.value, rel=1e-6, abs=1e-2)
+    assert len(told) == PARTS
 
 
 def one(op):
@@ -174,7 +191,7 @@ def worker(faulty, monkeypatch):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """A worker imports this file as a module of its own name."""
-    for probe in (Sums, Alone, Peaks, Short):
+    for probe in (Sums, Alone, InSequence, Peaks, Short):
         monkeypatch.setattr(probe, "__module__", "test_probe")
 
 
@@ -201,6 +218,20 @@ def test_an_isolated_probe_observes_each_in_a_process_of_its_own(worker, store):
     ProbingSession(worker, store, Alone()).run(jobs)
     processes = [pid for each in jobs for pid in answers(store, each)[1].values]
     assert len(set(processes)) == 4
+
+
+def test_bricks_in_sequence_share_a_new_process_each_round_and_models_have_their_own(worker, store):
+    probe = InSequence()
+    bricks = [job(probe, "Relu"), job(probe, "Tanh")]
+    key = bricks[0].key
+    whole = Job(replace(key, subject=Subject("whole", "model")), one("Relu"), 2)
+    assert ProbingSession(worker, store, probe).run([whole, *bricks]) == {}
+    found = [answers(store, each) for each in (whole, *bricks)]
+    # Two networks of next to no work come first; the second round runs backwards.
+    assert [before.values for before, _ in found] == [(0, 0), (2, 3), (3, 2)]
+    model, first, second = (process.values for _, process in found)
+    assert first == second
+    assert len({*model, *first}) == 4
 
 
 def test_networks_that_fail_are_named_and_the_others_observed(worker, store):

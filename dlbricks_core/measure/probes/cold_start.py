@@ -3,87 +3,236 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dlbricks_core.backends import CpuTimer
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.errors import BackendError
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.ir import Array, CanonicalModel
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.resident import give_back
 from dlbricks_core.measure.probe import Probe, Values, added_up
 from dlbricks_core.values import materialize
 
 _RUNS = 8
 """Runs after the first, in which a network settles."""
 
+_SAMPLE_BYTES = 2**26
+"""Size of the file that shows how fast the disk is. Reading ahead has no effect on files as small
+as that of a brick."""
+
+_BLOCK_BYTES = 2**20
+"""Bytes that are read at a time."""
+
+_FIRST_RUN = Quantity("first-run", "ms", Composition.SUM, "time of the first run")
+_SECOND_COPY = Quantity(
+    "second-copy-run", "ms", Composition.SUM, "first run of a network that is loaded once more"
+)
+
 
 class ColdStart(Probe):
-    """Time from a file of weights to the first result, in a process of its own.
+    """Time from a file to the first result, in a process of its own.
 
-    A process starts its framework once; all else adds up over the bricks. What is read comes from
-    the disk, as after a restart of the machine; how long it takes from the page cache is a part
-    that does not count, and neither does what the first runs take beyond later ones.
+    A network is written to files as users of its framework keep it, opened, and run. A process
+    starts, imports its framework and warms some code up only once: the first network of a process
+    shows what that takes. All else adds up over the bricks. They come one after the other in one
+    process, so that each finds what the layers before it leave in a model: libraries that were
+    read, and kernels that were generated.
+
+    A model is one file. So a brick takes its bytes' share of what it takes to read a large file.
     """
 
     quantity = Quantity("cold-start", "ms", Composition.SUM, "time from a file to the first result")
+    #: Those that count, and then those that only tell more.
     parts = (
-        Quantity("starting", "ms", Composition.ONCE, "time to import the framework"),
-        Quantity("reading", "ms", Composition.SUM, "time to read weights from the disk"),
-        Quantity("first-load", "ms", Composition.SUM, "time to load a network for the first time"),
-        Quantity("first-run", "ms", Composition.SUM, "time of the first run"),
-        Quantity("reading-again", "ms", Composition.SUM, "time to read weights that were read"),
+        Quantity("starting", "ms", Composition.ONCE, "time to start and import the framework"),
+        Quantity("reading", "ms", Composition.SUM, "time to read the files from the disk"),
+        Quantity("parsing", "ms", Composition.SUM, "time to parse files that were read"),
+        Quantity("preparing", "ms", Composition.SUM, "time to optimize and to pack weights"),
+        _FIRST_RUN,
+        _SECOND_COPY,
+        Quantity("reading-again", "ms", Composition.SUM, "time to read files that were read"),
         Quantity("settling", "ms", Composition.SUM, "time of first runs beyond that of later ones"),
     )
-    runs = 3
-    isolated = True
+    version = 2
+    runs = 5
+    in_sequence = True
+
+    def __init__(self) -> None:
+        self._process: _Process | None = None
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
-        """Milliseconds to the first result, and its parts."""
+        """Milliseconds to the first result, and its parts.
+
+        Each value is that of a process which does nothing else: what the first network of this
+        process took for all is a part of it.
+        """
         network = materialize(model, seed)
-        reading, again = _read_twice(list(network.weights.values()))
-        begin = perf_counter()
-        loaded = timer.load(network)
-        loading = _since(begin)
-        runs = [_run(timer, loaded) for _ in range(1 + _RUNS)]
-        timer.unload(loaded)
-        first, later = runs[0], runs[1:]
-        settling = sum(runs) - len(runs) * min(later)
-        total = timer.start_ms + reading + loading + first
-        return total, timer.start_ms, reading, loading, first, again, settling
+        fed = timer.feed(network)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            timer.save(network, folder)
+            del network
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            nbytes = sum(path.stat().st_size for path in files)
+            read = self._process.read(nbytes) if self._process else _read_twice(files)
+            # In a model, the layers before a brick have touched memory that it computes in.
+            touched = model.live_bytes if self._process else 0
+            opened, copy = (_open(timer, folder, fed, touched) for _ in range(2))
+        if self._process:
+            opened = opened.later_than(self._process.once)
+        else:
+            self._process = _Process(_start_ms(timer.importing), read, opened.beyond(copy))
+        # Parsing read the files from the page cache, and that is a part of its own.
+        parsing = max(opened.parsing - read.again, 0.0)
+        counted = self._process.start, read.first, parsing, opened.preparing, opened.first_run
+        return sum(counted), *counted, copy.first_run, read.again, opened.settling
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """What reading, loading and running take; the framework is started once."""
-        _, _, reading, loading, first, *_ = values
-        return sum((added_up(cut, each) for each in (reading, loading, first)), np.zeros(1))
+        """The sum of the parts that count; a model has nothing to do with the start."""
+        parts = values[1:]
+        counted = self.parts[: self.parts.index(_FIRST_RUN) + 1]
+        return sum((self.part_total(each, cut, parts) for each in counted), np.zeros(1))
+
+    def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
+        """As the part's composition says, but for the first run of bricks that occur again.
+
+        What a framework generates for a layer, all later layers like it use.
+        """
+        if part != _FIRST_RUN:
+            return super().part_total(part, cut, values)
+        first, copy = (values[self.parts.index(each)] for each in (_FIRST_RUN, _SECOND_COPY))
+        generating = (first[signature] - copy[signature] for signature in first)
+        return added_up(cut, copy) + sum(generating, np.zeros(1))
+
+
+class _Read(NamedTuple):
+    """Milliseconds to read files that the page cache does not hold, and to read them again."""
+
+    first: float
+    again: float
+
+
+class _Opened(NamedTuple):
+    """Milliseconds that it takes to open and run a network that is in files.
+
+    Attributes:
+        settling: What the first runs take beyond later ones.
+    """
+
+    parsing: float
+    preparing: float
+    first_run: float
+    settling: float
+
+    def beyond(self, copy: _Opened) -> _Opened:
+        """What this took beyond a copy of the same network."""
+        return _Opened(*(max(own - other, 0.0) for own, other in zip(self, copy, strict=True)))
+
+    def later_than(self, once: _Opened) -> _Opened:
+        """What this would have taken, had it not come after another network."""
+        return _Opened(*(own + more for own, more in zip(self, once, strict=True)))
+
+
+class _Process:
+    """What a process does once, in milliseconds.
+
+    Attributes:
+        start: Starting, and importing the framework.
+        once: What only the first network of the process takes.
+    """
+
+    def __init__(self, start: float, file: _Read, once: _Opened) -> None:
+        self.start = start
+        self.once = once
+        self._file = file
+        with tempfile.NamedTemporaryFile() as sample:
+            sample.write(np.random.default_rng(0).bytes(_SAMPLE_BYTES))
+            sample.flush()
+            self._sample = _read_twice([Path(sample.name)])
+
+    def read(self, nbytes: int) -> _Read:
+        """What it takes to read so many bytes, from files that are opened once for all bricks."""
+        share = nbytes / _SAMPLE_BYTES
+        return _Read(*(f + share * s for f, s in zip(self._file, self._sample, strict=True)))
+
+
+def _start_ms(importing: str) -> float:
+    """Time from the start of a new Python to the end of its import of the framework."""
+    # The clock is the same in all processes.
+    statement = f"{importing}; import time; print(time.perf_counter())"
+    begin = perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", statement], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise BackendError(f"a new process does not import the framework: {reason}")
+    return (float(done.stdout.split()[-1]) - begin) * 1e3
+
+
+def _open(timer: CpuTimer[Any], folder: Path, fed: Any, touched: int) -> _Opened:
+    """Opens a network, runs it until it has settled, and unloads it.
+
+    Memory for its weights is new to the process, as it is for those of a model: to touch it for the
+    first time takes longer than to read them.
+
+    Args:
+        timer: The backend's timer.
+        folder: The network's files.
+        fed: Its inputs.
+        touched: Bytes of memory that the first run finds free, and touched before.
+    """
+    give_back()
+    begin = perf_counter()
+    parsed = timer.parse(folder)
+    parsing = _since(begin)
+    begin = perf_counter()
+    loaded = timer.prepare(parsed, fed)
+    preparing = _since(begin)
+    del parsed
+    bytearray(b"\1") * touched  # freed at once, to the allocator that the framework uses
+    try:
+        runs = [_run(timer, loaded) for _ in range(1 + _RUNS)]
+    finally:
+        timer.unload(loaded)
+    return _Opened(parsing, preparing, runs[0], sum(runs) - len(runs) * min(runs[1:]))
 
 
 def _run(timer: CpuTimer[Any], loaded: Any) -> float:
     begin = perf_counter()
     timer.run(loaded)
     timer.synchronize(loaded)
-    return _since(begin)
+    taken = _since(begin)
+    timer.release(loaded)
+    return taken
 
 
-def _read_twice(weights: Sequence[Array]) -> tuple[float, float]:
-    """Milliseconds to read weights from a file that the page cache does not hold, and once more."""
-    with tempfile.TemporaryFile(buffering=0) as file:
-        for each in weights:
-            file.write(np.ascontiguousarray(each).reshape(-1).view(np.uint8).data)
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return _read(file, weights), _read(file, weights)
+def _read_twice(paths: Sequence[Path]) -> _Read:
+    """Reads files after the page cache was told to drop them, and reads them once more."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return _Read(_read(paths), _read(paths))
 
 
-def _read(file: Any, weights: Sequence[Array]) -> float:
-    file.seek(0)
+def _read(paths: Sequence[Path]) -> float:
+    block = bytearray(_BLOCK_BYTES)
     begin = perf_counter()
-    for each in weights:
-        file.readinto(bytearray(each.nbytes))
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(block):
+                pass
     return _since(begin)
 
 

@@ -22,6 +22,7 @@ class MxnetBackend(Backend):
 
     name = "mxnet"
     distribution = "mxnet"
+    importing = "import numpy; numpy.bool = numpy.bool_; import mxnet"
     options: Mapping[str, BackendOption] = {
         "executor": BackendOption(
             default="cachedop",

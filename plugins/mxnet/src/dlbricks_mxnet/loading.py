@@ -54,16 +54,20 @@ def placed(network: Network, lowered: Lowered, prepare: Prepare, *, blocks: bool
         prepare: Function that builds the executor.
         blocks: Whether inputs are fed in the layouts that layers before them leave.
     """
-    model = network.model
-    fed = {
-        name: _laid_out(place(value), fed_layout(model, tensor) if blocks else PLAIN)
-        for (name, value), tensor in zip(
-            lowered.feed(network.inputs, model).items(), model.inputs, strict=True
-        )
-    }
+    inputs = fed(network, lowered, blocks=blocks)
     held = {name: place(value) for name, value in lowered.arrays.items()}
-    start = prepare(lowered, {**held, **fed})
-    return Loaded(model, without_arrays(lowered), start, tuple(fed.values()))
+    start = prepare(lowered, {**held, **inputs})
+    return Loaded(network.model, without_arrays(lowered), start, tuple(inputs.values()))
+
+
+def fed(network: Network, lowered: Lowered, *, blocks: bool) -> dict[str, NDArray]:
+    """A network's inputs, by MXNet variable; see :func:`placed`."""
+    model = network.model
+    values = lowered.feed(network.inputs, model).items()
+    return {
+        name: _laid_out(place(value), fed_layout(model, tensor) if blocks else PLAIN)
+        for (name, value), tensor in zip(values, model.inputs, strict=True)
+    }
 
 
 def unload(loaded: Loaded) -> None:

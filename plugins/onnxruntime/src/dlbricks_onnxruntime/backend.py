@@ -19,6 +19,7 @@ class OnnxruntimeBackend(Backend):
 
     name = "onnxruntime"
     distribution = "onnxruntime"
+    importing = "import onnxruntime"
     options: Mapping[str, BackendOption] = {
         "optimizations": BackendOption(
             default="all",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
@@ -11,6 +12,7 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_onnxruntime import deployed
 from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
@@ -69,6 +71,22 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
             return bind(graph.session(settings), model, arrays, graph)
         session = create_session(complete, network.weights, session_options(settings))
         return bind(session, model, arrays)
+
+    def save(self, network: Network, folder: Path) -> None:
+        """Writes an ONNX file."""
+        deployed.save(network, folder)
+
+    def feed(self, network: Network) -> deployed.Fed:
+        """Memory for inputs and outputs, with the values of the inputs."""
+        return deployed.Fed(network.model, allocate(network, {}))
+
+    def parse(self, folder: Path) -> deployed.Parsed:
+        """Reads the file into a session that cannot run yet."""
+        return deployed.parse(folder, self._settings)
+
+    def prepare(self, parsed: deployed.Parsed, fed: deployed.Fed) -> Loaded:
+        """Optimizes the graph, packs the weights, and binds memory for inputs and outputs."""
+        return deployed.prepare(parsed, fed)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""

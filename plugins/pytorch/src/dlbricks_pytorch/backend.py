@@ -25,6 +25,7 @@ class PytorchBackend(Backend):
 
     name = "pytorch"
     distribution = "torch"
+    importing = "import torch"
     traits = Traits(
         # Networks share their code and memory: a brick that is primed is warmer than in a model.
         primed=False,

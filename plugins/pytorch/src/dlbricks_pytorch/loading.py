@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import fx
@@ -11,6 +12,8 @@ from torch import fx
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.tensors import from_numpy
+
+ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -47,6 +50,13 @@ def placed(
     """
     module = lower(network)
     inputs = tuple(from_numpy(network.inputs[name]) for name in network.model.inputs)
+    return laid_out(module, inputs, settings)
+
+
+def laid_out(
+    module: ModuleT, inputs: tuple[torch.Tensor, ...], settings: BackendSettings
+) -> tuple[ModuleT, tuple[torch.Tensor, ...]]:
+    """A module's weights and its inputs in the layout that the settings ask for."""
     if settings.options.get("memory_format") == "channels_last":
         for name, buffer in list(module.named_buffers()):
             module.register_buffer(name, _channels_last(buffer))

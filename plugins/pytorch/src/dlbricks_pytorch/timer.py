@@ -5,14 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_pytorch import deployed
 from dlbricks_pytorch.loading import Loaded, placed
-from dlbricks_pytorch.tensors import to_numpy
+from dlbricks_pytorch.tensors import from_numpy, to_numpy
+
+Fed = tuple[tuple[torch.Tensor, ...], tuple[str, ...]]
+"""Inputs of a network in order, and the names of its outputs."""
 
 
 class PytorchTimer(CpuTimer[Loaded]):
@@ -35,12 +40,37 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles it if asked to."""
-        module, inputs = placed(network, self._settings)
+        return self._ready(*placed(network, self._settings), network.model.outputs)
+
+    def _ready(
+        self,
+        module: torch.nn.Module,
+        inputs: tuple[torch.Tensor, ...],
+        outputs: tuple[str, ...],
+    ) -> Loaded:
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
             call = self._compiled(call, inputs)
-        return Loaded(call, inputs, network.model.outputs)
+        return Loaded(call, inputs, outputs)
+
+    def save(self, network: Network, folder: Path) -> None:
+        """Writes a class that computes the network, and a file of its weights."""
+        deployed.save(network, folder)
+
+    def feed(self, network: Network) -> Fed:
+        """The inputs as tensors, and the names of the outputs."""
+        names = network.model.inputs
+        return tuple(from_numpy(network.inputs[name]) for name in names), network.model.outputs
+
+    def parse(self, folder: Path) -> deployed.Parsed:
+        """Imports the class and reads the weights."""
+        return deployed.parse(folder)
+
+    def prepare(self, parsed: deployed.Parsed, fed: Fed) -> Loaded:
+        """Makes the module, and compiles it if asked to."""
+        inputs, outputs = fed
+        return self._ready(*deployed.prepare(parsed, inputs, self._settings), outputs)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
