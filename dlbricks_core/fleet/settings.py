@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import dask
-
 HEARTBEAT_S = 5.0
 """Seconds between two signs of life of a worker. Dask's own is half a second in a small fleet."""
 
@@ -118,6 +116,8 @@ def override(silence_s: float = SILENCE_S) -> None:
     Args:
         silence_s: Seconds of silence after which a host counts as gone.
     """
+    import dask  # not before: the table is there without the extra, for people to read
+
     later = {
         "distributed.scheduler.worker-ttl": f"{silence_s:g}s",
         "distributed.comm.timeouts.tcp": f"{max(silence_s, _LEAST_TCP_S):g}s",
