@@ -7,6 +7,7 @@ moves data may disturb hosts that measure.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,4 +123,6 @@ def override(silence_s: float = SILENCE_S) -> None:
         "distributed.scheduler.worker-ttl": f"{silence_s:g}s",
         "distributed.comm.timeouts.tcp": f"{max(silence_s, _LEAST_TCP_S):g}s",
     }
-    dask.config.set({**{name: each.value for name, each in OVERRIDES.items()}, **later})
+    # Copies: Dask adds its own values to mappings that it was given.
+    values = {name: deepcopy(each.value) for name, each in OVERRIDES.items()}
+    dask.config.set({**values, **later})
