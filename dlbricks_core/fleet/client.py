@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 import warnings
 from collections.abc import Callable
@@ -46,7 +45,6 @@ class FleetClient:
     """
 
     def __init__(self, address: str) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._address = address
         try:
             self._client = Client(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Mapping
 from time import time
@@ -118,7 +117,6 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
         DLBricksError: If the address cannot be listened at.
     """
     override(silence_s)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return asyncio.run(_serve(host, port, silence_s, say))
 
 

@@ -6,6 +6,7 @@ moves data may disturb hosts that measure.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -126,3 +127,13 @@ def override(silence_s: float = SILENCE_S) -> None:
     # Copies: Dask adds its own values to mappings that it was given.
     values = {name: deepcopy(each.value) for name, each in OVERRIDES.items()}
     dask.config.set({**values, **later})
+
+
+def hush() -> None:
+    """Keeps Dask from logging: what users must know of a fleet, this room tells in its own words.
+
+    Dask gives its loggers levels of their own when it is imported.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)

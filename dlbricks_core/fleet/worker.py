@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import platform
 import shutil
@@ -191,7 +190,6 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
             f"{spool} cannot be written: {error.strerror}",
             hint=f"Choose another folder with {argument('spool')}.",
         ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return asyncio.run(_serve(address, spool, patience_s, say, host))
 
 
