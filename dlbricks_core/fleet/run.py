@@ -36,6 +36,7 @@ from dlbricks_core.store.portable import exported, read_stream
 from dlbricks_core.store.selection import Selection
 from dlbricks_core.suites import read_suite
 from dlbricks_core.version import __version__
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows.observer import Observer
 
 _LOOK_S = 0.2
@@ -196,8 +197,8 @@ class _Runner:
                 raise DLBricksError(
                     f"no host has joined {self._command.scheduler} within "
                     f"{self._command.wait_s:g} s" + (f" ({why})" if why else ""),
-                    hint="Join one with: dlbricks fleet worker --scheduler "
-                    f"{self._command.scheduler}",
+                    hint="Join one with: dlbricks fleet worker "
+                    f"{settings(scheduler=self._command.scheduler)}",
                 )
             sleep(_LOOK_S)
 
