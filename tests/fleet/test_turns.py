@@ -21,8 +21,9 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_local_command_waits_while_another_measures_and_says_so(folder, suite):
     with turn():
+        bench = ("bench", "suite", *HOW, "--store", "local.db")
         waiting = subprocess.Popen(
-            [sys.executable, "-m", "dlbricks_core.cli", "bench", "suite", *HOW, "--store", "local.db"],
+            [sys.executable, "-m", "dlbricks_core.cli", *bench],
             cwd=suite.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert any(WAITING in line for line in waiting.stderr)
