@@ -15,6 +15,7 @@ from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
+from dlbricks_core.fleet.address import check_address
 from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
 from dlbricks_core.fleet.scheduler import STATE
 
@@ -41,10 +42,11 @@ class FleetClient:
 
     Raises:
         LostError: If no scheduler answers there.
-        DLBricksError: If it is a scheduler of Dask, but not of a fleet.
+        DLBricksError: If that is no address, or a scheduler of Dask but not of a fleet.
     """
 
     def __init__(self, address: str) -> None:
+        check_address(address)
         self._address = address
         try:
             self._client = Client(
@@ -54,11 +56,6 @@ class FleetClient:
             raise LostError(
                 f"no scheduler answers at {address}",
                 hint="Start one with: dlbricks fleet scheduler",
-            ) from error
-        except ValueError as error:
-            raise DLBricksError(
-                f"{address!r} is no address of a scheduler: {error}",
-                hint="Write tcp://HOST:PORT.",
             ) from error
         try:
             self.state()
