@@ -59,12 +59,9 @@ class FleetClient:
             ) from error
         try:
             self.state()
-        except LostError as error:
+        except DLBricksError:
             self.close()
-            raise DLBricksError(
-                f"the scheduler at {address} is none of a fleet",
-                hint="Start it with: dlbricks fleet scheduler",
-            ) from error
+            raise
 
     @classmethod
     def patiently(cls, address: str, patience_s: float, say: Callable[[str], None]) -> Self:
@@ -99,6 +96,7 @@ class FleetClient:
 
         Raises:
             LostError: If the scheduler does not answer.
+            DLBricksError: If it is none of a fleet.
         """
         told = {"client": self._client.id, "run": None if run is None else asdict(run)}
         try:
@@ -107,6 +105,11 @@ class FleetClient:
             )
         except _LOST as error:
             raise LostError(f"the scheduler at {self._address} does not answer") from error
+        if not isinstance(found, dict):  # Dask answers a call that it does not know with nothing
+            raise DLBricksError(
+                f"the scheduler at {self._address} is none of a fleet",
+                hint="Start it with: dlbricks fleet scheduler",
+            )
         return Fleet(
             self._address,
             [_host(address, told) for address, told in found["hosts"].items()],
