@@ -493,7 +493,7 @@ scenario_options = _group(
     click.option(
         "--duration",
         "duration_s",
-        type=_TIME,
+        type=TIME,
         metavar="TIME",
         help="Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
         f"[default: {SECONDS:g}s]",
