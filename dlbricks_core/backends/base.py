@@ -7,10 +7,13 @@ A plugin has to define seven methods: ``version``, ``timer`` and ``check`` of it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
@@ -181,6 +184,30 @@ class CpuTimer(ABC, Generic[LoadedT]):
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
+
+    def save(self, network: Network, folder: Path) -> Callable[[], LoadedT]:
+        """Writes a network into files, from which the function that it returns loads it.
+
+        Memory is observed with it: a user's process has a model's weights from a file, not from
+        the arrays of ``load``, and never holds those. What is returned should refer to no weights,
+        and load the files as users of the framework do.
+
+        The default keeps each weight as a file of numpy's, and gives ``load`` what it reads.
+
+        Args:
+            network: Model in canonical form with its weights and inputs.
+            folder: An empty folder, which is there until the function was called.
+        """
+        names = sorted(network.weights)
+        for number, name in enumerate(names):
+            np.save(folder / f"{number}.npy", network.weights[name], allow_pickle=False)
+        model, inputs = network.model, network.inputs
+
+        def load() -> LoadedT:
+            files = (folder / f"{number}.npy" for number in range(len(names)))
+            return self.load(Network(model, dict(zip(names, map(np.load, files), strict=True)), inputs))
+
+        return load
 
     def load_native(self, network: Network) -> LoadedT:
         """Prepares a model as its own framework runs it, without the IR in between.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -45,6 +46,24 @@ class MxnetTimer(CpuTimer[Loaded]):
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and builds the executor."""
         return placed(network, lower(network), self._prepare, blocks=self._blocks)
+
+    def save(self, network: Network, folder: Path) -> Callable[[], Loaded]:
+        """Writes a file of parameters; they are copied from there, as Gluon and Module do."""
+        lowered = lower(network)
+        path = str(folder / "model.params")
+        if lowered.arrays:  # a file without arrays cannot be read
+            mx.nd.save(path, {name: place(value) for name, value in lowered.arrays.items()})
+        found = Path(path).exists()
+        model, inputs, without = network.model, network.inputs, without_arrays(lowered)
+
+        def load() -> Loaded:
+            read = mx.nd.load(path) if found else {}
+            held = {name: each.copy() for name, each in read.items()}
+            fed = {name: place(value) for name, value in without.feed(inputs, model).items()}
+            start = self._prepare(without, {**held, **fed})
+            return Loaded(model, without, start, tuple(fed.values()))
+
+        return load
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Loads a copy that reads the other network's inputs, which its runs keep in the caches.

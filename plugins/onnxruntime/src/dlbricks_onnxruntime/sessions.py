@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import GraphProto, ModelProto
 
@@ -30,6 +32,9 @@ _LEVELS = {
 INLINE_BYTES = 4096
 """Size up to which a weight is written into the model, in bytes. Parameters are always written:
 ONNX Runtime's shape inference reads them, and finds no values that are handed over in memory."""
+
+_MOST_INSIDE = 2**31 - 2**24
+"""Bytes of weights up to which a model is one file: protobuf takes no more than 2 GB."""
 
 _SHARED_BYTES = 2**28
 """Bytes from which a session reads a weight where it was given. It otherwise makes a copy first,
@@ -94,6 +99,20 @@ def written(
             del node.attribute[:]
             node.attribute.extend(kept)
     return proto
+
+
+def write(model: CanonicalModel, weights: Mapping[str, Array], folder: Path) -> Path:
+    """Writes a model as an ONNX file, with its weights in a second one where they are too large.
+
+    Args:
+        model: Model in canonical form.
+        weights: Values of the weights by name.
+        folder: Where the files go.
+    """
+    path = folder / "model.onnx"
+    apart = model.weight_bytes > _MOST_INSIDE
+    onnx.save(written(model, weights), path, save_as_external_data=apart, location="weights")
+    return path
 
 
 def session_of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
@@ -11,15 +12,17 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
+from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
 from dlbricks_onnxruntime.offline import WORTH_IT, create_optimized
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
+    open_session,
     session_options,
     without_optimizations,
+    write,
 )
 
 
@@ -47,6 +50,24 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         written_over = set(shared.values()).intersection(model.inputs)
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
         return loaded
+
+    def save(self, network: Network, folder: Path) -> Callable[[], Loaded]:
+        """Writes an ONNX file; a session on it is what users of ONNX Runtime make.
+
+        Its arena is its own: in one that is shared it would find what earlier sessions left. Every
+        run allocates its results.
+        """
+        model, inputs = network.model, network.inputs
+        path = write(model, network.weights, folder)
+        settings = without_optimizations(self._settings) if native_to(model) else self._settings
+
+        def load() -> Loaded:
+            options = session_options(settings)
+            options.add_session_config_entry("session.use_env_allocators", "0")
+            session = open_session(str(path), options)
+            return bind(session, model, {name: aligned(inputs[name]) for name in model.inputs})
+
+        return load
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Builds a session on the other network's memory, which its runs keep in the caches."""
@@ -80,7 +101,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
-        return {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
+        arrays = loaded.arrays
+        if not arrays.keys() >= set(loaded.model.outputs):  # ONNX Runtime allocated them
+            return dict(zip(loaded.model.outputs, loaded.binding.copy_outputs_to_cpu(), strict=True))
+        return {name: arrays[name].copy() for name in loaded.model.outputs}
 
     def profile(self, network: Network, runs: int) -> Profile:
         """Time of every node that ONNX Runtime executes, from its profiler."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import fx
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_pytorch.loading import Loaded, placed
+from dlbricks_pytorch.loading import Loaded, placed_inputs, placed_weights
 from dlbricks_pytorch.tensors import to_numpy
 
 
@@ -35,12 +37,35 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles it if asked to."""
-        module, inputs = placed(network, self._settings)
+        module = placed_weights(network, self._settings)
+        inputs = placed_inputs(network.model, network.inputs, self._settings)
+        return self._ready(module, inputs, network.model.outputs)
+
+    def save(self, network: Network, folder: Path) -> Callable[[], Loaded]:
+        """Writes the weights with ``torch.save``; ``torch.load`` gives them to the module.
+
+        The module takes the tensors that were read (``assign=True``): it has no others before.
+        """
+        module, path = placed_weights(network, self._settings), folder / "weights.pt"
+        torch.save(module.state_dict(), path)
+        module.to("meta")
+        model, arrays = network.model, network.inputs
+
+        def load() -> Loaded:
+            module.load_state_dict(torch.load(path), assign=True)
+            inputs = placed_inputs(model, arrays, self._settings)
+            return self._ready(module, inputs, model.outputs)
+
+        return load
+
+    def _ready(
+        self, module: fx.GraphModule, inputs: tuple[torch.Tensor, ...], outputs: tuple[str, ...]
+    ) -> Loaded:
         # forward, not the module: hooks are not used, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
             call = self._compiled(call, inputs)
-        return Loaded(call, inputs, network.model.outputs)
+        return Loaded(call, inputs, outputs)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
