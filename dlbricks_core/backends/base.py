@@ -74,6 +74,9 @@ class Traits:
             It limits how many networks are loaded at the same time, and says whether a model
             fits. The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over
             the bytes of its weights.
+        weights_loading: Number of copies of a model's weights that are there at a time, at most,
+            while the framework loads it from a file. The quantity ``peak-memory`` shows it:
+            ``loading-memory`` of a large layer over the bytes of its weights.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
@@ -83,6 +86,7 @@ class Traits:
     primed: bool = False
     in_turns: bool = False
     weights_held: int = 2
+    weights_loading: int = 2
     rewrites: bool = False
     rewrite_uses_all_threads: bool = False
 
