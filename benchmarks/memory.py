@@ -6,8 +6,8 @@ r"""Peak memory of whole networks: observed by a process of its own, by DLBricks
 The process of its own has no part of DLBricks in it. It imports the framework, loads a file in the
 framework's own format as its documentation does, and runs the network three times: an ONNX file
 and `InferenceSession`, an exported program and `torch.export.load`, a symbol with its parameters
-and `SymbolBlock`, without gradients. When it ends, it tells the most memory that it had resident (`ru_maxrss`,
-what `/usr/bin/time -v` prints). The same process with a network of next to no work is taken off:
+and `SymbolBlock`, without gradients. When it ends, it tells the most memory that it had resident
+(what `/usr/bin/time -v` prints). The same process with a network of next to no work is taken off:
 what is left is what the network takes. The files are written by another process.
 
 Columns, in MiB: the process in all; that without the framework; what DLBricks measures for the
@@ -126,7 +126,6 @@ def _write_onnx(network: Any, to: Path) -> None:
 
 def _write_program(network: Any, to: Path) -> None:
     import torch
-
     from dlbricks_pytorch.lowering import lower
     from dlbricks_pytorch.tensors import from_numpy
 
@@ -202,7 +201,7 @@ class Bench:
         return Row(spec, middle, middle - tiny, spread, measured, composed)
 
     def process(self, spec: str) -> list[float]:
-        """MiB at the peak of processes that load and run a network; of a tiny one without a name."""
+        """MiB at the peak of processes that load and run a network; a tiny one has no name."""
         with tempfile.TemporaryDirectory() as folder:
             asked = [self.backend, folder, "--threads", str(self.threads)]
             wanted = [f"--dim={name}={size}" for name, size in self.dims.items()]
@@ -241,7 +240,7 @@ def _ran(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _peak_mib() -> float:
-    """Most resident memory of this process: what a parent leaves does not count, as in ru_maxrss."""
+    """Most resident memory of this process; unlike ru_maxrss, nothing of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 

@@ -196,22 +196,18 @@ class CpuTimer(ABC, Generic[LoadedT]):
         the arrays of ``load``, and never holds those. What is returned should refer to no weights,
         and load the files as users of the framework do.
 
-        The default keeps each weight as a file of numpy's, and gives ``load`` what it reads.
+        The default writes the bytes of each weight, and gives ``load`` what it reads.
 
         Args:
             network: Model in canonical form with its weights and inputs.
             folder: An empty folder, which is there until the function was called.
         """
-        names = sorted(network.weights)
-        for number, name in enumerate(names):
-            np.save(folder / f"{number}.npy", network.weights[name], allow_pickle=False)
         model, inputs = network.model, network.inputs
-
-        def load() -> LoadedT:
-            files = (folder / f"{number}.npy" for number in range(len(names)))
-            return self.load(Network(model, dict(zip(names, map(np.load, files), strict=True)), inputs))
-
-        return load
+        reads = {
+            name: _saved(array, folder / f"{number}.bin")
+            for number, (name, array) in enumerate(sorted(network.weights.items()))
+        }
+        return lambda: self.load(Network(model, {n: read() for n, read in reads.items()}, inputs))
 
     def load_native(self, network: Network) -> LoadedT:
         """Prepares a model as its own framework runs it, without the IR in between.
@@ -428,3 +424,12 @@ class Backend(ABC):
         Returns:
             Reason for each such layer, by the layer's index in the model.
         """
+
+
+def _saved(array: Array, path: Path) -> Callable[[], Array]:
+    """Writes an array's bytes; returns a function that reads it. Texts stay in memory."""
+    if array.dtype.hasobject:
+        return lambda: array
+    array.tofile(path)
+    dtype, shape = array.dtype, array.shape
+    return lambda: np.fromfile(path, dtype).reshape(shape)

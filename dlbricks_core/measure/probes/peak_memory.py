@@ -87,7 +87,8 @@ class PeakMemory(Probe):
             added_up(cut, loaded) + inputs + largest(code),
             added_up(cut, kept) + largest(moments),
         )
-        return np.maximum.reduce(np.broadcast_arrays(*peaks))
+        most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
+        return most
 
 
 @dataclass(frozen=True)

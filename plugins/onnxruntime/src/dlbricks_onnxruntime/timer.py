@@ -101,10 +101,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
-        arrays = loaded.arrays
-        if not arrays.keys() >= set(loaded.model.outputs):  # ONNX Runtime allocated them
-            return dict(zip(loaded.model.outputs, loaded.binding.copy_outputs_to_cpu(), strict=True))
-        return {name: arrays[name].copy() for name in loaded.model.outputs}
+        names, arrays = loaded.model.outputs, loaded.arrays
+        if not arrays.keys() >= set(names):  # ONNX Runtime allocated them
+            return dict(zip(names, loaded.binding.copy_outputs_to_cpu(), strict=True))
+        return {name: arrays[name].copy() for name in names}
 
     def profile(self, network: Network, runs: int) -> Profile:
         """Time of every node that ONNX Runtime executes, from its profiler."""
