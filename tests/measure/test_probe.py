@@ -142,6 +142,15 @@ def test_peak_memory_while_running_adds_up_what_is_kept_and_one_run(kept, run, n
     )
 
 
+def test_weights_that_bricks_share_are_there_once():
+    cut = relus(3)
+    layers = tuple(replace(each, inputs=(*each.inputs, "w")) for each in cut.graph.layers)
+    tensors = {**cut.graph.tensors, "w": MEBIBYTE}
+    graph = replace(cut.graph, layers=layers, tensors=tensors, weights=frozenset("w"))
+    shared = CutModel(graph, cut.occurrences, graph)
+    assert peak(shared, kept_memory=5.0) == pytest.approx(peak(cut, kept_memory=5.0) - 2)
+
+
 @given(SMALL, st.integers(1, 6))
 def test_peak_memory_while_loading_adds_up(loading, number):
     assert peak(relus(number), loading_memory=loading) == pytest.approx(

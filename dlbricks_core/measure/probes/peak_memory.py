@@ -81,14 +81,14 @@ class PeakMemory(Probe):
         _, kept, loading, loaded, running, code = values
         live = live_bytes(cut)
         moments = {s: each + (live[s].within - live[s].alone) / MIB for s, each in running.items()}
-        inputs = _mib(cut.graph, cut.graph.inputs)
+        inputs, shared = _mib(cut.graph, cut.graph.inputs), _shared_mib(cut)
         peaks = (
             added_up(cut, loading) + inputs,
             added_up(cut, loaded) + inputs + largest(code),
             added_up(cut, kept) + largest(moments),
         )
         most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
-        return most
+        return np.maximum(most - shared, 0.0)
 
 
 @dataclass(frozen=True)
@@ -166,3 +166,16 @@ def _copies(model: CanonicalModel) -> int:
 def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
     """Size of some of a model's tensors, each counted once."""
     return sum(model.tensors[name].nbytes for name in set(names)) / MIB
+
+
+def _shared_mib(cut: CutModel) -> float:
+    """Size of weights that several bricks read, each as often as it is read once more.
+
+    A decoder's embedding is often its last layer, too.
+    """
+    graph = cut.graph
+    read = [
+        {name for index in each.layers for name in graph.layers[index].reads if name in graph.weights}
+        for each in cut.occurrences
+    ]
+    return sum(_mib(graph, list(each)) for each in read) - _mib(graph, list(set().union(*read)))
