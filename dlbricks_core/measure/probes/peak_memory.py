@@ -175,7 +175,7 @@ def _shared_mib(cut: CutModel) -> float:
     """
     graph = cut.graph
     read = [
-        {name for index in each.layers for name in graph.layers[index].reads if name in graph.weights}
+        graph.weights.intersection(n for i in each.layers for n in graph.layers[i].reads)
         for each in cut.occurrences
     ]
     return sum(_mib(graph, list(each)) for each in read) - _mib(graph, list(set().union(*read)))
