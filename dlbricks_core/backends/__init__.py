@@ -14,6 +14,7 @@ from dlbricks_core.backends.base import (
     Traits,
 )
 from dlbricks_core.backends.layer import LayerView, halves, naming
+from dlbricks_core.backends.saved import Saved
 from dlbricks_core.ir import Array, Network
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Network",
     "Profile",
     "ProfiledLayer",
+    "Saved",
     "Span",
     "Timeline",
     "Traits",

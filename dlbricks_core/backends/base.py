@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from dlbricks_core.backends.saved import Saved, SavedWeights
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 
@@ -72,6 +73,9 @@ class Traits:
             It limits how many networks are loaded at the same time, and says whether a model
             fits. The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over
             the bytes of its weights.
+        weights_loading: Number of copies of a model's weights that are there at a time, at most,
+            while the framework loads it from a file. The quantity ``peak-memory`` shows it:
+            ``loading-memory`` of a large layer over the bytes of its weights.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
@@ -81,6 +85,7 @@ class Traits:
     primed: bool = False
     in_turns: bool = False
     weights_held: int = 2
+    weights_loading: int = 2
     rewrites: bool = False
     rewrite_uses_all_threads: bool = False
 
@@ -183,42 +188,23 @@ class CpuTimer(ABC, Generic[LoadedT]):
             UnsupportedError: If the framework has no counterpart for a layer.
         """
 
-    def save(self, network: Network, folder: Path) -> None:
+    def save(self, network: Network, folder: Path) -> Saved[LoadedT]:
         """Writes a network as the framework's users keep their models: graph and weights.
 
-        Only the quantity ``cold-start`` needs this and the three methods that follow.
+        Cold starts and memory are observed with it: a user's process has a model's weights from a
+        file, not from the arrays of ``load``, and never holds those.
+
+        The default writes the bytes of each weight, and gives ``load`` what it reads.
 
         Args:
             network: Network in canonical form.
-            folder: An empty folder for whatever files there are.
+            folder: An empty folder for whatever files there are. It stays while the network is
+                opened.
 
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
-        raise UnsupportedError("its plugin does not write models to files")
-
-    def feed(self, network: Network) -> Any:
-        """Inputs of a network in the framework's memory, as the layers before would leave them.
-
-        The default hands on the network.
-        """
-        return network
-
-    def parse(self, folder: Path) -> Any:
-        """Reads a network that was saved, with the framework's own means.
-
-        A framework that does not tell reading from preparing does both here.
-        """
-        raise UnsupportedError("its plugin does not read models from files")
-
-    def prepare(self, parsed: Any, fed: Any) -> LoadedT:
-        """Makes a network that was parsed ready to run, as a user's program does.
-
-        Args:
-            parsed: What :meth:`parse` returned.
-            fed: What :meth:`feed` returned.
-        """
-        raise UnsupportedError("its plugin does not read models from files")
+        return SavedWeights.of(network, folder, self.load)
 
     def load_native(self, network: Network) -> LoadedT:
         """Prepares a model as its own framework runs it, without the IR in between.

@@ -278,7 +278,9 @@ class TimerHost:
         del loaded, twin  # a timer may leave it to the last reference to free the memory
         gc.collect()
 
-    def observe(self, probe: str, model: CanonicalModel, seed: int) -> tuple[float, ...]:
+    def observe(
+        self, probe: str, model: CanonicalModel, seed: int, whole: bool
+    ) -> tuple[float, ...]:
         """What a probe observes of a network: the value of its quantity, and of each part.
 
         The probe stays the same object for all networks of the process.
@@ -287,6 +289,7 @@ class TimerHost:
             probe: ``"module:Class"`` of the probe.
             model: In canonical form.
             seed: Of weights and inputs.
+            whole: Whether it is a whole model.
 
         Raises:
             BackendError: If the probe tells too few or too many values.
@@ -294,7 +297,8 @@ class TimerHost:
         gc.collect()
         instance = self._probes.get(probe) or load_object(probe)()
         self._probes[probe] = instance
-        values = tuple(map(float, instance.observe(self.timer, model, seed)))
+        observe = instance.observe_whole if whole else instance.observe
+        values = tuple(map(float, observe(self.timer, model, seed)))
         if len(values) != 1 + len(instance.parts):
             raise BackendError(
                 f"the probe {probe} tells {len(values)} values of a quantity with "

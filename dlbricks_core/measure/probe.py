@@ -77,6 +77,18 @@ class Probe(ABC):
             Value of the quantity, then that of each part; 0 or more.
         """
 
+    def observe_whole(
+        self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
+    ) -> Sequence[float]:
+        """One observation of a whole model, where it is not the same as that of a brick.
+
+        Args:
+            timer: As for :meth:`observe`.
+            model: As for :meth:`observe`.
+            seed: As for :meth:`observe`.
+        """
+        return self.observe(timer, model, seed)
+
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """Value of a model, as the quantity's composition says.
 

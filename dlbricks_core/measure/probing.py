@@ -93,7 +93,9 @@ class ProbingSession:
     def _overheads(self) -> list[float]:
         """What observations of any network have in common, for the quantity and each part."""
         taken = [
-            self._worker_for_one("brick").observe(self._probe.target, next_to_nothing(layers))
+            self._worker_for_one("brick").observe(
+                self._probe.target, next_to_nothing(layers), whole=False
+            )
             for layers in CALLS.values()
         ]
         return [start_of_a_line(values) for values in zip(*taken, strict=True)]
@@ -102,7 +104,9 @@ class ProbingSession:
         begin = perf_counter()
         kind = job.key.subject.kind
         try:
-            values = self._worker_for_one(kind).observe(self._probe.target, job.model)
+            values = self._worker_for_one(kind).observe(
+                self._probe.target, job.model, whole=kind != "brick"
+            )
         finally:
             spent_s = perf_counter() - begin
             self.effort.seconds[kind] += spent_s

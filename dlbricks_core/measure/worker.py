@@ -247,17 +247,18 @@ class BackendWorker:
             self._in_worker.remove(key)
             self._call("unload", key)
 
-    def observe(self, probe: str, model: CanonicalModel) -> tuple[float, ...]:
+    def observe(self, probe: str, model: CanonicalModel, *, whole: bool) -> tuple[float, ...]:
         """One observation of a network: its values, as the probe tells them.
 
         Args:
             probe: The probe as ``"module:Class"``.
             model: In canonical form.
+            whole: Whether it is a whole model.
         """
         settings = self._settings
         # One limit for loading and running the network, and one for doing so once more.
         values: tuple[float, ...] = self._call(
-            "observe", probe, model, settings.seed, extra_s=settings.timeout_s
+            "observe", probe, model, settings.seed, whole, extra_s=settings.timeout_s
         )
         return values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -23,6 +24,9 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 #: Bytes of weights of a network that is loaded again and again.
 _WEIGHT_BYTES = 16 * 2**20
+SAVED = ("conv", "batch_normalization", "matmul", "relu")
+"""Networks that are also loaded from files, with and without weights."""
+
 _WARM_LOADS, _MORE_LOADS = 6, 14
 
 
@@ -184,6 +188,15 @@ class BackendConformance(DescriptionConformance):
         else:
             assert not reasons, f"check() refuses layers, but nothing is declared: {reasons}"
             self.assert_case(lab, name)
+
+    @pytest.mark.parametrize("name", SAVED)
+    def test_a_network_from_files_gives_the_same_results(
+        self, lab: Laboratory, name: str, tmp_path: Path
+    ) -> None:
+        """``save`` writes all that the network needs to be opened again."""
+        network = self.needed(name)
+        for results in lab.call("infer_saved", network, tmp_path):
+            self.assert_agrees(network, results, cases.expected(name), "from files")
 
     @pytest.mark.parametrize("name", cases.UNCOMMON)
     def test_uncommon_network(self, lab: Laboratory, name: str) -> None:

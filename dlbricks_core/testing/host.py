@@ -93,6 +93,19 @@ class ConformanceHost:
         finally:
             self.unload("infer")
 
+    def infer_saved(self, network: Network, folder: Path) -> list[dict[str, Array]]:
+        """Results of a network's first two runs, once it was written and loaded from files."""
+        self._loaded["saved"] = self._timer.save(network, folder).open()
+        try:
+            found = []
+            for _ in range(2):
+                self.run("saved")
+                found.append(self._taken("saved"))
+                self._timer.release(self._loaded["saved"])
+            return found
+        finally:
+            self.unload("saved")
+
     def observe(self, network: Network, other: Network) -> Observation:
         """Runs a network after itself and after another one.
 

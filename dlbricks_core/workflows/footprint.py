@@ -1,4 +1,8 @@
-"""Memory that a whole model takes on a backend, against what the machine has."""
+"""Memory that a whole model takes on a backend, against what the machine has.
+
+It follows from sizes alone, and is a lower bound of the quantity ``peak-memory``, which bricks are
+run for: scratch memory, code, and memory that an allocator keeps are not in it.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,14 @@ exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that a loaded model takes while it runs, and bytes that are there.
+    """Bytes that a model takes while it is loaded and while it runs, and bytes that are there.
 
     Attributes:
         weights_bytes: Weights.
         cache_bytes: Keys and values that a decoder is given and hands back.
         live_bytes: Most bytes of inputs and results at a time, without the cache.
         copies_bytes: Further copies of the weights that the framework keeps.
+        loading_bytes: Weights and their copies while the framework loads them from a file.
         available_bytes: Bytes that are free here, or that another system has.
     """
 
@@ -32,6 +37,7 @@ class Footprint:
     cache_bytes: int
     live_bytes: int
     copies_bytes: int
+    loading_bytes: int
     available_bytes: int
 
     @classmethod
@@ -54,12 +60,18 @@ class Footprint:
             # The cache is there from the beginning to the end.
             live_bytes=model.live_bytes - cache,
             copies_bytes=(traits.weights_held - 1) * weights,
+            loading_bytes=traits.weights_loading * weights,
             available_bytes=available_bytes,
         )
 
     @property
     def needed_bytes(self) -> int:
-        """All that the model takes."""
+        """The most that the model takes: while it is loaded, or while it runs."""
+        return max(self.loading_bytes, self.running_bytes)
+
+    @property
+    def running_bytes(self) -> int:
+        """All that the model takes while it runs."""
         return self.weights_bytes + self.cache_bytes + self.live_bytes + self.copies_bytes
 
     @property
@@ -74,6 +86,8 @@ class Footprint:
             "cache": self.cache_bytes,
             "activations": self.live_bytes,
         }
+        if self.loading_bytes > self.running_bytes:
+            parts = {"while weights are loaded": self.loading_bytes, **parts}
         listed = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts.items() if size)
         return (
             f"it needs {gigabytes(self.needed_bytes)} GB of memory ({listed}), and "

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbricks_core.backends import CpuTimer
+from dlbricks_core.backends import CpuTimer, Saved
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import BackendError
 from dlbricks_core.facts import Composition, Quantity
@@ -77,17 +77,17 @@ class ColdStart(Probe):
         process took for all is a part of it.
         """
         network = materialize(model, seed)
-        fed = timer.feed(network)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            timer.save(network, folder)
+            saved = timer.save(network, folder)
             del network
+            fed = saved.feed()
             files = [path for path in folder.rglob("*") if path.is_file()]
             nbytes = sum(path.stat().st_size for path in files)
             read = self._process.read(nbytes) if self._process else _read_twice(files)
             # In a model, the layers before a brick have touched memory that it computes in.
             touched = model.live_bytes if self._process else 0
-            opened, copy = (_open(timer, folder, fed, touched) for _ in range(2))
+            opened, copy = (_open(timer, saved, fed, touched) for _ in range(2))
         if self._process:
             opened = opened.later_than(self._process.once)
         else:
@@ -180,7 +180,7 @@ def _start_ms(importing: str) -> float:
     return (float(done.stdout.split()[-1]) - begin) * 1e3
 
 
-def _open(timer: CpuTimer[Any], folder: Path, fed: Any, touched: int) -> _Opened:
+def _open(timer: CpuTimer[Any], saved: Saved[Any], fed: Any, touched: int) -> _Opened:
     """Opens a network, runs it until it has settled, and unloads it.
 
     Memory for its weights is new to the process, as it is for those of a model: to touch it for the
@@ -188,16 +188,16 @@ def _open(timer: CpuTimer[Any], folder: Path, fed: Any, touched: int) -> _Opened
 
     Args:
         timer: The backend's timer.
-        folder: The network's files.
+        saved: The network in files.
         fed: Its inputs.
         touched: Bytes of memory that the first run finds free, and touched before.
     """
     give_back()
     begin = perf_counter()
-    parsed = timer.parse(folder)
+    parsed = saved.parse()
     parsing = _since(begin)
     begin = perf_counter()
-    loaded = timer.prepare(parsed, fed)
+    loaded = saved.prepare(parsed, fed)
     preparing = _since(begin)
     del parsed
     bytearray(b"\1") * touched  # freed at once, to the allocator that the framework uses

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from operator import sub
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dlbricks_core.backends import WARMUP_RUNS, CpuTimer
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks.copies import side_by_side
+from dlbricks_core.bricks.liveness import live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -16,65 +22,160 @@ from dlbricks_core.machine.resident import MIB, forget_peak, give_back, peak_mib
 from dlbricks_core.measure.probe import Probe, Values, added_up, largest
 from dlbricks_core.values import materialize
 
+_ENOUGH_MIB = 128
+"""Size that the further copies of a network have together, if they are not too many. The resident
+memory of a process scatters, because freed memory stays with the allocator in pieces."""
+
+_MOST_COPIES = 9
+
 
 class PeakMemory(Probe):
-    """Resident memory at its peak while a network is loaded and run, less that from before.
+    """Resident memory at its peak while a network is loaded from a file and run, less that before.
 
-    Loading takes memory for all bricks at once. A run takes what all bricks keep, and the feature
-    maps that the model holds at a time. Either takes more for a time: as much as the brick that
-    needs most, for scratch memory and for code that is read the first time. Sizes of feature maps
-    are known without a run, so that the parts hold neither inputs nor outputs of a brick.
+    A network is also observed as several copies beside each other in one network. What each more
+    adds is what adds up over the bricks of a model. At its peak, a model is being loaded, or it
+    has just been loaded, with freed memory that the allocator did not give back, or it runs.
+
+    A run takes what bricks hold without that freed memory, the feature maps that the model holds
+    at a time, and the scratch memory of one brick. How many feature maps those are follows from
+    the model; what a brick needs beside them, from its own run. It takes freed memory first, but
+    code that is read the first time does not.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (
         Quantity("kept-memory", "MiB", Composition.SUM, "memory that a loaded network keeps"),
         Quantity("loading-memory", "MiB", Composition.SUM, "peak of memory while a network loads"),
-        Quantity("run-scratch", "MiB", Composition.PEAK, "memory that a run takes for a time"),
-        Quantity("loading-scratch", "MiB", Composition.PEAK, "memory that only a first load takes"),
+        Quantity("loaded-memory", "MiB", Composition.SUM, "kept memory, and what loading freed"),
+        Quantity("run-memory", "MiB", Composition.PEAK, "memory that only a run takes"),
+        Quantity("run-code", "MiB", Composition.PEAK, "memory that only the first run takes"),
     )
+    version = 2
     runs = 2
     isolated = True
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
-        """MiB at the peak; parts as a second copy has them, which finds code and caches warm."""
-        ends, weights = _ends_mib(model), model.weight_bytes / MIB
-        first, second = _Copy(timer, model, seed), _Copy(timer, model, seed)
-        # A second load may find the allocator's memory in pieces, and so take more than the first.
-        loading = min(first.loading, second.loading)
-        # Not every framework keeps inputs and outputs, but each has the weights.
-        kept, loading = (max(x - ends, weights) for x in (second.kept, loading))
-        beyond = first.running - ends - kept, first.loading - ends - loading
-        peak = max(first.loading, first.running)
-        return peak, kept, loading, *(max(x, 0.0) for x in beyond)
+        """MiB at the peak; parts from what further copies of the network add."""
+        first = _Peaks.of(timer, model, seed, trimmed=True)
+        again = _Peaks.of(timer, model, seed, trimmed=True)
+        copies = _copies(model)
+        several = _Peaks.of(timer, side_by_side(model, copies), seed, trimmed=True)
+        # Code is there already, as for all but one brick of a model.
+        inputs, ends = _mib(model, model.inputs), _mib(model, (*model.inputs, *model.outputs))
+        more = (several - again) / (copies - 1)
+        kept = max(more.running - ends, model.weight_bytes / MIB)
+        loaded = max(more.loaded - inputs, kept)
+        loading = max(more.loading - inputs, loaded)
+        code = max(first.grown - again.grown, 0.0)
+        return first.most, kept, loading, loaded, first.grown + inputs, code
+
+    def observe_whole(
+        self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
+    ) -> Sequence[float]:
+        """MiB at the peak; the parts are not known from a single network."""
+        only = _Peaks.of(timer, model, seed)
+        return only.most, only.held, only.loading, only.loaded, only.grown, 0.0
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """The larger of two peaks: that of loading, and that of running."""
-        _, kept, loading, run_scratch, loading_scratch = values
-        run = added_up(cut, kept) + cut.graph.live_bytes / MIB + largest(run_scratch)
-        load = added_up(cut, loading) + _ends_mib(cut.graph) + largest(loading_scratch)
-        return np.maximum(run, load)
+        """The largest of three peaks: while loading, once loaded, and while running."""
+        _, kept, loading, loaded, running, code = values
+        live = live_bytes(cut)
+        moments = {s: each + (live[s].within - live[s].alone) / MIB for s, each in running.items()}
+        inputs, shared = _mib(cut.graph, cut.graph.inputs), _shared_mib(cut)
+        peaks = (
+            added_up(cut, loading) + inputs,
+            added_up(cut, loaded) + inputs + largest(code),
+            added_up(cut, kept) + largest(moments),
+        )
+        most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
+        return np.maximum(most - shared, 0.0)
 
 
-class _Copy:
-    """A network that was loaded and run; MiB that it added at most while either, and for good."""
+@dataclass(frozen=True)
+class _Peaks:
+    """MiB that a network takes beyond what was there before.
 
-    def __init__(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> None:
+    Attributes:
+        loading: At most while it is loaded from its file.
+        loaded: Once it is loaded.
+        held: The same, or without freed memory if that was given back.
+        running: At most while it runs.
+    """
+
+    loading: float
+    loaded: float
+    held: float
+    running: float
+
+    @classmethod
+    def of(
+        cls, timer: CpuTimer[Any], model: CanonicalModel, seed: int, *, trimmed: bool = False
+    ) -> _Peaks:
+        """Those of a network that is loaded, run a few times, and unloaded.
+
+        Args:
+            timer: The backend's timer.
+            model: In canonical form.
+            seed: Of weights and inputs.
+            trimmed: Whether memory that loading has freed is given back before the runs.
+        """
+        with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
+            saved = timer.save(materialize(model, seed), Path(folder))
+            give_back()
+            forget_peak()
+            before = resident_mib()
+            network = saved.open()
+            loading, loaded = peak_mib() - before, resident_mib() - before
+            if trimmed:
+                give_back()
+            held = resident_mib() - before
+            forget_peak()
+            for _ in range(WARMUP_RUNS):
+                timer.run(network)
+                timer.synchronize(network)
+                timer.release(network)
+            running = peak_mib() - before
+            timer.unload(network)
+        del network, saved
         give_back()
-        forget_peak()
-        before = resident_mib()
-        self.loaded = timer.load(materialize(model, seed))
-        self.loading = peak_mib() - before
-        forget_peak()
-        for _ in range(WARMUP_RUNS):
-            timer.run(self.loaded)
-            timer.synchronize(self.loaded)
-            timer.release(self.loaded)
-        self.running = peak_mib() - before
-        give_back()
-        self.kept = resident_mib() - before
+        return cls(loading, loaded, held, running)
+
+    @property
+    def most(self) -> float:
+        """The peak."""
+        return max(self.loading, self.running)
+
+    @property
+    def grown(self) -> float:
+        """What runs added."""
+        return self.running - self.held
+
+    def __sub__(self, other: _Peaks) -> _Peaks:
+        return _Peaks(*map(sub, astuple(self), astuple(other)))
+
+    def __truediv__(self, number: int) -> _Peaks:
+        return _Peaks(*(each / number for each in astuple(self)))
 
 
-def _ends_mib(model: CanonicalModel) -> float:
-    """Size of the model's inputs and outputs."""
-    return sum(model.tensors[name].nbytes for name in {*model.inputs, *model.outputs}) / MIB
+def _copies(model: CanonicalModel) -> int:
+    """Number of copies that are loaded together: 2, or more of a small network."""
+    size = model.weight_bytes / MIB + _mib(model, (*model.inputs, *model.outputs))
+    return int(min(2 + _ENOUGH_MIB // max(size, 1.0), _MOST_COPIES))
+
+
+def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
+    """Size of some of a model's tensors, each counted once."""
+    return sum(model.tensors[name].nbytes for name in set(names)) / MIB
+
+
+def _shared_mib(cut: CutModel) -> float:
+    """Size of weights that several bricks read, each as often as it is read once more.
+
+    A decoder's embedding is often its last layer, too.
+    """
+    graph = cut.graph
+    read = [
+        graph.weights.intersection(n for i in each.layers for n in graph.layers[i].reads)
+        for each in cut.occurrences
+    ]
+    return sum(_mib(graph, list(each)) for each in read) - _mib(graph, list(set().union(*read)))

@@ -60,6 +60,8 @@ class MxnetBackend(Backend):
         # Gemm, Gather and LSTM of 128 MiB and Conv of 36 MiB keep 1.0 times that (kept-memory of
         # MXNet 1.9.1); while they are loaded, twice to three times as much.
         weights_held=1,
+        # Gluon and Module copy the arrays that were read from the file.
+        weights_loading=2,
         # The layers stay, but the feature maps between them do not all have one layout.
         rewrites=True,
         # Convolutions run, to see which layouts they leave.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.backends import Network, Saved
 from dlbricks_mxnet.executors import Prepare
 from dlbricks_mxnet.framework import NDArray, import_mxnet
-from dlbricks_mxnet.loading import Loaded, place
-from dlbricks_mxnet.lowering import Lowered
+from dlbricks_mxnet.loading import Loaded, fed, place, without_arrays
+from dlbricks_mxnet.lowering import Lowered, lower
 from dlbricks_mxnet.lowering.symbols import Symbol
 
 mx = import_mxnet()
@@ -33,40 +32,58 @@ class Parsed:
     arrays: dict[str, NDArray]
 
 
-@dataclass(frozen=True)
-class Fed:
-    """A model, and its inputs by MXNet variable."""
+def save(network: Network, folder: Path, executor: Prepare, *, blocks: bool) -> SavedSymbol:
+    """Writes the files that ``HybridBlock.export`` writes.
 
-    model: CanonicalModel
-    inputs: Mapping[str, NDArray]
-
-
-def save(lowered: Lowered, folder: Path) -> None:
-    """Writes the files that ``HybridBlock.export`` writes."""
+    Args:
+        network: Network in canonical form.
+        folder: Where the files go.
+        executor: Function that builds executors.
+        blocks: Whether inputs are fed in the layouts that layers before them leave.
+    """
+    lowered = lower(network)
     lowered.symbol.save(str(folder / _SYMBOL))
     arrays = {
         _KINDS[name in lowered.auxiliary] + name: place(value)
         for name, value in lowered.arrays.items()
     }
     mx.nd.save(str(folder / _PARAMETERS), arrays)
+    bare = Network(network.model, {}, network.inputs)
+    return SavedSymbol(bare, without_arrays(lowered), folder, executor, blocks)
 
 
-def parse(folder: Path) -> Parsed:
-    """Reads the files, with MXNet's own means."""
-    symbol = mx.sym.load(str(folder / _SYMBOL))
-    arrays = mx.nd.load(str(folder / _PARAMETERS)) or {}  # of no arrays it makes a list
-    return Parsed(symbol, {name.partition(":")[2]: array for name, array in arrays.items()})
+@dataclass(frozen=True)
+class SavedSymbol(Saved[Loaded]):
+    """A network in a file of its symbol and a file of parameters.
 
-
-def prepare(parsed: Parsed, fed: Fed, executor: Prepare) -> Loaded:
-    """A network that is ready to run.
-
-    Args:
-        parsed: What the files hold.
-        fed: Its inputs.
-        executor: Function that builds the executor.
+    Attributes:
+        network: The network, without weights.
+        lowered: Its symbol and the order of its inputs, without weights.
+        folder: Where the files are.
+        executor: Function that builds executors.
+        blocks: Whether inputs are fed in the layouts that layers before them leave.
     """
-    auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
-    lowered = Lowered(parsed.symbol, tuple(fed.inputs), {}, auxiliary)
-    start = executor(lowered, {**parsed.arrays, **fed.inputs})
-    return Loaded(fed.model, lowered, start, tuple(fed.inputs.values()))
+
+    network: Network
+    lowered: Lowered
+    folder: Path
+    executor: Prepare
+    blocks: bool
+
+    def feed(self) -> dict[str, NDArray]:
+        """The inputs by variable: those of a brick in blocks, as a convolution before them does."""
+        return fed(self.network, self.lowered, blocks=self.blocks)
+
+    def parse(self) -> Parsed:
+        """Reads the symbol and its parameters."""
+        symbol = mx.sym.load(str(self.folder / _SYMBOL))
+        arrays = mx.nd.load(str(self.folder / _PARAMETERS)) or {}  # of no arrays it makes a list
+        return Parsed(symbol, {name.partition(":")[2]: each for name, each in arrays.items()})
+
+    def prepare(self, parsed: Parsed, fed: dict[str, NDArray]) -> Loaded:
+        """Builds the executor, whose parameters are copies: Gluon and Module make them as well."""
+        auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
+        lowered = Lowered(parsed.symbol, tuple(fed), {}, auxiliary)
+        held = {name: each.copy() for name, each in parsed.arrays.items()}
+        start = self.executor(lowered, {**held, **fed})
+        return Loaded(self.network.model, lowered, start, tuple(fed.values()))

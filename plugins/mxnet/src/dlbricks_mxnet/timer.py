@@ -14,7 +14,6 @@ from dlbricks_mxnet.executors import EXECUTORS, Start
 from dlbricks_mxnet.framework import NDArray, import_mxnet
 from dlbricks_mxnet.loading import (
     Loaded,
-    fed,
     feeds_blocks,
     place,
     placed,
@@ -90,21 +89,9 @@ class MxnetTimer(CpuTimer[Loaded]):
             network.model, lowered, self._prepare(lowered, {**held, **fed}), tuple(fed.values())
         )
 
-    def save(self, network: Network, folder: Path) -> None:
+    def save(self, network: Network, folder: Path) -> deployed.SavedSymbol:
         """Writes the symbol and its parameters, as ``HybridBlock.export`` does."""
-        deployed.save(lower(network), folder)
-
-    def feed(self, network: Network) -> deployed.Fed:
-        """Places the inputs: those of a brick in blocks, as a convolution before leaves them."""
-        return deployed.Fed(network.model, fed(network, lower(network), blocks=self._blocks))
-
-    def parse(self, folder: Path) -> deployed.Parsed:
-        """Reads the symbol and its parameters."""
-        return deployed.parse(folder)
-
-    def prepare(self, parsed: deployed.Parsed, fed: deployed.Fed) -> Loaded:
-        """Builds the executor."""
-        return deployed.prepare(parsed, fed, self._prepare)
+        return deployed.save(network, folder, self._prepare, blocks=self._blocks)
 
     def run(self, loaded: Loaded) -> None:
         """Puts one inference into MXNet's queue."""

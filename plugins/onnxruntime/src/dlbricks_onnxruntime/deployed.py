@@ -10,30 +10,62 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from dlbricks_core.backends import Array, BackendSettings, Network
+from dlbricks_core.backends import Array, BackendSettings, Network, Saved
+from dlbricks_core.bricks import native_to
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_onnxruntime.buffers import aligned
 from dlbricks_onnxruntime.loading import Loaded, bind
-from dlbricks_onnxruntime.sessions import session_options, written
+from dlbricks_onnxruntime.sessions import session_options, without_optimizations, written
 
-_FILE = "model.onnx"
 _PROVIDER = "CPUExecutionProvider"
 _LARGEST = 2_000_000_000
 """Most bytes of weights in the file of the model itself: protobuf takes no more than 2 GB."""
 
 
-def save(network: Network, folder: Path) -> None:
+def save(network: Network, folder: Path, settings: BackendSettings) -> SavedModel:
     """Writes an ONNX file; large weights go to a second one."""
-    proto = written(network.model, network.weights)
-    apart = network.model.weight_bytes > _LARGEST
-    onnx.save(proto, folder / _FILE, save_as_external_data=apart, location="weights")
+    model, path = network.model, folder / "model.onnx"
+    proto = written(model, network.weights)
+    apart = model.weight_bytes > _LARGEST
+    onnx.save(proto, path, save_as_external_data=apart, location="weights")
+    if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
+        settings = without_optimizations(settings)
+    return SavedModel(model, network.inputs, path, settings)
 
 
 @dataclass(frozen=True)
-class Fed:
-    """A model, and memory for its inputs and outputs."""
+class SavedModel(Saved[Loaded]):
+    """A network in an ONNX file.
+
+    Attributes:
+        model: The network.
+        inputs: Values of its inputs, by name.
+        path: The file.
+        settings: Settings of its sessions.
+    """
 
     model: CanonicalModel
-    arrays: Mapping[str, Array]
+    inputs: Mapping[str, Array]
+    path: Path
+    settings: BackendSettings
+
+    def feed(self) -> Mapping[str, Array]:
+        """Memory with the values of the inputs; every run allocates its results."""
+        return {name: aligned(self.inputs[name]) for name in self.model.inputs}
+
+    def parse(self) -> Parsed:
+        """Reads the file into a session that cannot run yet.
+
+        Its arena is its own: in one that is shared it would find what earlier sessions left.
+        """
+        options = session_options(self.settings)
+        options.add_session_config_entry("session.use_env_allocators", "0")
+        return Parsed(self.path, options)
+
+    def prepare(self, parsed: Parsed, fed: Mapping[str, Array]) -> Loaded:
+        """Optimizes the graph, packs the weights, and binds the inputs."""
+        parsed.prepare()
+        return bind(parsed, self.model, fed)
 
 
 class Parsed(ort.InferenceSession):  # type: ignore[misc]
@@ -51,16 +83,3 @@ class Parsed(ort.InferenceSession):  # type: ignore[misc]
         """Optimizes the graph and packs the weights."""
         self._providers = [_PROVIDER]
         self._sess.initialize_session(self._providers, [{}], set())
-
-
-def parse(folder: Path, settings: BackendSettings) -> Parsed:
-    """Reads the file, with memory of its own as a session in a user's process has it."""
-    options = session_options(settings)
-    options.add_session_config_entry("session.use_env_allocators", "0")
-    return Parsed(folder / _FILE, options)
-
-
-def prepare(parsed: Parsed, fed: Fed) -> Loaded:
-    """Optimizes the graph, packs the weights, and binds inputs and outputs."""
-    parsed.prepare()
-    return bind(parsed, fed.model, fed.arrays)

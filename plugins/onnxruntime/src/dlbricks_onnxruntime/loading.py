@@ -62,12 +62,18 @@ def bind(
     arrays: Mapping[str, Array],
     graph: Optimized | None = None,
 ) -> Loaded:
-    """Binds arrays to a session: those of the model's inputs and of all results that have one."""
+    """Binds arrays to a session: those of the model's inputs and of all results that have one.
+
+    The session allocates outputs that have none.
+    """
     binding = session.io_binding()
     for name in model.inputs:
         binding.bind_ortvalue_input(name, value_of(model.tensors[name], arrays[name]))
     for name in handed_on(model, arrays):
-        binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
+        if name in arrays:
+            binding.bind_ortvalue_output(name, value_of(model.tensors[name], arrays[name]))
+        else:
+            binding.bind_output(name, "cpu")
     return Loaded(session, binding, model, dict(arrays), graph=graph)
 
 

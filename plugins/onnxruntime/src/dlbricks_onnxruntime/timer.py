@@ -72,21 +72,9 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         session = create_session(complete, network.weights, session_options(settings))
         return bind(session, model, arrays)
 
-    def save(self, network: Network, folder: Path) -> None:
+    def save(self, network: Network, folder: Path) -> deployed.SavedModel:
         """Writes an ONNX file."""
-        deployed.save(network, folder)
-
-    def feed(self, network: Network) -> deployed.Fed:
-        """Memory for inputs and outputs, with the values of the inputs."""
-        return deployed.Fed(network.model, allocate(network, {}))
-
-    def parse(self, folder: Path) -> deployed.Parsed:
-        """Reads the file into a session that cannot run yet."""
-        return deployed.parse(folder, self._settings)
-
-    def prepare(self, parsed: deployed.Parsed, fed: deployed.Fed) -> Loaded:
-        """Optimizes the graph, packs the weights, and binds memory for inputs and outputs."""
-        return deployed.prepare(parsed, fed)
+        return deployed.save(network, folder, self._settings)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""
@@ -106,7 +94,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
-        return {name: loaded.arrays[name].copy() for name in loaded.model.outputs}
+        names, arrays = loaded.model.outputs, loaded.arrays
+        if not arrays.keys() >= set(names):  # ONNX Runtime allocated them
+            return dict(zip(names, loaded.binding.copy_outputs_to_cpu(), strict=True))
+        return {name: arrays[name].copy() for name in names}
 
     def profile(self, network: Network, runs: int) -> Profile:
         """Time of every node that ONNX Runtime executes, from its profiler."""

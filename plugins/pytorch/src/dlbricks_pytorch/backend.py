@@ -35,6 +35,8 @@ class PytorchBackend(Backend):
         # Gemm, Gather and LSTM of 128 MiB and Conv of 36 MiB keep 1.0 times that (kept-memory of
         # torch 2.13); while they are loaded, twice to three times as much.
         weights_held=1,
+        # The module takes the tensors that torch.load has read.
+        weights_loading=1,
     )
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_pytorch.loading import laid_out
+from dlbricks_core.backends import Array, BackendSettings, Network, Saved
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_pytorch.loading import Loaded, laid_out, placed_inputs
 from dlbricks_pytorch.lowering import lower
 
 _CODE, _WEIGHTS = "network.py", "weights.pt"
@@ -48,7 +49,11 @@ class Parsed:
     weights: dict[str, torch.Tensor]
 
 
-def save(network: Network, folder: Path) -> None:
+Ready = Callable[[torch.nn.Module, tuple[torch.Tensor, ...], tuple[str, ...]], Loaded]
+"""Function that makes a module, its inputs and the names of its outputs ready to run."""
+
+
+def save(network: Network, folder: Path, settings: BackendSettings, ready: Ready) -> SavedModule:
     """Writes a class that computes the network, and its weights with ``torch.save``."""
     module = lower(network)
     code = module.graph.python_code("self")
@@ -57,6 +62,46 @@ def save(network: Network, folder: Path) -> None:
     imports = [_import(name, value) for name, value in code.globals.items() if name in named]
     (folder / _CODE).write_text(_MODULE.format(imports="\n".join(imports), forward=forward))
     torch.save(module.state_dict(), folder / _WEIGHTS)
+    return SavedModule(network.model, network.inputs, folder, settings, ready)
+
+
+@dataclass(frozen=True)
+class SavedModule(Saved[Loaded]):
+    """A network in a file of code and a file of weights.
+
+    Attributes:
+        model: The network.
+        inputs: Values of its inputs, by name.
+        folder: Where the files are.
+        settings: Options of the backend.
+        ready: Function that makes the module ready to run.
+    """
+
+    model: CanonicalModel
+    inputs: Mapping[str, Array]
+    folder: Path
+    settings: BackendSettings
+    ready: Ready
+
+    def feed(self) -> tuple[torch.Tensor, ...]:
+        """The inputs as tensors."""
+        return placed_inputs(self.model, self.inputs, self.settings)
+
+    def parse(self) -> Parsed:
+        """Imports the class, and reads the weights with ``torch.load``."""
+        path = self.folder / _CODE
+        specification = importlib.util.spec_from_file_location("network", path)
+        assert specification is not None
+        assert specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        weights = torch.load(self.folder / _WEIGHTS, weights_only=True)
+        return Parsed(module.Network, weights)
+
+    def prepare(self, parsed: Parsed, fed: tuple[torch.Tensor, ...]) -> Loaded:
+        """Makes the module of its weights, and compiles it if asked to."""
+        module = laid_out(parsed.network(parsed.weights), self.settings)
+        return self.ready(module, fed, self.model.outputs)
 
 
 def _import(name: str, value: Any) -> str:
@@ -66,21 +111,3 @@ def _import(name: str, value: Any) -> str:
     if inspect.ismodule(value):
         return f"import {value.__name__} as {name}"
     return f"from {value.__module__} import {value.__qualname__} as {name}"
-
-
-def parse(folder: Path) -> Parsed:
-    """Imports the class, and reads the weights with ``torch.load``."""
-    specification = importlib.util.spec_from_file_location("network", folder / _CODE)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    weights = torch.load(folder / _WEIGHTS, weights_only=True)
-    return Parsed(module.Network, weights)
-
-
-def prepare(
-    parsed: Parsed, inputs: tuple[torch.Tensor, ...], settings: BackendSettings
-) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The module with its weights, and the inputs, in the layout that the settings ask for."""
-    return laid_out(parsed.network(parsed.weights), inputs, settings)

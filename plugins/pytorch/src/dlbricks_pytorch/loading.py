@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 from torch import fx
 
-from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.backends import Array, BackendSettings, Network
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.tensors import from_numpy
 
@@ -37,31 +38,39 @@ class Loaded:
     result_bytes: int = 0
 
 
-def placed(
-    network: Network, settings: BackendSettings
-) -> tuple[fx.GraphModule, tuple[torch.Tensor, ...]]:
-    """Lowers a network and places its weights and inputs in the layout that the settings ask for.
-
-    Returns:
-        The module, and its inputs in order.
+def placed_weights(network: Network, settings: BackendSettings) -> fx.GraphModule:
+    """Lowers a network and places its weights in the layout that the settings ask for.
 
     Raises:
         UnsupportedError: If torch has no exact counterpart for a layer.
     """
-    module = lower(network)
-    inputs = tuple(from_numpy(network.inputs[name]) for name in network.model.inputs)
-    return laid_out(module, inputs, settings)
+    return laid_out(lower(network), settings)
 
 
-def laid_out(
-    module: ModuleT, inputs: tuple[torch.Tensor, ...], settings: BackendSettings
-) -> tuple[ModuleT, tuple[torch.Tensor, ...]]:
-    """A module's weights and its inputs in the layout that the settings ask for."""
-    if settings.options.get("memory_format") == "channels_last":
+def laid_out(module: ModuleT, settings: BackendSettings) -> ModuleT:
+    """A module with its weights in the layout that the settings ask for."""
+    if _wants_channels_last(settings):
         for name, buffer in list(module.named_buffers()):
             module.register_buffer(name, _channels_last(buffer))
-        inputs = tuple(map(_channels_last, inputs))
-    return module, inputs
+    return module
+
+
+def placed_inputs(
+    model: CanonicalModel, values: Mapping[str, Array], settings: BackendSettings
+) -> tuple[torch.Tensor, ...]:
+    """A model's inputs in order, in the layout that the settings ask for.
+
+    Args:
+        model: In canonical form.
+        values: Value of each input by name.
+        settings: Options of the backend.
+    """
+    inputs = tuple(from_numpy(values[name]) for name in model.inputs)
+    return tuple(map(_channels_last, inputs)) if _wants_channels_last(settings) else inputs
+
+
+def _wants_channels_last(settings: BackendSettings) -> bool:
+    return settings.options.get("memory_format") == "channels_last"
 
 
 def _channels_last(tensor: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from dlbricks_core.backends import (
     Timeline,
 )
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_pytorch.loading import placed
+from dlbricks_pytorch.loading import placed_inputs, placed_weights
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
         runs: Number of runs that count; a few more warm the network up.
     """
     model = network.model
-    module, inputs = placed(network, settings)
+    module = placed_weights(network, settings)
+    inputs = placed_inputs(network.model, network.inputs, settings)
     steps = _steps(model, module)
     held = _held(module, inputs)
     taken = np.zeros((WARMUP_RUNS + runs, len(model.layers)))

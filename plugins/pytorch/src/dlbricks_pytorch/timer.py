@@ -13,11 +13,8 @@ import torch
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_pytorch import deployed
-from dlbricks_pytorch.loading import Loaded, placed
-from dlbricks_pytorch.tensors import from_numpy, to_numpy
-
-Fed = tuple[tuple[torch.Tensor, ...], tuple[str, ...]]
-"""Inputs of a network in order, and the names of its outputs."""
+from dlbricks_pytorch.loading import Loaded, placed_inputs, placed_weights
+from dlbricks_pytorch.tensors import to_numpy
 
 
 class PytorchTimer(CpuTimer[Loaded]):
@@ -40,7 +37,13 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Lowers the network, places weights and inputs, and compiles it if asked to."""
-        return self._ready(*placed(network, self._settings), network.model.outputs)
+        module = placed_weights(network, self._settings)
+        inputs = placed_inputs(network.model, network.inputs, self._settings)
+        return self._ready(module, inputs, network.model.outputs)
+
+    def save(self, network: Network, folder: Path) -> deployed.SavedModule:
+        """Writes a class that computes the network, and a file of its weights."""
+        return deployed.save(network, folder, self._settings, self._ready)
 
     def _ready(
         self,
@@ -53,24 +56,6 @@ class PytorchTimer(CpuTimer[Loaded]):
         if self._compile != "off":
             call = self._compiled(call, inputs)
         return Loaded(call, inputs, outputs)
-
-    def save(self, network: Network, folder: Path) -> None:
-        """Writes a class that computes the network, and a file of its weights."""
-        deployed.save(network, folder)
-
-    def feed(self, network: Network) -> Fed:
-        """The inputs as tensors, and the names of the outputs."""
-        names = network.model.inputs
-        return tuple(from_numpy(network.inputs[name]) for name in names), network.model.outputs
-
-    def parse(self, folder: Path) -> deployed.Parsed:
-        """Imports the class and reads the weights."""
-        return deployed.parse(folder)
-
-    def prepare(self, parsed: deployed.Parsed, fed: Fed) -> Loaded:
-        """Makes the module, and compiles it if asked to."""
-        inputs, outputs = fed
-        return self._ready(*deployed.prepare(parsed, inputs, self._settings), outputs)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""

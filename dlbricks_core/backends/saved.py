@@ -1,0 +1,92 @@
+"""Networks in files, as users of a framework keep them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from dlbricks_core.ir import Array, CanonicalModel, Network
+
+LoadedT = TypeVar("LoadedT")
+
+
+class Saved(ABC, Generic[LoadedT]):
+    """A network that a timer has written to files. It refers to no weights in memory."""
+
+    @abstractmethod
+    def feed(self) -> Any:
+        """Inputs of the network in the framework's memory, as the layers before leave them."""
+
+    @abstractmethod
+    def parse(self) -> Any:
+        """Reads the files with the framework's own means, as its users do.
+
+        A framework that does not tell reading from preparing does both here.
+        """
+
+    @abstractmethod
+    def prepare(self, parsed: Any, fed: Any) -> LoadedT:
+        """Makes a network that was parsed ready to run, as a user's program does.
+
+        Args:
+            parsed: What :meth:`parse` returned.
+            fed: What :meth:`feed` returned.
+        """
+
+    def open(self) -> LoadedT:
+        """Reads the network, and makes it ready to run."""
+        return self.prepare(self.parse(), self.feed())
+
+
+@dataclass(frozen=True)
+class SavedWeights(Saved[LoadedT]):
+    """A network with a file for each weight, for frameworks of which no more is known.
+
+    Attributes:
+        model: The network.
+        inputs: Values of its inputs, by name.
+        reads: Functions that read the weights, by name.
+        load: Function that makes a network with its weights ready to run.
+    """
+
+    model: CanonicalModel
+    inputs: Mapping[str, Array]
+    reads: Mapping[str, Callable[[], Array]]
+    load: Callable[[Network], LoadedT]
+
+    @classmethod
+    def of(
+        cls, network: Network, folder: Path, load: Callable[[Network], LoadedT]
+    ) -> SavedWeights[LoadedT]:
+        """Writes the bytes of each weight."""
+        reads = {
+            name: _written(array, folder / f"{number}.bin")
+            for number, (name, array) in enumerate(sorted(network.weights.items()))
+        }
+        return cls(network.model, network.inputs, reads, load)
+
+    def feed(self) -> Mapping[str, Array]:
+        """The inputs: ``load`` places them."""
+        return self.inputs
+
+    def parse(self) -> Mapping[str, Array]:
+        """The weights, by name."""
+        return {name: read() for name, read in self.reads.items()}
+
+    def prepare(self, parsed: Mapping[str, Array], fed: Mapping[str, Array]) -> LoadedT:
+        """What ``load`` makes of them."""
+        return self.load(Network(self.model, parsed, fed))
+
+
+def _written(array: Array, path: Path) -> Callable[[], Array]:
+    """Writes an array's bytes; returns a function that reads it. Texts stay in memory."""
+    if array.dtype.hasobject:
+        return lambda: array
+    array.tofile(path)
+    dtype, shape = array.dtype, array.shape
+    return lambda: np.fromfile(path, dtype).reshape(shape)

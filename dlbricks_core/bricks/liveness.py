@@ -1,0 +1,61 @@
+"""Liveness: bytes of feature maps that are there while each layer of a model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlbricks_core.bricks.brickset import CutModel
+from dlbricks_core.bricks.extract import extract
+from dlbricks_core.ir import CanonicalModel
+
+
+@dataclass(frozen=True)
+class LiveBytes:
+    """Most bytes of feature maps that are there at a time while a brick runs.
+
+    Attributes:
+        alone: Where the brick is a model of its own, whose inputs stay from beginning to end.
+        within: In the model that it is cut from, at the occurrence where most are there.
+    """
+
+    alone: int
+    within: int
+
+
+def live_bytes_by_layer(model: CanonicalModel) -> tuple[int, ...]:
+    """Bytes of inputs and results that are there while each layer runs.
+
+    The model's inputs belong to the caller and stay. A result is there from the layer that makes
+    it to the last that reads it, or to the end if it is an output.
+    """
+    held = sum(model.tensors[name].nbytes for name in set(model.inputs))
+    found = []
+    for index, layer in enumerate(model.layers):
+        made = {name for name in layer.outputs if name}
+        held += sum(model.tensors[name].nbytes for name in made)
+        found.append(held)
+        over = {
+            name
+            for name in made.union(model.activations(layer))
+            if model.consumers.get(name, (index,))[-1] == index
+        }
+        over -= {*model.inputs, *model.outputs}
+        held -= sum(model.tensors[name].nbytes for name in over)
+    return tuple(found)
+
+
+def live_bytes(cut: CutModel) -> Mapping[str, LiveBytes]:
+    """Feature maps beside which each brick of a model runs, by the brick's signature."""
+    graph = cut.graph
+    by_layer = live_bytes_by_layer(graph)
+    found: dict[str, LiveBytes] = {}
+    for each in cut.occurrences:
+        within = max(by_layer[index] for index in each.layers)
+        known = found.get(each.signature)
+        if known is None:
+            brick = extract(graph, each.layers, each.signature)
+            found[each.signature] = LiveBytes(max(live_bytes_by_layer(brick)), within)
+        elif within > known.within:
+            found[each.signature] = LiveBytes(known.alone, within)
+    return found
