@@ -12,14 +12,15 @@ import psutil
 import pytest
 
 SERVER = """
-import socket
-server = socket.create_server(("0.0.0.0", 7000))
-print("listening", flush=True)
-while True:
-    connection, _ = server.accept()
-    connection.sendall(b"hello")
-    while received := connection.recv(100):
-        connection.sendall(received)
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"hello")
+        while received := self.request.recv(100):
+            self.request.sendall(received)
+with socketserver.ThreadingTCPServer(("0.0.0.0", 7000), Echo) as server:
+    print("listening", flush=True)
+    server.serve_forever()
 """
 
 CLIENT = """
