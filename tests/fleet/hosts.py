@@ -120,6 +120,7 @@ class Host:
 
     def power_on(self):
         """Starts the host; it has the address and the files that it had."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._spaces = spaces = _Namespaces(self.name, self.cpus)
         switch = self.network.switch
         _checked("ip", "link", "add", "eth0", "netns", str(spaces.pid), "type", "veth",
@@ -231,7 +232,7 @@ class Command:
         """Sends a signal to the process in the host, and to no other."""
         self.inside.send_signal(how)
 
-    def wait(self, timeout_s=60):
+    def wait(self, timeout_s=180):
         """Exit status of the command.
 
         Raises:
@@ -242,7 +243,7 @@ class Command:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout_s} s:\n{self.said()}") from None
 
-    def wait_for(self, text, timeout_s=60):
+    def wait_for(self, text, timeout_s=180):
         """Waits until the command has written a text."""
         wait_until(lambda: text in self.said() or self.process.poll() is not None, timeout_s)
         assert text in self.said(), self.said()
@@ -252,7 +253,7 @@ class Command:
         return self.out.read_text() + self.errors.read_text()
 
 
-def wait_until(holds, timeout_s=60, interval_s=0.05):
+def wait_until(holds, timeout_s=180, interval_s=0.05):
     """Waits until a function returns what is true, and returns that.
 
     Raises:
