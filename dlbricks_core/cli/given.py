@@ -168,23 +168,34 @@ def _request(
     known: Callable[[], Sequence[KnownSetup]] = tuple,
     measured: Setup | None = None,
 ) -> Request:
-    return Request.of(
-        backend,
-        quantity=values.get("quantity", LATENCY.name),
-        threads=values["threads"],
-        protocol=values.get("protocol", next(iter(PROTOCOLS))),
-        runs=values.get("runs"),
-        backend_options=backend_options,
-        seed=values["seed"],
-        timeout_s=TIMEOUT_S if values.get("timeout_s") is None else values["timeout_s"],
-        force=values.get("force", False),
-        retry_failed=values.get("retry_failed", False),
-        precision=values.get("precision"),
-        budget_s=values.get("budget_s"),
-        system=system,
-        known=known,
-        measured=measured,
-    )
+    opened = open_request_of({**values, "backend": backend}, backend_options)
+    return Request.of(**opened, system=system, known=known, measured=measured)
+
+
+def open_request_of(
+    values: dict[str, Any], backend_options: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Arguments of :meth:`Request.of` that do not depend on the machine, as plain data.
+
+    Args:
+        values: Values of the options.
+        backend_options: Settings of the backend; ``None`` for those of ``--backend-option``.
+    """
+    chosen = backend_options_of(values) if backend_options is None else backend_options
+    return {
+        "backend": values["backend"],
+        "quantity": values.get("quantity", LATENCY.name),
+        "threads": values["threads"],
+        "protocol": values.get("protocol", next(iter(PROTOCOLS))),
+        "runs": values.get("runs"),
+        "backend_options": chosen,
+        "seed": values["seed"],
+        "timeout_s": TIMEOUT_S if values.get("timeout_s") is None else values["timeout_s"],
+        "force": values.get("force", False),
+        "retry_failed": values.get("retry_failed", False),
+        "precision": values.get("precision"),
+        "budget_s": values.get("budget_s"),
+    }
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:

@@ -45,6 +45,7 @@ _COMMANDS = {
     "generate": "Write bricks as ONNX files, without the models' weights.",
     "privacy": "Tell what an attacker learns from a private suite.",
     "bench": "Time a folder of generated bricks.",
+    "fleet": "Time a folder of bricks on many hosts at once.",
     "atlas": "Write the store as pages to look at: systems, models, backends.",
     "spec": "Write what a run did as a record that others can do again.",
     "rerun": "Do again what a record says, and compare.",

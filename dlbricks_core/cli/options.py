@@ -50,7 +50,7 @@ def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[st
 
 _SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
 LATENCY_MS = _quantity("latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s")
-_TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
+TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
 
 
 def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
@@ -255,7 +255,7 @@ _precision_options = (
     click.option(
         "--budget",
         "budget_s",
-        type=_TIME,
+        type=TIME,
         metavar="TIME",
         help="Time after which no round begins (60s, 5m), whatever the precision; "
         f"the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s, unless --runs is given]",
@@ -341,7 +341,7 @@ survey_options = _group(
     click.option(
         "--budget",
         "budget_s",
-        type=_TIME,
+        type=TIME,
         metavar="TIME",
         default=f"{SURVEY_S:g}s",
         show_default=True,

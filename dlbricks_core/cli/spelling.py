@@ -9,6 +9,7 @@ FLAGS = ("-v", "--verbose", "-q", "--quiet")
 _SPELLINGS = {
     "backend_options": "--backend-option",
     "budget_s": "--budget",
+    "deadline_s": "--deadline",
     "dims": "--dim",
     "granularity": "-G",
     "max_latency_ms": "--max-latency",

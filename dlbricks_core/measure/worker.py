@@ -14,6 +14,7 @@ from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.system import largest_cache, near_caches
+from dlbricks_core.machine.turns import give_turn, take_turn
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
@@ -95,7 +96,8 @@ class NetworkError(DLBricksError):
 class BackendWorker:
     """Loads and samples networks in a process of their own.
 
-    Workers take turns: none begins before the threads of the last one rest. Every method that is
+    Workers take turns: none begins before the threads of the last one rest, nor while another
+    process measures on the same cores (:mod:`dlbricks_core.machine.turns`). Every method that is
     given a network raises :class:`DLBricksError` with the reason if the network fails. The worker
     is then ready for the next network. Networks that were loaded before are loaded again when they
     are next sampled.
@@ -121,7 +123,7 @@ class BackendWorker:
         self._networks: dict[str, tuple[CanonicalModel, str]] = {}
         self._latency_ms: dict[str, float] = {}
         self._worker: WorkerProcess | None = None
-        self._ready = self._ended = self._asked = False
+        self._ready = self._ended = self._asked = self._has_turn = False
         self._in_worker: set[str] = set()
         self.call_ms: float | None = None
 
@@ -361,6 +363,9 @@ class BackendWorker:
         if self._worker is not None and self._asked != asked:
             self._discard()
         if self._worker is None:
+            if not asked:
+                take_turn()
+                self._has_turn = True
             environment = self._backend.environment(self._settings.backend)
             memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
@@ -382,6 +387,12 @@ class BackendWorker:
             worker.kill()
             self._ready = False
             self._in_worker.clear()
+        self._give_turn()
+
+    def _give_turn(self) -> None:
+        had, self._has_turn = self._has_turn, False
+        if had:
+            give_turn()
 
     def restart(self) -> None:
         """Frees all networks; the next call starts a new process.
@@ -399,6 +410,7 @@ class BackendWorker:
             self._worker.close()
             self._worker = None
             self._ready = False
+        self._give_turn()
 
     def __enter__(self) -> BackendWorker:
         return self

@@ -69,13 +69,23 @@ class Exported:
         return {**dict.fromkeys(_COUNTED, 0), **told, "observations": self.observations}
 
 
-def exported(store: ResultStore, selection: Selection = EVERYTHING) -> Exported:
-    """What a store holds, or a part of it, as a file. The same content gives the same bytes."""
+def exported(
+    store: ResultStore,
+    selection: Selection = EVERYTHING,
+    only: Callable[[Record], bool] = lambda record: True,
+) -> Exported:
+    """What a store holds, or a part of it, as a file. The same content gives the same bytes.
+
+    Args:
+        store: The store.
+        selection: Machines and backends whose measurements are written.
+        only: Whether a record is written. Those that others refer to must be.
+    """
     content, numbers, observations = BytesIO(), dict[str, int](), 0
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     with compressor.stream_writer(content, closefd=False) as file:
         file.write(_line({_VERSION: VERSION, "written_by": __version__}))
-        for record in store.records(selection):
+        for record in filter(only, store.records(selection)):
             kind, data = plain(record)
             numbers[kind] = numbers.get(kind, 0) + 1
             if isinstance(record, Measurement):

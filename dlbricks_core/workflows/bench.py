@@ -13,10 +13,11 @@ from dlbricks_core.suites import Suite, SuiteModel, read_suite
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
-from dlbricks_core.workflows.measuring import Target, measure
+from dlbricks_core.workflows.measuring import Outcome, Target, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.rewrites import Rewrites
 from dlbricks_core.workflows.run import run_bricks
 
 
@@ -31,22 +32,50 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
     """
     observer.stage("Reading the suite")
     suite = read_suite(folder)
-    cut = suite.cut
-    options = CutOptions(cut.granularity, cut.strategy, cut.composer)
     time = _time_models if suite.models else _time_bricks
-    result = time(suite, options, request, store, observer)
-    # An estimate elsewhere must not predict what cannot run here.
-    for question, reason in result.outcome.unsupported.items():
-        store.record_failure(question, reason)
+    result = time(suite, request, store, observer)
+    keep_unsupported(result.outcome, store)
     return replace(result, unread=suite.unread)
 
 
+def keep_unsupported(outcome: Outcome, store: ResultStore) -> None:
+    """Keeps what the backend does not support: estimates elsewhere must not predict that."""
+    for question, reason in outcome.unsupported.items():
+        store.record_failure(question, reason)
+
+
 def _time_models(
-    suite: Suite, options: CutOptions, request: Request, store: ResultStore, observer: Observer
+    suite: Suite, request: Request, store: ResultStore, observer: Observer
 ) -> RunResult:
-    cutting = cut_models([each.model for each in suite.models], options, request, observer)
-    _keep_graphs(suite.models, cutting, request, store)
+    cutting = cut_suite(suite, request, store, observer)
     return run_bricks(cutting, request, store, observer, end_to_end=False)
+
+
+def cut_suite(
+    suite: Suite,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    rewrites: Rewrites | None = None,
+) -> Cutting:
+    """Models of a suite, cut as the backend runs them; of a suite of bricks, the bricks.
+
+    Args:
+        suite: The suite.
+        request: The backend and its settings.
+        store: Keeps what the backend makes of the models.
+        observer: Hears of progress.
+        rewrites: What the backend makes of the models, if that is known.
+    """
+    options = CutOptions(suite.cut.granularity, suite.cut.strategy, suite.cut.composer)
+    if not suite.models:
+        bricks = [each.brick for each in suite.bricks if each.packed]
+        brickset = BrickSet(options.granularity, options.strategy, {b.signature: b for b in bricks})
+        return Cutting.all_timed(options, brickset)
+    models = [each.model for each in suite.models]
+    cutting = cut_models(models, options, request, observer, rewrites=rewrites)
+    _keep_graphs(suite.models, cutting, request, store)
+    return cutting
 
 
 def _keep_graphs(
@@ -62,9 +91,8 @@ def _keep_graphs(
 
 
 def _time_bricks(
-    suite: Suite, options: CutOptions, request: Request, store: ResultStore, observer: Observer
+    suite: Suite, request: Request, store: ResultStore, observer: Observer
 ) -> RunResult:
-    bricks = [each.brick for each in suite.bricks if each.packed]
-    brickset = BrickSet(options.granularity, options.strategy, {b.signature: b for b in bricks})
-    outcome = measure([Target(b, "brick") for b in bricks], request, store, observer)
-    return assemble(request, Cutting.all_timed(options, brickset), outcome)
+    cutting = cut_suite(suite, request, store, observer)
+    targets = [Target(brick, "brick") for brick in cutting.brickset.bricks.values()]
+    return assemble(request, cutting, measure(targets, request, store, observer))

@@ -15,6 +15,7 @@ from dlbricks_core.figures.precision import MOST
 from dlbricks_core.machine.cores import Cores
 from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.machine.system import current_host
+from dlbricks_core.machine.turns import turn
 from dlbricks_core.measure.probing import ProbingSession
 from dlbricks_core.measure.schedule import (
     ComparedTogether,
@@ -264,6 +265,7 @@ def _measure(
 ) -> bool:
     """Measures what is lacking. Returns whether the budget ended first."""
     with ExitStack() as opened:
+        opened.enter_context(turn(observer.note))
         benches = {
             plan.request.backend.name: worker or opened.enter_context(_bench(plan.request, plans))
             for plan in plans

@@ -1,0 +1,166 @@
+"""A client's connection to the scheduler of a fleet."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from time import monotonic, sleep
+from typing import Any, Self
+
+from distributed import Client, Future
+from distributed.comm.core import CommClosedError
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import System
+from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
+from dlbricks_core.fleet.scheduler import STATE
+
+_ANSWER_S = 20.0
+"""Seconds within which a scheduler answers; one that was stopped does not."""
+
+_TRY_S = 5.0
+_RETRY_S = 1.0
+
+
+class LostError(DLBricksError):
+    """The scheduler does not answer."""
+
+
+class FleetClient:
+    """Connection to the scheduler of a fleet.
+
+    Args:
+        address: Address of the scheduler.
+
+    Raises:
+        LostError: If no scheduler answers there.
+        DLBricksError: If it is a scheduler of Dask, but not of a fleet.
+    """
+
+    def __init__(self, address: str) -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._address = address
+        try:
+            self._client = Client(
+                address, timeout=_TRY_S, set_as_default=False, name=f"dlbricks-{uuid.uuid4().hex}"
+            )
+        except OSError as error:
+            raise LostError(
+                f"no scheduler answers at {address}",
+                hint="Start one with: dlbricks fleet scheduler",
+            ) from error
+        except ValueError as error:
+            raise DLBricksError(
+                f"{address!r} is no address of a scheduler: {error}",
+                hint="Write tcp://HOST:PORT.",
+            ) from error
+        try:
+            self.state()
+        except LostError as error:
+            self.close()
+            raise DLBricksError(
+                f"the scheduler at {address} is none of a fleet",
+                hint="Start it with: dlbricks fleet scheduler",
+            ) from error
+
+    @classmethod
+    def patiently(cls, address: str, patience_s: float, say: Callable[[str], None]) -> Self:
+        """A new connection, when the scheduler is there again.
+
+        Args:
+            address: Address of the scheduler.
+            patience_s: Seconds to wait for it.
+            say: Hears that it waits.
+
+        Raises:
+            LostError: If it stays away.
+        """
+        say(f"The scheduler at {address} does not answer: trying again for {patience_s:g} s")
+        end = monotonic() + patience_s
+        while True:
+            try:
+                return cls(address)
+            except LostError as error:
+                if monotonic() > end:
+                    raise LostError(
+                        f"the scheduler at {address} does not answer (for {patience_s:g} s)",
+                        hint="What was measured is kept on the hosts: start it, and run again.",
+                    ) from error
+                sleep(_RETRY_S)
+
+    def state(self, run: RunState | None = None) -> Fleet:
+        """State of the fleet.
+
+        Args:
+            run: How far this client's run is, for others to see; ``None`` for none.
+
+        Raises:
+            LostError: If the scheduler does not answer.
+        """
+        told = {"client": self._client.id, "run": None if run is None else asdict(run)}
+        try:
+            found = self._client.sync(
+                getattr(self._client.scheduler, STATE), **told, callback_timeout=_ANSWER_S
+            )
+        except (OSError, CommClosedError, AttributeError, TimeoutError) as error:
+            raise LostError(f"the scheduler at {self._address} does not answer") from error
+        return Fleet(
+            self._address,
+            [_host(address, told) for address, told in found["hosts"].items()],
+            [
+                Gone(address, each["name"], each["reason"])
+                for address, each in found["gone"].items()
+            ],
+            [RunState(**each) for each in found["runs"]],
+        )
+
+    def submit(self, host: Host, key: str, function: Callable[..., Any], *arguments: Any) -> Future:
+        """Has a function called on a host, and nowhere else.
+
+        Args:
+            host: The host; it must do nothing else, or the call waits behind that.
+            key: Unique key: a scheduler takes one that it has seen for the same work.
+            function: Function that the host can import.
+            *arguments: Its arguments.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large arguments: a suite is one
+            return self._client.submit(
+                function,
+                *arguments,
+                key=key,
+                workers=[host.address],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+
+    def cancel(self, future: Future) -> None:
+        """Tells a host that nobody waits for a call any longer."""
+        try:
+            self._client.cancel([future], asynchronous=False)
+        except (OSError, CommClosedError, AttributeError, TimeoutError):
+            pass  # the scheduler is gone, and so the host knows
+
+    def close(self) -> None:
+        """Ends the connection."""
+        try:
+            self._client.close(timeout=_TRY_S)
+        except (OSError, CommClosedError, AttributeError, TimeoutError):
+            pass
+
+
+def _host(address: str, told: dict[str, Any]) -> Host:
+    system = dict(told.get("system") or {})
+    return Host(
+        address,
+        str(told.get("name", "")),
+        System.from_dict(str(system.pop("fingerprint", "")), system),
+        str(told.get("version", "")),
+        dict(told.get("backends", {})),
+        str(told.get("doing", "")),
+        float(told.get("since_s", 0.0)),
+    )

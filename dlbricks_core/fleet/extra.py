@@ -1,0 +1,29 @@
+"""The extra that a fleet needs: asked for before anything of Dask is imported."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from dlbricks_core.errors import DLBricksError
+
+
+def load(module: str) -> ModuleType:
+    """A module of this room that imports Dask.
+
+    Args:
+        module: Name of the module within the room.
+
+    Raises:
+        DLBricksError: If Dask cannot be imported.
+    """
+    # Dask reads some settings only once, when it is imported.
+    try:
+        import_module("dlbricks_core.fleet.settings").override()
+        import_module("distributed")
+    except ImportError as error:
+        raise DLBricksError(
+            f"a fleet needs Dask distributed, which cannot be imported ({error})",
+            hint="Install it: pip install 'dlbricks[fleet]'",
+        ) from error
+    return import_module(f"dlbricks_core.fleet.{module}")

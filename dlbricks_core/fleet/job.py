@@ -1,0 +1,119 @@
+"""A job: the process that carries out one order on a host, and nothing else.
+
+``python -m dlbricks_core.fleet.job SPOOL RESULT`` reads the order from its standard input, whose end
+tells it that nobody waits for it any longer. What it measures is in the host's store, the spool,
+as soon as it is known; so a job that ends early loses nothing, and one that was done before has
+nothing to measure. It prints a word when its state changes, and pickles what came of the order.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic, sleep
+from typing import BinaryIO
+
+from dlbricks_core.errors import DLBricksError, first_line
+from dlbricks_core.facts import Measurement
+from dlbricks_core.fleet.records import Done, Order
+from dlbricks_core.machine.turns import turn
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.portable import exported
+from dlbricks_core.store.records import Record
+from dlbricks_core.workflows import Request
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.shares import OpenSuite
+
+WAITING, WORKING = "waiting", "working"
+"""States that a job tells."""
+
+_END_S = 20.0
+
+
+def main() -> None:
+    """Entry point of the process."""
+    # Ignored where the worker was started in the background of a shell.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    spool, result = map(Path, sys.argv[1:])
+    order: Order = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_watch, args=(sys.stdin.buffer,), daemon=True).start()
+    answer: tuple[str, Done | tuple[str, str]]
+    try:
+        answer = "done", carry_out(order, spool)
+    except DLBricksError as error:
+        answer = "refused", (error.message, error.hint)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
+        answer = "refused", (f"unexpected {first_line(error)}", "This is a defect of DLBricks.")
+    result.write_bytes(pickle.dumps(answer))
+
+
+def carry_out(order: Order, spool: Path) -> Done:
+    """What came of an order.
+
+    Args:
+        order: The order.
+        spool: Folder of the host's store, and of its suites.
+
+    Raises:
+        DLBricksError: If the host cannot do that at all.
+    """
+    said: list[str] = []
+    # What disturbs a host, its client is to know.
+    warnings.showwarning = lambda text, *_where, **_more: said.append(str(text))
+    with turn(lambda _: _tell(WAITING)), ResultStore.open(spool / "results.db") as store:
+        _tell(WORKING)
+        begin = monotonic()
+        observer = Observer()
+        request = Request.of(**order.asked.options)
+        if order.budget_s is not None and request.budget_s is not None:
+            request = replace(request, budget_s=order.budget_s)
+        suite = OpenSuite.of(spool / "suites" / order.asked.suite, request, store, observer)
+        if order.share is None:
+            priced = tuple(suite.priced())
+            done = Done(b"", priced, request.budget_s, unread=suite.unread)
+            signatures = frozenset[str]()
+        else:
+            outcome = suite.time(order.share, request, store, observer)
+            signatures = frozenset(order.share)
+            done = Done(
+                b"",
+                failures={key.subject.signature: why for key, why in outcome.failures.items()},
+                measured=outcome.measured,
+                warnings=(*outcome.warnings, *said),
+            )
+        kept = exported(store, only=lambda record: _belongs(record, request, signatures))
+        return replace(done, records=kept.content, seconds=monotonic() - begin)
+
+
+def _belongs(record: Record, request: Request, signatures: frozenset[str]) -> bool:
+    """Whether a record is of this system, and a measurement of these networks."""
+    if isinstance(record, Measurement):
+        question = record.question
+        here = question.system == request.fingerprint
+        return here and question.subject.signature in signatures
+    return True
+
+
+def _tell(state: str) -> None:
+    print(state, flush=True)  # noqa: T201 - a pipe to the worker
+
+
+def _watch(pipe: BinaryIO) -> None:
+    """Interrupts this process when the pipe ends: the worker is gone, or wants it to end."""
+    while pipe.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    sleep(_END_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Starts jobs on a host, and ends those that hang or that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from time import monotonic
+
+from dlbricks_core.errors import BackendError, DLBricksError
+from dlbricks_core.fleet.job import WAITING
+from dlbricks_core.fleet.records import Done, Order
+from dlbricks_core.wording import argument
+
+_LOOK_S = 1.0
+_END_S = 25.0
+"""Seconds that a job gets to end its own workers."""
+
+ENVIRONMENT: Mapping[str, str] = dict(os.environ)
+"""Environment variables of jobs: those that this process began with, whatever Dask sets later."""
+
+
+class HungError(BackendError):
+    """A job did not end in time."""
+
+
+class CrashedError(BackendError):
+    """A job ended without a result."""
+
+
+class UnwantedError(BackendError):
+    """Nobody waits for a job any longer."""
+
+
+def run_job(
+    order: Order,
+    spool: Path,
+    is_wanted: Callable[[], bool] = lambda: True,
+    tell: Callable[[str], None] = lambda state: None,
+) -> Done:
+    """Carries out an order in a new process.
+
+    Args:
+        order: The order.
+        spool: Folder of the host's store.
+        is_wanted: Whether anybody waits for it; asked every second.
+        tell: Hears when the job waits for another measurement, and when it works.
+
+    Raises:
+        DLBricksError: If the host cannot do that, the job hung, or it crashed.
+    """
+    with tempfile.TemporaryDirectory(prefix="job-", dir=spool) as folder:
+        result, log = Path(folder, "result"), Path(folder, "log")
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dlbricks_core.fleet.job", str(spool), str(result)],
+                env=ENVIRONMENT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # Ctrl-C goes to the worker only, which ends its job.
+                start_new_session=True,
+            )
+        try:
+            _watch(process, order, is_wanted, tell)
+        finally:
+            _end(process)
+        if not result.exists():
+            raise CrashedError(f"the job {_ending(process.returncode)}", hint=_last_line(log))
+        answer, what = pickle.loads(result.read_bytes())
+    if answer == "refused":
+        raise DLBricksError(*what)
+    done: Done = what
+    return done
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    order: Order,
+    is_wanted: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> None:
+    """Returns when the job has ended; raises an error if it must be ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(pickle.dumps(order))
+        process.stdin.flush()
+    except BrokenPipeError:  # it has ended already
+        return
+    left, state, last = order.deadline_s, WAITING, monotonic()
+    with DefaultSelector() as selector:
+        selector.register(process.stdout, EVENT_READ)
+        while True:
+            if selector.select(_LOOK_S):
+                said = os.read(process.stdout.fileno(), 4096)
+                if not said:
+                    return
+                if words := said.split():
+                    state = words[-1].decode()
+                    tell(state)
+            now = monotonic()
+            left -= 0.0 if state == WAITING else now - last
+            last = now
+            if not is_wanted():
+                raise UnwantedError("nobody waits for it any longer")
+            if left < 0:
+                raise HungError(
+                    f"no end within {order.deadline_s:.0f} s",
+                    hint="It hangs, or is much slower than expected: "
+                    f"{argument('deadline_s')} sets the limit.",
+                )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Lets a job end by itself, and kills it if it does not. Its own workers end with it."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        name = signal.Signals(-status).name
+        more = ", most likely for lack of memory" if -status == signal.SIGKILL else ""
+        return f"was killed ({name}{more})"
+    return f"ended without a result (exit status {status})"
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else ""

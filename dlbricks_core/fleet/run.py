@@ -1,0 +1,408 @@
+"""A run: has a suite measured by every kind of host of a fleet, and keeps what they measure."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from distributed import Future
+from distributed.scheduler import KilledWorker
+
+from dlbricks_core.errors import DLBricksError, first_line
+from dlbricks_core.facts import Machine
+from dlbricks_core.fleet.campaign import Campaign
+from dlbricks_core.fleet.client import FleetClient, LostError
+from dlbricks_core.fleet.jobs import CrashedError, HungError, UnwantedError
+from dlbricks_core.fleet.records import (
+    Asked,
+    Done,
+    Fleet,
+    FleetResult,
+    Host,
+    HostResult,
+    Order,
+    RunState,
+)
+from dlbricks_core.fleet.worker import have_done, keep_suite
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.portable import exported, read_stream
+from dlbricks_core.store.selection import Selection
+from dlbricks_core.suites import read_suite
+from dlbricks_core.version import __version__
+from dlbricks_core.workflows.observer import Observer
+
+_LOOK_S = 0.2
+_TELL_S = 2.0
+_SLACK_S = 120.0
+"""Seconds beyond a deadline after which a host that does not end its job counts as stuck."""
+
+_LOCK_S = 3600.0
+"""Seconds that a host may wait for other measurements on its machine."""
+
+PATIENCE_S = 300.0
+"""Seconds to wait for a scheduler that was lost."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a user asks a fleet for.
+
+    Attributes:
+        suite: Folder of the suite.
+        scheduler: Address of the scheduler.
+        options: Arguments of :meth:`dlbricks_core.workflows.Request.of`.
+        wait_s: Seconds to wait for a host: the first one, and one in the place of those that left.
+        patience_s: Seconds to wait for a scheduler that was lost.
+        deadline_s: Seconds that a share may take; ``None`` to derive them from those expected.
+    """
+
+    suite: Path
+    scheduler: str
+    options: Mapping[str, Any]
+    wait_s: float
+    patience_s: float = PATIENCE_S
+    deadline_s: float | None = None
+
+
+def run(command: Command, store: ResultStore, observer: Observer) -> FleetResult:
+    """Has a suite measured by every kind of host.
+
+    Args:
+        command: What is asked for.
+        store: Keeps all that hosts measure. No host sees it.
+        observer: Hears of progress.
+
+    Raises:
+        DLBricksError: If the suite cannot be read, the scheduler does not answer, no host comes,
+            or no kind of host can do it.
+    """
+    read_suite(command.suite)
+    files = _files(command.suite)
+    client = FleetClient(command.scheduler)
+    runner = _Runner(command, files, client, store, observer)
+    try:
+        return runner.run()
+    finally:
+        runner.close()
+
+
+@dataclass
+class _Try:
+    """Something that a host does for this run.
+
+    Attributes:
+        host: The host.
+        future: Its result.
+        order: What it does; ``None`` where the host takes in the suite.
+        end: Time at which it counts as stuck.
+        lost: Whether the scheduler has given it up.
+    """
+
+    host: Host
+    future: Future
+    order: Order | None
+    end: float
+    lost: bool = False
+
+
+@dataclass
+class _Ledger:
+    """What a host did for this run."""
+
+    host: Host
+    jobs: int = 0
+    bricks: int = 0
+    seconds: float = 0.0
+    gone: str = ""
+
+
+class _Runner:
+    def __init__(
+        self,
+        command: Command,
+        files: Mapping[str, bytes],
+        client: FleetClient,
+        store: ResultStore,
+        observer: Observer,
+    ) -> None:
+        self._command = command
+        self._files = files
+        self._client = client
+        self._store = store
+        self._observer = observer
+        self._suite = _hash(files)
+        asked = Asked(self._suite, command.options)
+        self._campaign = Campaign(asked, command.options["timeout_s"], command.deadline_s)
+        self._prefix = f"dlbricks-{uuid.uuid4().hex}"
+        self._tries: dict[str, _Try] = {}
+        self._ledgers: dict[str, _Ledger] = {}
+        self._ready: set[tuple[str, bool]] = set()
+        self._unfit: dict[str, str] = {}
+        self._alone_since: dict[str, float] = {}
+        self._begin = monotonic()
+        self._told = 0.0
+        self._shown = (-1, -1)
+
+    def run(self) -> FleetResult:
+        self._observer.stage("Waiting for hosts")
+        fleet = self._first_hosts()
+        while True:
+            for host in fleet.hosts:
+                self._meet(host)
+            self._look_after(fleet)
+            for each in list(self._tries.values()):
+                if each.future.done():
+                    self._finish(each)
+            if not self._campaign.unfinished:
+                break
+            self._assign(fleet)
+            self._show()
+            sleep(_LOOK_S)
+            fleet = self._seen(fleet)
+        self._check_refusals()
+        return FleetResult(
+            str(self._command.suite),
+            str(self._command.options["backend"]),
+            self._command.scheduler,
+            self._campaign.kinds,
+            [
+                HostResult(each.host, each.jobs, each.bricks, each.seconds, each.gone)
+                for each in self._ledgers.values()
+            ],
+            self._campaign.jobs,
+            self._campaign.failures,
+            monotonic() - self._begin,
+        )
+
+    def close(self) -> None:
+        """Tells hosts that nobody waits any longer, and ends the connection."""
+        for each in self._tries.values():
+            self._client.cancel(each.future)
+        self._client.close()
+
+    def _first_hosts(self) -> Fleet:
+        end = monotonic() + self._command.wait_s
+        while True:
+            fleet = self._seen(None)
+            fit = [host for host in fleet.hosts if self._is_fit(host)]
+            if fit:
+                return fleet
+            if monotonic() > end:
+                why = "; ".join(f"{a}: {reason}" for a, reason in self._unfit.items())
+                raise DLBricksError(
+                    f"no host has joined {self._command.scheduler} within "
+                    f"{self._command.wait_s:g} s" + (f" ({why})" if why else ""),
+                    hint="Join one with: dlbricks fleet worker --scheduler "
+                    f"{self._command.scheduler}",
+                )
+            sleep(_LOOK_S)
+
+    def _seen(self, before: Fleet | None) -> Fleet:
+        """State of the fleet, not older than a moment; waits for a scheduler that was lost."""
+        now = monotonic()
+        if before is not None and now - self._told < _TELL_S and not self._any_ended():
+            return before
+        self._told = now
+        hosts = before.hosts if before else ()
+        run = RunState(
+            self._command.suite.name,
+            str(self._command.options["backend"]),
+            self._campaign.bricks,
+            self._campaign.ended_bricks,
+            self._campaign.left_s(hosts),
+            now - self._begin,
+        )
+        try:
+            return self._client.state(run)
+        except LostError:
+            self._reconnect()
+            return self._client.state(run)
+
+    def _any_ended(self) -> bool:
+        return any(each.future.done() for each in self._tries.values())
+
+    def _reconnect(self) -> None:
+        for key, each in list(self._tries.items()):
+            self._drop(key, each, "the scheduler was lost", blames=False)
+        self._client.close()
+        command = self._command
+        self._client = FleetClient.patiently(
+            command.scheduler, command.patience_s, self._observer.note
+        )
+        self._observer.note("The scheduler is there again.")
+
+    def _is_fit(self, host: Host) -> bool:
+        """Whether a host understands what this client says."""
+        if host.address not in self._unfit and host.version != __version__:
+            self._unfit[host.address] = f"{host.name} runs DLBricks {host.version or 'unknown'}"
+            self._observer.note(f"{host} cannot take part: {self._unfit[host.address]}")
+        return host.address not in self._unfit
+
+    def _meet(self, host: Host) -> None:
+        if host.address not in self._ledgers and self._is_fit(host):
+            self._ledgers[host.address] = _Ledger(host)
+            self._campaign.meet(host)
+            self._observer.note(f"{host.name}: {host.system.describe()}")
+
+    def _look_after(self, fleet: Fleet) -> None:
+        """Takes work from hosts that left or are stuck; gives up kinds that nobody is left of."""
+        there = {host.address for host in fleet.hosts}
+        gone = {each.address: each.reason for each in fleet.gone}
+        for address, ledger in self._ledgers.items():
+            if address not in there and not ledger.gone:
+                ledger.gone = gone.get(address, "left when the scheduler was lost")
+                self._observer.note(f"{ledger.host} is gone: {ledger.gone}")
+        for key, each in list(self._tries.items()):
+            if each.host.address not in there:
+                self._drop(key, each, self._ledgers[each.host.address].gone)
+            elif monotonic() > each.end:
+                self._drop(key, each, "its host answers, but does not end its job")
+        kinds = {host.kind for host in fleet.hosts if host.address in self._ledgers}
+        for kind in self._campaign.unfinished:
+            if kind in kinds:
+                self._alone_since.pop(kind, None)
+                continue
+            since = self._alone_since.setdefault(kind, monotonic())
+            if monotonic() > since + self._command.wait_s:
+                self._campaign.abandon(kind, self._why_nobody(kind))
+
+    def _why_nobody(self, kind: str) -> str:
+        left = [each for each in self._ledgers.values() if each.host.kind == kind and each.gone]
+        how = "; ".join([*(f"{each.host}: {each.gone}" for each in left), *self._unfit.values()])
+        return f"no host of its kind is left ({how})"
+
+    def _drop(self, key: str, each: _Try, reason: str, *, blames: bool = True) -> None:
+        """Ends a try without a result."""
+        self._client.cancel(each.future)
+        del self._tries[key]
+        self._ready.discard((each.host.address, True))
+        if each.order is not None:
+            self._campaign.lost(each.order.key, reason, blames=blames)
+
+    def _assign(self, fleet: Fleet) -> None:
+        """Gives every host that does nothing for this run something to do."""
+        busy = {each.host.address for each in self._tries.values()}
+        for host in fleet.hosts:
+            if host.address in busy or host.address not in self._ledgers:
+                continue
+            # What others of its kind have made of the models spares a host the same.
+            ready = (host.address, self._campaign.is_cut(host))
+            if ready not in self._ready and (self._has_work(host) or not ready[1]):
+                self._prepare(host, ready)
+            elif order := self._campaign.next_for(host, self._prefix):
+                what = (
+                    f"times {len(order.share)} bricks of {self._command.suite.name}"
+                    if order.share
+                    else f"cuts {self._command.suite.name}"
+                )
+                future = self._client.submit(host, order.key, have_done, order, what)
+                end = monotonic() + order.deadline_s + _LOCK_S + _SLACK_S
+                self._tries[order.key] = _Try(host, future, order, end)
+
+    def _has_work(self, host: Host) -> bool:
+        return host.kind in self._campaign.unfinished
+
+    def _prepare(self, host: Host, ready: tuple[str, bool]) -> None:
+        key = f"{self._prefix}-suite-{uuid.uuid4().hex}"
+        known = _known(self._store, host, str(self._command.options["backend"]))
+        future = self._client.submit(host, key, keep_suite, self._suite, self._files, known)
+        self._tries[key] = _Try(host, future, None, monotonic() + _SLACK_S)
+        self._ready.add(ready)
+
+    def _finish(self, each: _Try) -> None:
+        """Takes in what a host has done."""
+        key = str(each.future.key)
+        found = _result_of(each.future)
+        if isinstance(found, (KilledWorker, _CancelledError)):
+            # The next state of the fleet tells who is gone, and why.
+            if each.lost:
+                self._drop(key, each, "its connection to the scheduler was lost")
+            each.lost = True
+            return
+        del self._tries[key]
+        if each.order is None:
+            if isinstance(found, Exception):
+                self._unfit[each.host.address] = _said(found)
+                self._observer.note(f"{each.host} cannot take part: {_said(found)}")
+                del self._ledgers[each.host.address]
+        elif isinstance(found, Done):
+            self._keep(each, found)
+        elif isinstance(found, (HungError, CrashedError, UnwantedError)):
+            self._observer.note(f"{each.host}: {_said(found)}")
+            self._campaign.lost(each.order.key, _said(found))
+        else:
+            self._campaign.refused(each.order.key, _said(found))
+
+    def _keep(self, each: _Try, done: Done) -> None:
+        assert each.order is not None
+        records = read_stream(BytesIO(done.records), f"what {each.host} measured")
+        self._store.merge(records)
+        ledger = self._ledgers[each.host.address]
+        ledger.seconds += done.seconds
+        if each.order.share:
+            ledger.jobs += 1
+            ledger.bricks += len(each.order.share)
+        self._campaign.done(each.order.key, done)
+
+    def _show(self) -> None:
+        """Shows how far the run is."""
+        bricks, done = self._campaign.bricks, self._campaign.ended_bricks
+        if self._shown[0] != bricks:
+            self._observer.stage(f"Timing on {len(self._ledgers)} hosts", bricks)
+            self._shown = bricks, 0
+        for _ in range(done - self._shown[1]):
+            self._observer.advance()
+        self._shown = bricks, done
+
+    def _check_refusals(self) -> None:
+        """Raises the error that all kinds of host agree on: the command is to blame."""
+        refusals = self._campaign.refusals
+        if refusals and len(refusals) == len(self._campaign.kinds):
+            raise DLBricksError(next(iter(refusals.values())))
+
+
+class _CancelledError(Exception):
+    """A call of which the scheduler knows nothing any longer."""
+
+
+def _result_of(future: Future) -> Any:
+    """Result of a call that has ended, or its error."""
+    if future.cancelled() or future.status == "lost":
+        return _CancelledError()
+    try:
+        return future.exception() or future.result()
+    except Exception as error:  # noqa: BLE001 - whatever Dask raises is what became of it
+        return error
+
+
+def _said(error: Exception) -> str:
+    """What an error says, with its hint."""
+    if not isinstance(error, DLBricksError):
+        return first_line(error)
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Content of all files of a suite."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def _hash(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for path, content in files.items():
+        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:24]
+
+
+def _known(store: ResultStore, host: Host, backend: str) -> bytes:
+    """What a store knows of a kind of host, as a file that travels."""
+    machine = Machine(host.kind, "", frozenset(), alone=True)
+    return exported(store, Selection((machine,), (backend,))).content

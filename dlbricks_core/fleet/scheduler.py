@@ -1,0 +1,151 @@
+"""The scheduler of a fleet: Dask's own, that knows besides what its hosts are and do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from time import time
+from typing import Any
+
+from distributed import Scheduler
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.fleet.settings import override
+from dlbricks_core.fleet.worker import FACTS
+from dlbricks_core.wording import argument
+
+STATE = "dlbricks_fleet"
+"""Name of the call by which clients ask for the state of the fleet, and tell of their runs."""
+
+_MOST_GONE = 1000
+
+_GONE: Mapping[str, str] = {
+    "check-worker-ttl": "said nothing for {silence:g} s",
+    "handle-worker-cleanup": "its connection ended: the worker or its host died",
+    "worker-close": "left the fleet",
+}
+"""How a host left, by the start of what Dask calls the cause."""
+
+
+class FleetState(SchedulerPlugin):
+    """Keeps what is known of hosts that left, and of runs.
+
+    Args:
+        silence_s: Seconds of silence after which a host counts as gone.
+    """
+
+    name = "dlbricks-fleet"
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._scheduler: Scheduler | None = None
+        self._names: dict[str, str] = {}
+        self._closing: set[str] = set()
+        self._gone: dict[str, dict[str, str]] = {}
+        self._runs: dict[str, dict[str, Any]] = {}
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Lets clients ask."""
+        self._scheduler = scheduler
+        scheduler.handlers[STATE] = self.state
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """Keeps the name of a host for the time when it is gone."""
+        facts = scheduler.workers[worker].extra.get(FACTS) or {}
+        self._names[worker] = str(facts.get("name", ""))
+
+    def remove_worker(
+        self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_more: Any
+    ) -> None:
+        """Keeps how a host left."""
+        cause = next((c for c in _GONE if stimulus_id.startswith(c)), "")
+        closing = any(
+            event.get("action") == "closing-worker"
+            for _, event in scheduler.get_events(worker)
+            if isinstance(event, dict)
+        )
+        cause = "worker-close" if closing else cause
+        reason = _GONE.get(cause, stimulus_id).format(silence=self._silence_s)
+        self._gone[worker] = {"name": self._names.pop(worker, ""), "reason": reason}
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Forgets the run of a client that is gone."""
+        self._runs.pop(client, None)
+
+    async def state(self, client: str = "", run: dict[str, Any] | None = None) -> dict[str, Any]:
+        """State of the fleet, in plain data.
+
+        Args:
+            client: Who asks.
+            run: How far the client's run is; ``None`` for one that has none.
+        """
+        assert self._scheduler is not None
+        if run is not None and client in self._scheduler.clients:
+            self._runs[client] = run
+        now = time()
+        return {
+            "hosts": {
+                address: {
+                    **(worker.extra.get(FACTS) or {}),
+                    **(worker.metrics.get(FACTS) or {}),
+                    "seen_s": now - worker.last_seen,
+                }
+                for address, worker in self._scheduler.workers.items()
+            },
+            "gone": dict(self._gone),
+            "runs": list(self._runs.values()),
+        }
+
+
+def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) -> int:
+    """Runs a scheduler until a signal ends it.
+
+    Args:
+        host: Address to listen at; empty for all.
+        port: Port to listen at; 0 for a free one.
+        silence_s: Seconds of silence after which a host counts as gone.
+        say: Hears the address.
+
+    Returns:
+        Number of the signal.
+
+    Raises:
+        DLBricksError: If the address cannot be listened at.
+    """
+    override(silence_s)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return asyncio.run(_serve(host, port, silence_s, say))
+
+
+async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) -> int:
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        scheduler = Scheduler(
+            host=host or None,
+            port=port,
+            dashboard=False,
+            dashboard_address=":0",
+            plugins=[FleetState(silence_s)],
+        )
+        await scheduler
+    except OSError as error:
+        raise DLBricksError(
+            f"{host or 'this machine'}, port {port}: {error.strerror or error}",
+            hint=f"Choose another {argument('port')} or {argument('host')}.",
+        ) from error
+    say(f"Scheduler at {scheduler.address}")
+    number = await stopped
+    await scheduler.close()
+    return number

@@ -1,0 +1,264 @@
+"""The worker of a host: joins a fleet, and has one job at a time done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+
+from distributed import Worker, get_worker
+from distributed.core import Status, connect
+from distributed.security import Security
+from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.fleet.job import WAITING
+from dlbricks_core.fleet.jobs import run_job
+from dlbricks_core.fleet.records import Done, Order
+from dlbricks_core.fleet.settings import HEARTBEAT_S
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.portable import read_stream
+from dlbricks_core.version import __version__
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.status import plugin_statuses
+
+FACTS = "dlbricks"
+"""Name of what a worker tells of its host."""
+
+_TRY_S = 5.0
+_RETRY_S = 1.0
+_CLOSE_S = 40.0
+
+Say = Callable[[str], None]
+
+
+class FleetWorker(Worker):
+    """A worker of Dask that has one job at a time done, and rests while it runs.
+
+    Args:
+        address: Address of the scheduler.
+        spool: Folder of the host's store and of its suites.
+        facts: Facts about the host.
+        host: Address to listen at; ``None`` for the one by which the scheduler is reached.
+    """
+
+    def __init__(
+        self, address: str, spool: Path, facts: Mapping[str, Any], host: str | None = None
+    ) -> None:
+        self.spool = spool
+        self._doing = ""
+        self._began = 0.0
+        super().__init__(
+            address,
+            host=host,
+            nthreads=1,
+            # None of its own limits, pauses and ends: see settings.OVERRIDES.
+            memory_limit=0,
+            local_directory=str(spool),
+            security=Security(),
+            heartbeat_interval=f"{HEARTBEAT_S:g}s",
+            startup_information={**DEFAULT_STARTUP_INFORMATION, FACTS: lambda _: dict(facts)},
+            metrics={**DEFAULT_METRICS, FACTS: FleetWorker.activity},
+        )
+
+    def activity(self) -> dict[str, Any]:
+        """What the host does, and since when."""
+        return {"doing": self._doing, "since_s": time() - self._began if self._doing else 0.0}
+
+    def does(self, what: str) -> None:
+        """Notes what the host does from now on."""
+        self._doing, self._began = what, time()
+
+    async def heartbeat(self) -> None:
+        """Tells the scheduler that the host is there, as seldom as is enough.
+
+        The scheduler answers how soon it wants to hear again, and wants it too soon.
+        """
+        await super().heartbeat()
+        self.periodic_callbacks["heartbeat"].callback_time = HEARTBEAT_S * 1000
+
+    def is_wanted(self, key: str) -> bool:
+        """Whether the scheduler is there, and somebody waits for a task."""
+        task = self.state.tasks.get(key)
+        return self.status == Status.running and task is not None and task.state == "executing"
+
+
+def facts_of_host() -> dict[str, Any]:
+    """What a worker tells of its host when it joins."""
+    backends = [each for each in plugin_statuses() if each.plugin.kind == "backend"]
+    return {
+        "name": platform.node(),
+        "system": current_system().to_dict(),
+        "version": __version__,
+        "backends": {
+            each.plugin.name: each.framework.rpartition(" ")[2]
+            for each in backends
+            if not each.problem
+        },
+    }
+
+
+def keep_suite(name: str, files: Mapping[str, bytes], known: bytes) -> None:
+    """Keeps a suite on this host, and adds to its store what is known of its kind.
+
+    Runs in a worker, as a task of Dask.
+
+    Args:
+        name: Hash of the suite.
+        files: Content of its files, by their path in the folder.
+        known: Records of another store, as a file that travels.
+    """
+    spool: Path = _this_worker().spool
+    folder = spool / "suites" / name
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
+        for path, content in files.items():
+            (new / path).parent.mkdir(parents=True, exist_ok=True)
+            (new / path).write_bytes(content)
+        try:
+            new.rename(folder)
+        except OSError:  # another worker of this host was faster
+            shutil.rmtree(new, ignore_errors=True)
+            if not folder.exists():
+                raise
+    with tempfile.TemporaryFile() as file, ResultStore.open(spool / "results.db") as store:
+        file.write(known)
+        file.seek(0)
+        store.merge(read_stream(file, "what the fleet knows"))
+
+
+def have_done(order: Order, what: str) -> Done:
+    """Has an order carried out on this host. Runs in a worker, as a task of Dask.
+
+    Args:
+        order: The order. Its key is the task's.
+        what: What it is, for people who ask for the state of the fleet.
+    """
+    worker = _this_worker()
+
+    def tell(state: str) -> None:
+        waits = "waits for another measurement on its machine"
+        worker.does(waits if state == WAITING else what)
+
+    tell("")
+    try:
+        return run_job(order, worker.spool, lambda: worker.is_wanted(order.key), tell)
+    finally:
+        worker.does("")
+
+
+def _this_worker() -> FleetWorker:
+    worker = get_worker()
+    if not isinstance(worker, FleetWorker):
+        raise DLBricksError(
+            "a worker of Dask that is none of a fleet was asked to measure",
+            hint="Start the workers with: dlbricks fleet worker",
+        )
+    return worker
+
+
+def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | None = None) -> int:
+    """Joins a fleet and works in it until a signal ends that.
+
+    Args:
+        address: Address of the scheduler.
+        spool: Folder of the host's store and of its suites.
+        patience_s: Seconds to wait for a scheduler that does not answer.
+        say: Hears of what happens, a line each.
+        host: Address to listen at.
+
+    Returns:
+        Number of the signal.
+
+    Raises:
+        DLBricksError: If the scheduler stays away, or the spool cannot be written.
+    """
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        os.utime(spool)
+    except OSError as error:
+        raise DLBricksError(
+            f"{spool} cannot be written: {error.strerror}",
+            hint=f"Choose another folder with {argument('spool')}.",
+        ) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return asyncio.run(_serve(address, spool, patience_s, say, host))
+
+
+async def _serve(address: str, spool: Path, patience_s: float, say: Say, host: str | None) -> int:
+    facts = facts_of_host()
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    while not stopped.done():
+        working = asyncio.create_task(_work(address, spool, patience_s, say, host, facts))
+        await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            working.cancel()
+        try:
+            await working
+        except asyncio.CancelledError:
+            break
+        say("The scheduler was lost: waiting until it is there again.")
+    return stopped.result()
+
+
+async def _work(
+    address: str,
+    spool: Path,
+    patience_s: float,
+    say: Say,
+    host: str | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Works for a scheduler until that is gone."""
+    await _reached(address, patience_s, say)
+    worker = FleetWorker(address, spool, facts, host)
+    try:
+        await worker
+        say(f"Joined {address} as {worker.address}; ready to measure.")
+        await worker.finished()
+    finally:
+        # A job that runs is told to end first, and what it measured is kept.
+        await asyncio.shield(worker.close(timeout=_CLOSE_S))
+
+
+async def _reached(address: str, patience_s: float, say: Say) -> None:
+    """Returns when a scheduler answers.
+
+    Raises:
+        DLBricksError: If none does.
+    """
+    end, told = monotonic() + patience_s, False
+    security = Security().get_connection_args("worker")
+    while True:
+        try:
+            comm = await connect(address, timeout=_TRY_S, **security)
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) or monotonic() > end:
+                raise DLBricksError(
+                    f"no scheduler answers at {address} (for {patience_s:g} s)",
+                    hint="Start one with: dlbricks fleet scheduler",
+                ) from error
+            if not told:
+                say(f"No scheduler answers at {address} yet: waiting.")
+                told = True
+            await asyncio.sleep(_RETRY_S)
+        else:
+            await comm.close()
+            return

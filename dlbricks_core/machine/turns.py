@@ -1,0 +1,148 @@
+"""Turns: one measurement at a time on the cores of a machine.
+
+A file stands for each core, and whoever measures locks (``flock``) those of all cores that its
+process may run on. The kernel frees them when the process ends, however it ends. Processes whose
+affinity gives them other cores do not wait for each other: who divides a machine has said that its
+parts are machines of their own. The files are the machine's, whatever network a process is in;
+containers share them if they share the folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import RLock
+from time import monotonic, sleep
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.machine.sysfs import Machine
+
+FOLDER = "DLBRICKS_TURNS"
+"""Environment variable with the folder of the files; where it is empty, nobody waits for anybody,
+as where tests run side by side and time nothing that counts."""
+
+_USUAL = "/tmp/dlbricks-turns"
+
+LONGEST_S = 3600.0
+"""Longest wait in seconds: longer than most measurements take, shorter than a night."""
+
+_LOOK_S = 0.25
+
+WAITING = "another measurement runs on this machine: waiting until it ends"
+
+Say = Callable[[str], None]
+
+
+class _Own:
+    """The turn of this process: taken once, however many of its parts measure."""
+
+    def __init__(self) -> None:
+        self.guard = RLock()
+        self.holders = 0
+        self.files = ExitStack()
+
+
+_own = _Own()
+
+
+def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
+    """Waits until no other process measures on these cores, and keeps others from doing so.
+
+    Args:
+        say: Hears that there is somebody to wait for; a warning says so by default.
+        longest_s: Longest wait in seconds.
+
+    Raises:
+        DLBricksError: If the wait is too long.
+    """
+    with _own.guard:
+        if _own.holders == 0:
+            _own.files = _locked(say or _warn, longest_s)
+        _own.holders += 1
+
+
+def give_turn() -> None:
+    """Reverses one :func:`take_turn`; the last one lets others measure."""
+    with _own.guard:
+        _own.holders -= 1
+        if _own.holders == 0:
+            _own.files.close()
+
+
+@contextmanager
+def turn(say: Say | None = None, longest_s: float = LONGEST_S) -> Iterator[None]:
+    """A turn for as long as the context lasts; see :func:`take_turn`."""
+    take_turn(say, longest_s)
+    try:
+        yield
+    finally:
+        give_turn()
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
+
+
+def _locked(say: Say, longest_s: float) -> ExitStack:
+    """Locks on the files of all cores of this process."""
+    folder = os.environ.get(FOLDER, _USUAL)
+    if not folder:
+        return ExitStack()
+    end = monotonic() + longest_s
+    with ExitStack() as stack:
+        try:
+            files = [_opened(Path(folder), core, stack) for core in _cores()]
+        except OSError as error:
+            _warn(
+                f"other measurements on this machine are not kept away: {folder}: {error.strerror}"
+            )
+            return ExitStack()
+        told = False
+        # In one order for everybody: two that wait for each other would wait for ever.
+        for file in files:
+            while not _lock(file):
+                if not told:
+                    say(WAITING)
+                    told = True
+                if monotonic() > end:
+                    raise DLBricksError(
+                        f"another measurement has run on this machine for {longest_s:g} s",
+                        hint="End it, or wait for it; whoever holds the files in "
+                        f"{folder} is the one (lsof tells).",
+                    )
+                sleep(_LOOK_S)
+        return stack.pop_all()
+    raise AssertionError("unreachable")
+
+
+def _cores() -> list[int]:
+    """Cores that this process may run on, each by the first of its logical CPUs."""
+    machine = Machine()
+    return sorted({min(machine.siblings(cpu)) for cpu in machine.cpus})
+
+
+def _opened(folder: Path, core: int, stack: ExitStack) -> int:
+    """Descriptor of a core's file, which any user may lock."""
+    path = folder / f"core{core}"
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        file = os.open(path, flags)
+    except FileNotFoundError:
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o1777)
+        file = os.open(path, flags | os.O_CREAT, 0o644)
+    stack.callback(os.close, file)
+    return file
+
+
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""A fleet and its runs, as tables and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from dlbricks_core.fleet import Fleet, FleetResult, Host, RunState
+from dlbricks_core.report.console import Console, lines, styled
+from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
+from dlbricks_core.report.heading import count
+from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.tables import table
+
+_GONE_SHOWN = 5
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: ``45 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 2 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    return f"{seconds / _HOUR_S:.1f} h"
+
+
+def print_fleet(console: Console, fleet: Fleet) -> None:
+    """Prints the hosts of a fleet, what they do, and how far runs are."""
+    kinds = {host.kind for host in fleet.hosts}
+    console.print(
+        f"{count(len(fleet.hosts), 'host')} of {count(len(kinds), 'kind')} at {fleet.scheduler}"
+    )
+    if fleet.hosts:
+        shown = table("Host", "Processor", "Backends", "Does", "Since", left=4)
+        for host in fleet.hosts:
+            shown.add_row(
+                lines(host.name, host.address.rpartition("/")[2]),
+                lines(host.system.cpu or "unknown", host.kind),
+                lines(*(f"{name} {version}" for name, version in host.backends.items())),
+                host.doing or "nothing",
+                duration(host.since_s) if host.doing else "-",
+            )
+        console.print(shown)
+    for run in fleet.runs:
+        console.print(_progress(run))
+    if not fleet.runs:
+        console.print("No run is in progress.")
+    for gone in fleet.gone[-_GONE_SHOWN:]:
+        console.print(styled(("Gone:", "yellow"), f" {gone.name} ({gone.address}): {gone.reason}"))
+
+
+def _progress(run: RunState) -> str:
+    left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
+    done = f"{run.done:,} of {count(run.bricks, 'brick')}" if run.bricks else "not cut yet"
+    return f"Run of {run.suite} on {run.backend}: {done}, for {duration(run.seconds)}{left}."
+
+
+def print_fleet_run(console: Console, result: FleetResult) -> None:
+    """Prints what each kind of host measured, who did it, and what is missing."""
+    measured = sum(kind.measured for kind in result.kinds)
+    console.print(
+        styled(
+            (
+                f"{result.suite} on {result.backend}: {count(len(result.kinds), 'kind')} of host, "
+                f"{count(measured, 'brick')} timed now, in {duration(result.seconds)}",
+                "bold",
+            )
+        )
+    )
+    kinds = table("Kind of host", "Hosts", "Bricks", "Known", "Timed now", "Measuring")
+    for kind in result.kinds:
+        kinds.add_row(
+            lines(kind.system.cpu or "unknown", kind.system.fingerprint),
+            str(kind.hosts),
+            f"{kind.bricks:,}",
+            f"{kind.known:,}",
+            f"{kind.measured:,}",
+            duration(kind.seconds),
+        )
+    console.print(kinds)
+    hosts = table("Host", "Shares", "Bricks", "Measuring")
+    for each in result.hosts:
+        name = lines(each.host.name, each.host.address)
+        hosts.add_row(name, str(each.jobs), str(each.bricks), duration(each.seconds))
+    console.print(hosts)
+    for each in result.hosts:
+        if each.gone:
+            console.print(styled(("Gone:", "yellow"), f" {each.host}: {each.gone}"))
+    for kind in result.kinds:
+        for warning in kind.warnings:
+            console.print(styled(("Warning:", "yellow"), f" {warning}"))
+    print_failures(console, result.failures)
+
+
+def run_data(result: FleetResult) -> dict[str, Any]:
+    """A run of a fleet as the JSON object that scripts read."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "suite": result.suite,
+        "backend": result.backend,
+        "scheduler": result.scheduler,
+        "seconds": result.seconds,
+        "kinds": [
+            {
+                "system": kind.system.to_dict(),
+                "hosts": kind.hosts,
+                "bricks": kind.bricks,
+                "known": kind.known,
+                "measured": kind.measured,
+                "seconds": kind.seconds,
+                "warnings": list(kind.warnings),
+            }
+            for kind in result.kinds
+        ],
+        "hosts": [
+            {
+                **_host_data(each.host),
+                "jobs": each.jobs,
+                "bricks": each.bricks,
+                "seconds": each.seconds,
+                "gone": each.gone or None,
+            }
+            for each in result.hosts
+        ],
+        "jobs": [{**asdict(each), "reason": each.reason or None} for each in result.jobs],
+        **failures_data(result.failures),
+    }
+
+
+def _host_data(host: Host) -> dict[str, Any]:
+    return {
+        "address": host.address,
+        "name": host.name,
+        "system": host.kind,
+        "processor": host.system.cpu,
+        "version": host.version,
+        "backends": dict(host.backends),
+    }
+
+
+def fleet_data(fleet: Fleet) -> dict[str, Any]:
+    """State of a fleet as the JSON object that scripts read."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scheduler": fleet.scheduler,
+        "hosts": [
+            {
+                **_host_data(each),
+                "doing": each.doing or None,
+                "since_s": each.since_s if each.doing else None,
+            }
+            for each in fleet.hosts
+        ],
+        "gone": [asdict(each) for each in fleet.gone],
+        "runs": [asdict(each) for each in fleet.runs],
+        **failures_data([]),
+    }

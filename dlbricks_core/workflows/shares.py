@@ -1,0 +1,130 @@
+"""Shares of a suite: what one of several equal machines times of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
+from dlbricks_core.ir import CanonicalModel, unpacked
+from dlbricks_core.measure.costs import Costs
+from dlbricks_core.store import ResultStore
+from dlbricks_core.suites import Suite, read_suite
+from dlbricks_core.workflows.bench import cut_suite, keep_unsupported
+from dlbricks_core.workflows.cutting import Cutting
+from dlbricks_core.workflows.measuring import Outcome, Target, measure
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.rewrites import Rewrites
+from dlbricks_core.workflows.timing_order import run_targets
+
+_FLOPS, _BYTES = 3e10, 1e10
+"""Operations and bytes that a usual server gets through in a second. They say how shares compare,
+and how long a share may take before it counts as hung; that limit is generous."""
+
+_RUNS = 15
+"""Runs of a network that a usual precision needs."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A network to time.
+
+    Attributes:
+        signature: Signature of the network.
+        name: Its operators, for people.
+        seconds: Seconds that timing it is expected to take.
+    """
+
+    signature: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class OpenSuite:
+    """A suite that is cut as a backend runs it.
+
+    Attributes:
+        suite: The suite.
+        cutting: Its models, cut.
+        targets: All networks that are timed for it.
+    """
+
+    suite: Suite
+    cutting: Cutting
+    targets: tuple[Target, ...]
+
+    @classmethod
+    def of(
+        cls, folder: Path, request: Request, store: ResultStore, observer: Observer
+    ) -> OpenSuite:
+        """Reads and cuts a suite. What the store keeps of its models is not asked for again.
+
+        Raises:
+            DLBricksError: If the folder holds no suite, or nothing in it can be read.
+        """
+        suite = read_suite(folder)
+        rewrites = _kept(suite, request, store)
+        cutting = cut_suite(suite, request, store, observer, rewrites)
+        targets = (
+            run_targets(cutting, end_to_end=False, backend=None)
+            if suite.models
+            else [Target(brick, "brick") for brick in cutting.brickset.bricks.values()]
+        )
+        return cls(suite, cutting, tuple(targets))
+
+    @property
+    def unread(self) -> tuple[Failure, ...]:
+        """Models that could not be read."""
+        return tuple(self.suite.unread)
+
+    def priced(self) -> list[Priced]:
+        """What is timed for the suite, with what it is expected to take."""
+        return [
+            Priced(
+                each.brick.signature, ", ".join(each.brick.operators), _seconds(each.brick.model)
+            )
+            for each in self.targets
+        ]
+
+    def time(
+        self, signatures: Collection[str], request: Request, store: ResultStore, observer: Observer
+    ) -> Outcome:
+        """Times a share of the suite: what the store lacks of it.
+
+        Args:
+            signatures: Networks of the share.
+            request: How to measure.
+            store: Where measurements are kept.
+            observer: Hears of progress.
+        """
+        targets = [each for each in self.targets if each.brick.signature in set(signatures)]
+        cutting = self.cutting if self.suite.models else None
+        outcome = measure(targets, request, store, observer, cutting)
+        keep_unsupported(outcome, store)
+        return outcome
+
+
+def _seconds(model: CanonicalModel) -> float:
+    flops = sum(layer_flops(model, layer) or 0 for layer in model.layers)
+    moved = model.weight_bytes + model.live_bytes
+    return Costs().seconds(model, (flops / _FLOPS + moved / _BYTES) * 1e3, _RUNS)
+
+
+def _kept(suite: Suite, request: Request, store: ResultStore) -> Rewrites | None:
+    """What the store keeps of all models of a suite; ``None`` if it lacks one."""
+    rewrites = Rewrites()
+    for position, each in enumerate(suite.models):
+        data = store.rewrite(each.signature, request.setup, request.fingerprint)
+        if data is None:
+            return None
+        try:
+            graph = unpacked(data, name=each.model.name, source=each.model.source)
+        except DLBricksError:  # damaged: the backend is asked again
+            return None
+        rewrites.graphs[position] = graph
+    return rewrites
