@@ -15,11 +15,12 @@ import onnx
 from hosts import wait_until
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.cli import main
+from dlbricks_core.api import generate
 from dlbricks_core.store import ResultStore
 
-BRICKS = 9
+BRICKS = 6
 RUNS = 60
+SILENCE_S = 12
 _MEASURED = ("--backend", "onnxruntime", "--threads", "1")
 
 _ROUNDS = """
@@ -75,11 +76,16 @@ class Bed:
         self.wait_for_hosts(len(self.workers))
 
     def start_scheduler(self):
-        self.scheduler = self._dlbricks(self.hub, "fleet", "scheduler", "--host", self.hub.address, "--silence", "12s")
+        """Starts the scheduler, for which a host is gone after a short silence."""
+        self.scheduler = self._dlbricks(
+            self.hub, "fleet", "scheduler", "--host", self.hub.address, "--silence", SILENCE_S
+        )
 
     def join(self, host):
         """Starts the worker of a host."""
-        self.joined[host.name] = self._dlbricks(host, "fleet", "worker", "--scheduler", self.address)
+        self.joined[host.name] = self._dlbricks(
+            host, "fleet", "worker", "--scheduler", self.address
+        )
 
     def wait_for_hosts(self, number, timeout_s=180):
         """Waits until so many hosts do nothing, and no run goes on."""
@@ -92,7 +98,9 @@ class Bed:
 
     def status(self):
         """What ``fleet status`` tells; ``None`` if no scheduler answers."""
-        command = self._dlbricks(self.desk, "fleet", "status", "--scheduler", self.address, "--json", "-")
+        command = self._dlbricks(
+            self.desk, "fleet", "status", "--scheduler", self.address, "--json", "-"
+        )
         return json.loads(command.out.read_text()) if command.wait() == 0 else None
 
     def suite(self):
@@ -102,10 +110,7 @@ class Bed:
         path = self.desk.folder / f"layers{number}.onnx"
         onnx.save(_products(widths), path)
         folder = self.desk.folder / f"suite{number}"
-        try:
-            main(["generate", str(path), "-o", str(folder), "-G", "1", "--quiet"])
-        except SystemExit as ended:
-            assert ended.code in (0, None)
+        generate([str(path)], folder, granularity=1)
         return folder
 
     def run(self, suite, url, *more):

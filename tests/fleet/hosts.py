@@ -299,8 +299,8 @@ class _Namespaces:
 
     def processes(self):
         """Processes in the namespaces, the holder left out."""
-        return [each for each in psutil.process_iter()
-                if each.pid not in self._own and _process_space(each.pid) == self._space]  # fmt: skip
+        within = (each for each in psutil.process_iter() if each.pid not in self._own)
+        return [each for each in within if _process_space(each.pid) == self._space]
 
     def entered(self, *options):
         """Words before a command that make it run in the namespaces."""
@@ -326,6 +326,6 @@ def _checked(*words):
 def _process_space(pid):
     """Number of the namespace that a process is in; ``None`` once it has ended."""
     try:
-        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+        return Path(f"/proc/{pid}/ns/pid").stat().st_ino
     except OSError:
         return None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -134,7 +135,7 @@ def test_each_host_is_another_machine(network):
 def test_nothing_stays_when_the_tests_are_killed(hosts, tmp_path):
     script = textwrap.dedent(f"""
         import sys, time
-        sys.path.insert(0, {os.path.dirname(hosts.__file__)!r})
+        sys.path.insert(0, {str(Path(hosts.__file__).parent)!r})
         import hosts
         network = hosts.Network({str(tmp_path)!r})
         one, two = network.host("one"), network.host("two")
