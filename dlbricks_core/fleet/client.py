@@ -6,6 +6,7 @@ import logging
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from time import monotonic, sleep
 from typing import Any, Self
@@ -23,6 +24,10 @@ _ANSWER_S = 20.0
 
 _TRY_S = 5.0
 _RETRY_S = 1.0
+
+
+_LOST = (OSError, CommClosedError, AttributeError, TimeoutError)
+"""What Dask raises where a scheduler is gone; it takes its connection for ``None`` then."""
 
 
 class LostError(DLBricksError):
@@ -105,7 +110,7 @@ class FleetClient:
             found = self._client.sync(
                 getattr(self._client.scheduler, STATE), **told, callback_timeout=_ANSWER_S
             )
-        except (OSError, CommClosedError, AttributeError, TimeoutError) as error:
+        except _LOST as error:
             raise LostError(f"the scheduler at {self._address} does not answer") from error
         return Fleet(
             self._address,
@@ -140,17 +145,13 @@ class FleetClient:
 
     def cancel(self, future: Future) -> None:
         """Tells a host that nobody waits for a call any longer."""
-        try:
+        with suppress(*_LOST):  # the scheduler is gone, and so the host knows
             self._client.cancel([future], asynchronous=False)
-        except (OSError, CommClosedError, AttributeError, TimeoutError):
-            pass  # the scheduler is gone, and so the host knows
 
     def close(self) -> None:
         """Ends the connection."""
-        try:
+        with suppress(*_LOST):
             self._client.close(timeout=_TRY_S)
-        except (OSError, CommClosedError, AttributeError, TimeoutError):
-            pass
 
 
 def _host(address: str, told: dict[str, Any]) -> Host:

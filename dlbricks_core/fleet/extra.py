@@ -17,10 +17,12 @@ def load(module: str) -> ModuleType:
     Raises:
         DLBricksError: If Dask cannot be imported.
     """
-    # Dask reads some settings only once, when it is imported.
+    import_module("dlbricks_core.fleet.jobs")  # notes the environment before Dask may change it
     try:
-        import_module("dlbricks_core.fleet.settings").override()
+        override = import_module("dlbricks_core.fleet.settings").override
+        override()  # Dask reads some settings only once, when it is imported
         import_module("distributed")
+        override()  # and adds its own values to those that are mappings
     except ImportError as error:
         raise DLBricksError(
             f"a fleet needs Dask distributed, which cannot be imported ({error})",

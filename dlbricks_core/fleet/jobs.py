@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
@@ -122,10 +123,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Lets a job end by itself, and kills it if it does not. Its own workers end with it."""
     assert process.stdin is not None
     assert process.stdout is not None
-    try:
+    with suppress(BrokenPipeError):
         process.stdin.close()
-    except BrokenPipeError:
-        pass
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:

@@ -248,7 +248,6 @@ class _Runner:
         if host.address not in self._ledgers and self._is_fit(host):
             self._ledgers[host.address] = _Ledger(host)
             self._campaign.meet(host)
-            self._observer.note(f"{host.name}: {host.system.describe()}")
 
     def _look_after(self, fleet: Fleet) -> None:
         """Takes work from hosts that left or are stuck; gives up kinds that nobody is left of."""

@@ -146,6 +146,6 @@ async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], No
             hint=f"Choose another {argument('port')} or {argument('host')}.",
         ) from error
     say(f"Scheduler at {scheduler.address}")
-    number = await stopped
+    await stopped
     await scheduler.close()
-    return number
+    return stopped.result()

@@ -207,7 +207,8 @@ async def _serve(address: str, spool: Path, patience_s: float, say: Say, host: s
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     while not stopped.done():
         working = asyncio.create_task(_work(address, spool, patience_s, say, host, facts))
-        await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {working, stopped}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             working.cancel()
         try:

@@ -1,49 +1,111 @@
-"""Hosts that a fleet runs on."""
+"""A real scheduler, real workers and a small suite."""
 
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+pytest.importorskip("distributed")
+pytest.importorskip("onnxruntime")
+
+COMMAND = (sys.executable, "-m", "dlbricks_core.cli")
+#: What Dask would set must not come from the tests' own environment.
+OPEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")
+
+
+def perceptron(name, widths):
+    """A network of a matrix product and an activation for each width."""
+    rng, nodes, weights, last = np.random.default_rng(0), [], [], "x"
+    for i, (rows, columns) in enumerate(zip(widths, widths[1:], strict=False)):
+        weight = rng.normal(size=(rows, columns)).astype(np.float32)
+        weights.append(numpy_helper.from_array(weight, f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]))
+        nodes.append(helper.make_node("Tanh" if i % 2 else "Sigmoid", [f"m{i}"], [f"y{i}"]))
+        last = f"y{i}"
+    ends = [
+        [helper.make_tensor_value_info(each, TensorProto.FLOAT, [1, width])]
+        for each, width in (("x", widths[0]), (last, widths[-1]))
+    ]
+    graph = helper.make_graph(nodes, name, *ends, weights)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+class Process:
+    """A command of a fleet in a process of its own, and what it says."""
+
+    def __init__(self, folder, *arguments):
+        environment = {name: value for name, value in os.environ.items() if name not in OPEN}
+        environment |= {"COLUMNS": "80", "XDG_DATA_HOME": str(folder / "data")}
+        self._process = subprocess.Popen(
+            [*COMMAND, "fleet", *map(str, arguments)], cwd=folder, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def says(self, word):
+        """The next line with a word in it."""
+        for line in self._process.stderr:
+            if word in line:
+                return line
+        raise AssertionError(f"it never said {word!r}")
+
+    def end(self, number=signal.SIGINT):
+        """Ends it by a signal; its exit status and the rest of what it said."""
+        self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=60)
+        return self._process.returncode, said
+
+    def done(self):
+        """Waits until it ends: exit status, output and messages."""
+        out, err = self._process.communicate(timeout=180)
+        return self._process.returncode, out, err
 
 
 @pytest.fixture(scope="session")
-def helpers():
-    """Finds the modules beside the tests, and those that all tests share."""
-    with pytest.MonkeyPatch.context() as patch:
-        for folder in (Path(__file__).parents[1] / "helpers", Path(__file__).parent):
-            patch.syspath_prepend(str(folder))
-        yield
+def start(tmp_path_factory):
+    """Starts commands of ``dlbricks fleet``; those that are left are ended."""
+    folder = tmp_path_factory.mktemp("fleet")
+    with ExitStack() as stack:
+
+        def begin(*arguments):
+            process = Process(folder, *arguments)
+            stack.callback(process.end, signal.SIGKILL)
+            return process
+
+        begin.folder = folder
+        yield begin
 
 
 @pytest.fixture(scope="session")
-def hosts(helpers):
-    """The module ``hosts.py``; its tests are skipped where the kernel refuses namespaces."""
-    import hosts
-
-    if reason := hosts.refused():
-        pytest.skip(f"namespaces are not permitted: {reason}")
-    return hosts
-
-
-@pytest.fixture
-def network(hosts, tmp_path):
-    with hosts.Network(tmp_path) as found:
-        yield found
+def scheduler(start):
+    """Address of a scheduler."""
+    process = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    return process.says("Scheduler at").split()[-1]
 
 
 @pytest.fixture(scope="session")
-def whole_bed(hosts, tmp_path_factory):
-    """Fleet that all tests of a process share: workers take seconds to start."""
-    from bed import Bed
-    from postgres_server import PostgresServer
-
-    with hosts.Network(tmp_path_factory.mktemp("fleet")) as network:
-        server = PostgresServer(network.host("base"))
-        yield Bed(network, server)
-        server.remove()
+def hosts(start, scheduler):
+    """Two hosts that are alike, as they are one machine."""
+    started = [start("worker", "--scheduler", scheduler, "--spool", f"w{i}") for i in range(2)]
+    return [each.says("Joined").split(" as ")[1].split(";")[0] for each in started]
 
 
-@pytest.fixture
-def bed(whole_bed):
-    """A fleet of three equal hosts that do nothing."""
-    whole_bed.restore()
-    return whole_bed
+@pytest.fixture(scope="session")
+def suite(start):
+    """Folder of a suite of several bricks."""
+    folder: Path = start.folder
+    names = []
+    for i, widths in enumerate([(16, 24, 48, 24), (16, 40, 56, 8), (8, 32, 72, 40)]):
+        names.append(f"net{i}.onnx")
+        onnx.save(perceptron(f"net{i}", widths), folder / names[-1])
+    subprocess.run([*COMMAND, "generate", *names, "-G", "2", "-o", "suite"], cwd=folder, check=True)
+    return folder / "suite"
