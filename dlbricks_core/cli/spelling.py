@@ -14,6 +14,7 @@ _SPELLINGS = {
     "granularity": "-G",
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",
+    "silence_s": "--silence",
     "timeout_s": "--timeout",
     "values": "--value",
 }
