@@ -1,9 +1,9 @@
 """A job: the process that carries out one order on a host, and nothing else.
 
 ``python -m dlbricks_core.fleet.job SPOOL RESULT`` reads the order from its standard input, whose
-end tells it that nobody waits for it any longer. What it measures is in the host's store, the spool,
-as soon as it is known; so a job that ends early loses nothing, and one that was done before has
-nothing to measure. It prints a word when its state changes, and pickles what came of the order.
+end tells it that nobody waits for it any longer. What it measures is in the host's store, the
+spool, as soon as it is known; so a job that ends early loses nothing, and one that was done before
+has nothing to measure. It prints a word when its state changes, and pickles what came of the order.
 """
 
 from __future__ import annotations

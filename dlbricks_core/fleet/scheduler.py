@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Mapping
 from time import time
@@ -13,7 +12,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.settings import HEARTBEAT_S, override
+from dlbricks_core.fleet.settings import HEARTBEAT_S, hush, override
 from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.wording import argument
 
@@ -130,7 +129,7 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
             hint=f"Let {argument('silence_s')} be {LEAST_SILENCE_S:g} s or more.",
         )
     override(silence_s)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    hush()
     return asyncio.run(_serve(host, port, silence_s, say))
 
 

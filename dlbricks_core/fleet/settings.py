@@ -6,6 +6,7 @@ moves data may disturb hosts that measure.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -123,3 +124,10 @@ def override(silence_s: float = SILENCE_S) -> None:
         "distributed.comm.timeouts.tcp": f"{max(silence_s, _LEAST_TCP_S):g}s",
     }
     dask.config.set({**{name: each.value for name, each in OVERRIDES.items()}, **later})
+
+
+def hush() -> None:
+    """Keeps Dask from logging: what went wrong, DLBricks says in its own words."""
+    # The second has a level of its own, which it does not take from the first.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import platform
 import shutil
@@ -23,7 +22,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.fleet.job import WAITING
 from dlbricks_core.fleet.jobs import run_job
 from dlbricks_core.fleet.records import Done, Order
-from dlbricks_core.fleet.settings import HEARTBEAT_S
+from dlbricks_core.fleet.settings import HEARTBEAT_S, hush
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import read_stream
@@ -191,7 +190,7 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
             f"{spool} cannot be written: {error.strerror}",
             hint=f"Choose another folder with {argument('spool')}.",
         ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    hush()
     return asyncio.run(_serve(address, spool, patience_s, say, host))
 
 
