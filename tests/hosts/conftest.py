@@ -1,4 +1,4 @@
-"""Hosts that a fleet runs on."""
+"""Hosts on one machine, and a fleet on them."""
 
 from pathlib import Path
 
@@ -31,15 +31,21 @@ def network(hosts, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def whole_bed(hosts, tmp_path_factory):
+def whole_network(hosts, tmp_path_factory):
+    """Network that all tests of a fleet share."""
+    with hosts.Network(tmp_path_factory.mktemp("fleet")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def whole_bed(whole_network):
     """Fleet that all tests of a process share: workers take seconds to start."""
     from bed import Bed
     from postgres_server import PostgresServer
 
-    with hosts.Network(tmp_path_factory.mktemp("fleet")) as network:
-        server = PostgresServer(network.host("base"))
-        yield Bed(network, server)
-        server.remove()
+    server = PostgresServer(whole_network.host("base"))
+    yield Bed(whole_network, server)
+    server.remove()
 
 
 @pytest.fixture

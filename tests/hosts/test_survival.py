@@ -1,9 +1,13 @@
 """A fleet loses and doubles nothing, whatever happens to its hosts and programs in mid-run."""
 
+import os
 import signal
 from collections import Counter
 
 import pytest
+
+pytest.importorskip("distributed")
+pytest.importorskip("onnxruntime")
 
 BRICKS, RUNS = 6, 60
 
@@ -19,12 +23,24 @@ def started(bed):
     return bed, command, url
 
 
-def check_complete(bed, url, command):
+@pytest.fixture
+def small(bed, whole_network):
+    """A host that has one CPU only, in a fleet of larger ones."""
+    host = whole_network.host("small", {min(os.sched_getaffinity(0))})
+    bed.join(host)
+    bed.wait_for_hosts(4)
+    yield host
+    bed.joined[host.name].kill(signal.SIGTERM)
+    bed.joined[host.name].wait()
+    host.power_off()
+
+
+def check_complete(bed, url, command, kinds=1):
     """Every brick has all its rounds, once, of one session."""
     assert command.wait(240) == 0, command.said()
     rounds = bed.rounds(url)
     by_network = Counter((each.signature, each.system) for each in rounds)
-    assert len(by_network) == BRICKS, command.said()
+    assert len(by_network) == kinds * BRICKS, command.said()
     assert set(by_network.values()) == {RUNS}
     assert len({each[:4] for each in rounds}) == len(rounds)
 
@@ -36,6 +52,17 @@ def test_equal_hosts_share_the_bricks(started):
     told = bed.status()
     assert told["runs"] == []
     assert {each["name"] for each in told["hosts"]} == {"one", "two", "three"}
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="all hosts here have one CPU")
+def test_each_kind_of_host_measures_the_suite_once(bed, small):
+    url = bed.database()
+    command = bed.run(bed.suite(), url)
+    check_complete(bed, url, command, kinds=2)
+    assert len({each.system for each in bed.rounds(url)}) == 2
+    assert "2 kinds of host" in command.said()
+    rounds = bed.spooled(small)
+    assert len({each.signature for each in rounds}) == BRICKS
 
 
 def test_a_host_that_measures_for_its_user_joins_in_afterwards(bed, hosts):
