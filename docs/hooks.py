@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from dlbricks_core.cli.main import cli
+from dlbricks_core.fleet.settings import OVERRIDES
 from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
 from dlbricks_core.passes.normalize import BINDING, FINISHING, PREPARING
 from dlbricks_core.passes.pipeline import Pass
@@ -69,6 +70,16 @@ def section(name: str, command: click.Command, parent: click.Context, mark: str)
         found = option.get_help_record(context)
         if found and found[1]:
             yield f"| <code>{cell(escape(found[0]))}</code> | {cell(plain(found[1]))} |"
+    yield ""
+
+
+def overrides() -> Iterator[str]:
+    """A row for each setting of Dask that fleets override."""
+    yield "| setting of Dask | in a fleet | because |\n|---|---|---|"
+    for name, each in OVERRIDES.items():
+        short = name.removeprefix("distributed.")
+        value = json.dumps(each.value).strip('"')
+        yield f"| `{short}` | `{value}` | {cell(plain(each.reason))} |"
     yield ""
 
 
@@ -136,5 +147,6 @@ def row(each: Pass[Any], indent: str) -> str:
 MARKS: dict[str, Callable[[], Iterator[str]]] = {
     "<!-- commands of the code -->": commands,
     "<!-- fields of the schema -->": fields,
+    "<!-- overrides of Dask -->": overrides,
     "<!-- passes of the code -->": passes,
 }

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
-
-import dask
 
 HEARTBEAT_S = 5.0
 """Seconds between two signs of life of a worker. Dask's own is half a second in a small fleet."""
@@ -119,11 +118,15 @@ def override(silence_s: float = SILENCE_S) -> None:
     Args:
         silence_s: Seconds of silence after which a host counts as gone.
     """
+    import dask  # not before: the table is there without the extra, for people to read
+
     later = {
         "distributed.scheduler.worker-ttl": f"{silence_s:g}s",
         "distributed.comm.timeouts.tcp": f"{max(silence_s, _LEAST_TCP_S):g}s",
     }
-    dask.config.set({**{name: each.value for name, each in OVERRIDES.items()}, **later})
+    # Copies: Dask adds its own values to mappings that it was given.
+    values = {name: deepcopy(each.value) for name, each in OVERRIDES.items()}
+    dask.config.set({**values, **later})
 
 
 def hush() -> None:

@@ -132,7 +132,8 @@ def test_the_schema_is_one():
 def test_every_command_is_in_the_schema_and_here():
     names = set(cli.list_commands(None))
     assert names <= set(SCHEMA["$defs"])
-    assert {line[0] for line in LINES} == names
+    # What fleets write needs a fleet: tests/fleet/test_run.py.
+    assert {line[0] for line in LINES} == names - {"fleet"}
 
 
 @pytest.mark.parametrize("number", range(len(LINES)), ids=lambda n: f"{n}-{LINES[n][0]}")

@@ -85,13 +85,8 @@ def test_a_running_scheduler_neither_steals_nor_tries_again(scheduler, hosts):
             return (
                 dask_scheduler.allowed_failures,
                 dask_scheduler.worker_ttl,
-                sorted(dask_scheduler.extensions),
                 dask_scheduler.extensions["amm"].running,
-                dask_scheduler.extensions["stealing"]._pc.is_running()
-                if hasattr(dask_scheduler.extensions["stealing"], "_pc")
-                else "stealing" in dask_scheduler.periodic_callbacks,
+                "stealing" in dask_scheduler.extensions,
             )
 
-        failures, ttl, extensions, amm, stealing = client.run_on_scheduler(state)
-    assert (failures, ttl, amm, stealing) == (0, 60.0, False, False)
-    assert "stealing" in extensions
+        assert client.run_on_scheduler(state) == (0, 60.0, False, False)

@@ -1,0 +1,167 @@
+"""A suite is measured by real hosts of a fleet: once, by each kind, and into the client's store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.store import ResultStore
+
+jsonschema = pytest.importorskip("jsonschema")
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_text("utf-8"))
+ON = ("--backend", "onnxruntime", "--threads", "1")
+
+
+def closed(part):
+    """The schema with no field but those that it names, so that none is forgotten."""
+    if isinstance(part, list):
+        return [closed(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: closed(value) for name, value in part.items()}
+    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
+        found["additionalProperties"] = False
+    return found
+
+
+@pytest.fixture(scope="module")
+def measured(start, scheduler, hosts, suite):
+    """Status, output and JSON of a run of the suite."""
+    return run(start, scheduler, "first")
+
+
+def run(start, scheduler, name, *more, on=ON, runs=3):
+    arguments = ("--runs", runs, "--store", f"{name}.db", "--json", f"{name}.json")
+    command = start("run", "suite", "--scheduler", scheduler, *on, *arguments, *more)
+    status, out, err = command.done()
+    path = start.folder / f"{name}.json"
+    return status, out, err, json.loads(path.read_text()) if path.exists() else None
+
+
+def samples(start, name):
+    with ResultStore.open(start.folder / f"{name}.db", writes=False) as store:
+        return {each.question: each.values for each in store.measurements()}
+
+
+def test_each_brick_is_measured_once_and_equal_hosts_share_them(start, hosts, measured):
+    status, out, _, data = measured
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= 80
+    (kind,) = data["kinds"]
+    assert kind["bricks"] == kind["known"] == kind["measured"] > 2
+    assert kind["hosts"] == 2
+    assert sum(each["bricks"] for each in data["hosts"]) == kind["bricks"]
+    assert all(each["bricks"] for each in data["hosts"])
+    assert data["failures"] == []
+    taken = samples(start, "first")
+    assert len(taken) == kind["bricks"]
+    assert {len(each) for each in taken.values()} == {3}
+
+
+def test_what_is_written_is_what_the_schema_says(start, scheduler, measured):
+    *_, data = measured
+    jsonschema.validate(data, {**closed(SCHEMA), "$ref": "#/$defs/fleet_run"})
+    status, *_ = start("status", "--scheduler", scheduler, "--json", "status.json").done()
+    assert status == 0
+    shown = json.loads((start.folder / "status.json").read_text())
+    jsonschema.validate(shown, {**closed(SCHEMA), "$ref": "#/$defs/fleet_status"})
+
+
+def test_what_the_hosts_have_is_not_measured_again_and_a_store_takes_it_once(
+    start, scheduler, measured
+):
+    before = samples(start, "first")
+    status, _, _, data = run(start, scheduler, "first")
+    assert (status, data["kinds"][0]["measured"]) == (0, 0)
+    assert samples(start, "first") == before
+    _, _, _, other = run(start, scheduler, "second")
+    assert other["kinds"][0]["known"] == len(before)
+    # Each host has measured its own shares; the one asked for others' may measure those.
+    assert samples(start, "second").keys() == before.keys()
+
+
+def test_a_share_that_hangs_is_ended_and_named(start, scheduler, hosts, suite):
+    status, out, err, data = run(start, scheduler, "hung", "--deadline", "0.1s", runs=100000)
+    assert status == 3
+    assert "no end within" in out + err
+    assert data["failures"]
+    assert "no end within" in data["failures"][0]["reason"]
+
+
+def test_a_backend_that_no_host_has_is_one_line_and_status_2(start, scheduler, hosts, suite):
+    status, _, err, _ = run(
+        start, scheduler, "none", on=("--backend", "onnxruntme", "--threads", "1")
+    )
+    assert status == 2
+    assert "Error: unknown backend 'onnxruntme'" in err
+
+
+def test_a_fleet_without_hosts_is_one_line_after_the_time_to_wait(start, suite):
+    lonely = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    address = lonely.says("Scheduler at").split()[-1]
+    status, _, err, _ = run(start, address, "lonely", "--wait", "1s")
+    assert status == 2
+    assert f"no host has joined {address} within 1 s" in err
+    assert f"Hint: Join one with: dlbricks fleet worker --scheduler {address}" in err
+    assert lonely.end()[0] == 130
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(start, suite):
+    status, _, err, _ = run(start, "tcp://127.0.0.1:9", "absent")
+    assert status == 2
+    assert "no scheduler answers at tcp://127.0.0.1:9" in err
+
+
+def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(start, scheduler, hosts, suite):
+    going = start("run", "suite", "--scheduler", scheduler, *ON, "--runs", "100000",
+                  "--store", "long.db")  # fmt: skip
+    deadline = time.monotonic() + 60
+    doing = []
+    while not any("times" in each for each in doing):
+        assert time.monotonic() < deadline
+        start("status", "--scheduler", scheduler, "--json", "now.json").done()
+        now = json.loads((start.folder / "now.json").read_text())
+        doing = [each["doing"] or "" for each in now["hosts"]]
+    (state,) = now["runs"]
+    assert state["backend"] == "onnxruntime"
+    assert {each["address"] for each in now["hosts"]} == set(hosts)
+    status, said = going.end()
+    assert status == 130
+    assert "What was measured is kept on the hosts; run it again to go on." in said
+    # Nobody waits for it any longer: the hosts end their jobs.
+    while any(each["doing"] for each in now["hosts"]):
+        assert time.monotonic() < deadline + 60
+        start("status", "--scheduler", scheduler, "--json", "now.json").done()
+        now = json.loads((start.folder / "now.json").read_text())
+    assert now["runs"] == []
+
+
+def test_a_worker_ends_at_ctrl_c(start, scheduler):
+    worker = start("worker", "--scheduler", scheduler, "--spool", "other")
+    worker.says("Joined")
+    status, said = worker.end()
+    assert status == 130
+    assert "What was measured is kept here; the same command joins again." in said
+
+
+def test_without_the_extra_a_fleet_is_one_line_and_the_rest_runs(tmp_path):
+    (tmp_path / "distributed.py").write_text("raise ImportError('no module of that name')")
+    for arguments, status, words in [
+        (("fleet", "status", "--scheduler", "tcp://a:1"), 2, "pip install 'dlbricks[fleet]'"),
+        (("fleet", "--help"), 0, ""),
+    ]:
+        done = subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
+             "from dlbricks_core.cli import main; main()", *arguments],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == status
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
