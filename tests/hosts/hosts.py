@@ -245,8 +245,12 @@ class Command:
 
     def wait_for(self, text, timeout_s=180):
         """Waits until the command has written a text."""
-        wait_until(lambda: text in self.said() or self.process.poll() is not None, timeout_s)
-        assert text in self.said(), self.said()
+        wait_until(lambda: self.says(text) or self.process.poll() is not None, timeout_s)
+        assert self.says(text), self.said()
+
+    def says(self, text):
+        """Whether the command has written a text, wherever its lines are broken."""
+        return text in " ".join(self.said().split())
 
     def said(self):
         """What the command wrote to standard output and to standard error."""

@@ -60,7 +60,7 @@ def test_each_kind_of_host_measures_the_suite_once(bed, small):
     command = bed.run(bed.suite(), url)
     check_complete(bed, url, command, kinds=2)
     assert len({each.system for each in bed.rounds(url)}) == 2
-    assert "2 kinds of host" in command.said()
+    assert command.says("2 kinds of host"), command.said()
     rounds = bed.spooled(small)
     assert len({each.signature for each in rounds}) == BRICKS
 
@@ -94,15 +94,15 @@ def test_a_worker_that_is_killed_costs_nothing(started):
     bed, command, url = started
     bed.joined["two"].kill()
     check_complete(bed, url, command)
-    assert "two" in command.said()
-    assert "died" in command.said()
+    assert command.says("two"), command.said()
+    assert command.says("died"), command.said()
 
 
 def test_a_job_that_is_killed_is_done_again(started):
     bed, command, url = started
     bed.joined["two"].inside.children()[0].kill()
     check_complete(bed, url, command)
-    assert "SIGKILL" in command.said()
+    assert command.says("SIGKILL"), command.said()
 
 
 def test_a_scheduler_that_is_killed_and_started_again_costs_nothing(started):
@@ -145,7 +145,7 @@ def test_a_run_that_is_repeated_measures_nothing(bed):
     again = bed.run(suite, url)
     check_complete(bed, url, again)
     assert bed.rounds(url) == before
-    assert "0 bricks timed now" in again.said()
+    assert again.says("0 bricks timed now"), again.said()
 
 
 @pytest.mark.parametrize("end", ["unplug", "freeze", "power_off"])
@@ -155,7 +155,7 @@ def test_a_host_that_is_lost_costs_nothing(started, end):
     getattr(lost, end)()
     try:
         check_complete(bed, url, command)
-        assert "two" in command.said()
+        assert command.says("two"), command.said()
         assert {each["name"] for each in bed.status()["hosts"]} == {"one", "three"}
     finally:
         {"unplug": lost.plug, "freeze": lost.thaw, "power_off": lost.power_on}[end]()
@@ -170,8 +170,8 @@ def test_a_run_whose_hosts_are_all_gone_names_what_is_missing(bed):
     for host in bed.workers:
         bed.joined[host.name].kill()
     assert command.wait(180) == 3, command.said()
-    assert "no host of its kind is left" in command.said()
-    assert "MatMul" in command.said()
+    assert command.says("no host of its kind is left"), command.said()
+    assert command.says("MatMul"), command.said()
 
 
 def test_a_worker_that_is_interrupted_ends_its_job(started):
