@@ -11,8 +11,6 @@ pytest.importorskip("onnxruntime")
 
 BRICKS, RUNS = 6, 60
 
-pytestmark = pytest.mark.xdist_group("fleet")
-
 
 @pytest.fixture
 def started(bed):
