@@ -227,6 +227,23 @@ def emptied(postgres):
     return empty
 
 
+def _closed(part):
+    """The schema with no field but those that it names, so that none is forgotten."""
+    if isinstance(part, list):
+        return [_closed(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: _closed(value) for name, value in part.items()}
+    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
+        found["additionalProperties"] = False
+    return found
+
+
+@pytest.fixture(scope="session")
+def closed():
+    return _closed
+
+
 @pytest.fixture(scope="session")
 def save_decoder():
     """Saves a small language model with a cache; see ``helpers/decoder.py``."""

@@ -83,6 +83,7 @@ class _Kind:
     Attributes:
         system: A host of the kind.
         hosts: Addresses of its hosts, those that left included.
+        took_part: Addresses of those that finished something.
         cut: The try to cut the suite, as a share without bricks.
         bricks: What there is to time; ``None`` until the suite is cut.
         budget_s: Seconds for all of it, where the precision decides.
@@ -91,13 +92,15 @@ class _Kind:
         measured: Number of networks that were timed.
         seconds: Seconds of all jobs.
         expected_s: Seconds that the finished shares were expected to take.
-        failures: What has no figure.
+        failed: Signatures that have none, after all tries.
+        failures: What has no figure, and why.
         warnings: Disturbances.
         ended: Whether nothing more is tried.
     """
 
     system: System
     hosts: set[str] = field(default_factory=set)
+    took_part: set[str] = field(default_factory=set)
     cut: _Share | None = field(default_factory=lambda: _Share(()))
     bricks: Mapping[str, Priced] | None = None
     budget_s: float | None = None
@@ -188,6 +191,7 @@ class Campaign:
         """Notes what came of an order."""
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
+        kind.took_part.add(host.address)
         kind.seconds += done.seconds
         kind.warnings |= dict.fromkeys(done.warnings)
         if kind.bricks is None:
@@ -333,7 +337,7 @@ class Campaign:
         return [
             KindResult(
                 kind.system,
-                len(kind.hosts),
+                len(kind.took_part),
                 len(kind.bricks or ()),
                 len(kind.known),
                 kind.measured,

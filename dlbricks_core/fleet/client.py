@@ -17,7 +17,6 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
 from dlbricks_core.fleet.scheduler import STATE
-from dlbricks_core.fleet.settings import hush
 
 _ANSWER_S = 20.0
 """Seconds within which a scheduler answers; one that was stopped does not."""
@@ -46,7 +45,6 @@ class FleetClient:
     """
 
     def __init__(self, address: str) -> None:
-        hush()
         self._address = address
         try:
             self._client = Client(

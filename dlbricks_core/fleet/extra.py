@@ -19,10 +19,11 @@ def load(module: str) -> ModuleType:
     """
     import_module("dlbricks_core.fleet.jobs")  # notes the environment before Dask may change it
     try:
-        override = import_module("dlbricks_core.fleet.settings").override
-        override()  # Dask reads some settings only once, when it is imported
+        settings = import_module("dlbricks_core.fleet.settings")
+        settings.override()  # Dask reads some settings only once, when it is imported
         import_module("distributed")
-        override()  # and adds its own values to those that are mappings
+        settings.override()  # and adds its own values to those that are mappings
+        settings.hush()
     except ImportError as error:
         raise DLBricksError(
             f"a fleet needs Dask distributed, which cannot be imported ({error})",

@@ -204,7 +204,8 @@ class KindResult:
 
     Attributes:
         system: A host of the kind.
-        hosts: Number of hosts of the kind that took part.
+        hosts: Number of workers of the kind that finished something; one that joined anew counts
+            anew.
         bricks: Bricks of the suite there.
         known: Bricks that have a figure.
         measured: Bricks that were timed in this run.

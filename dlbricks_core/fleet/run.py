@@ -30,20 +30,19 @@ from dlbricks_core.fleet.records import (
     RunState,
 )
 from dlbricks_core.fleet.worker import have_done, keep_suite
+from dlbricks_core.machine.turns import LONGEST_S
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream
 from dlbricks_core.store.selection import Selection
 from dlbricks_core.suites import read_suite
 from dlbricks_core.version import __version__
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows.observer import Observer
 
 _LOOK_S = 0.2
 _TELL_S = 2.0
 _SLACK_S = 120.0
 """Seconds beyond a deadline after which a host that does not end its job counts as stuck."""
-
-_LOCK_S = 3600.0
-"""Seconds that a host may wait for other measurements on its machine."""
 
 PATIENCE_S = 300.0
 """Seconds to wait for a scheduler that was lost."""
@@ -198,8 +197,8 @@ class _Runner:
                 raise DLBricksError(
                     f"no host has joined {self._command.scheduler} within "
                     f"{self._command.wait_s:g} s" + (f" ({why})" if why else ""),
-                    hint="Join one with: dlbricks fleet worker --scheduler "
-                    f"{self._command.scheduler}",
+                    hint="Join one with: dlbricks fleet worker "
+                    f"{settings(scheduler=self._command.scheduler)}",
                 )
             sleep(_LOOK_S)
 
@@ -280,8 +279,9 @@ class _Runner:
         """Ends a try without a result."""
         self._client.cancel(each.future)
         del self._tries[key]
-        self._ready.discard((each.host.address, True))
-        if each.order is not None:
+        if each.order is None:
+            self._ready -= {(each.host.address, is_cut) for is_cut in (False, True)}
+        else:
             self._campaign.lost(each.order.key, reason, blames=blames)
 
     def _assign(self, fleet: Fleet) -> None:
@@ -301,7 +301,7 @@ class _Runner:
                     else f"cuts {self._command.suite.name}"
                 )
                 future = self._client.submit(host, order.key, have_done, order, what)
-                end = monotonic() + order.deadline_s + _LOCK_S + _SLACK_S
+                end = monotonic() + order.deadline_s + LONGEST_S + _SLACK_S
                 self._tries[order.key] = _Try(host, future, order, end)
 
     def _has_work(self, host: Host) -> bool:
@@ -332,7 +332,7 @@ class _Runner:
                 del self._ledgers[each.host.address]
         elif isinstance(found, Done):
             self._keep(each, found)
-        elif isinstance(found, (HungError, CrashedError, UnwantedError)):
+        elif each.order.share or isinstance(found, (HungError, CrashedError, UnwantedError)):
             self._observer.note(f"{each.host}: {_said(found)}")
             self._campaign.lost(each.order.key, _said(found))
         else:
@@ -347,6 +347,8 @@ class _Runner:
         if each.order.share:
             ledger.jobs += 1
             ledger.bricks += len(each.order.share)
+        else:  # it has kept what it made of the models
+            self._ready.add((each.host.address, True))
         self._campaign.done(each.order.key, done)
 
     def _show(self) -> None:

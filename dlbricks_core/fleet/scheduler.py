@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Mapping
 from time import time
 from typing import Any
@@ -12,7 +11,8 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.settings import HEARTBEAT_S, hush, override
+from dlbricks_core.fleet.settings import HEARTBEAT_S, override
+from dlbricks_core.fleet.stopping import asked_to_stop
 from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.wording import argument
 
@@ -129,19 +129,11 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
             hint=f"Let {argument('silence_s')} be {LEAST_SILENCE_S:g} s or more.",
         )
     override(silence_s)
-    hush()
     return asyncio.run(_serve(host, port, silence_s, say))
 
 
 async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) -> int:
-    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    stopped = asked_to_stop()
     try:
         scheduler = Scheduler(
             host=host or None,

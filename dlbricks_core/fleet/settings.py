@@ -130,7 +130,10 @@ def override(silence_s: float = SILENCE_S) -> None:
 
 
 def hush() -> None:
-    """Keeps Dask from logging: what went wrong, DLBricks says in its own words."""
-    # The second has a level of its own, which it does not take from the first.
-    for name in ("distributed", "distributed.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    """Keeps Dask from logging: what users must know of a fleet, this room tells in its own words.
+
+    Dask gives its loggers levels of their own when it is imported.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import platform
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +21,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.fleet.job import WAITING
 from dlbricks_core.fleet.jobs import run_job
 from dlbricks_core.fleet.records import Done, Order
-from dlbricks_core.fleet.settings import HEARTBEAT_S, hush
+from dlbricks_core.fleet.settings import HEARTBEAT_S
+from dlbricks_core.fleet.stopping import asked_to_stop
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import read_stream
@@ -190,20 +190,12 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
             f"{spool} cannot be written: {error.strerror}",
             hint=f"Choose another folder with {argument('spool')}.",
         ) from error
-    hush()
     return asyncio.run(_serve(address, spool, patience_s, say, host))
 
 
 async def _serve(address: str, spool: Path, patience_s: float, say: Say, host: str | None) -> int:
     facts = facts_of_host()
-    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    stopped = asked_to_stop()
     while not stopped.done():
         working = asyncio.create_task(_work(address, spool, patience_s, say, host, facts))
         either: set[asyncio.Future[Any]] = {working, stopped}

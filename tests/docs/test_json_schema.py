@@ -88,18 +88,6 @@ LINES = [
 ]
 
 
-def closed(part):
-    """The schema with no field but those that it names, so that none is forgotten."""
-    if isinstance(part, list):
-        return [closed(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    found = {name: closed(value) for name, value in part.items()}
-    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
-        found["additionalProperties"] = False
-    return found
-
-
 @pytest.fixture(scope="module")
 def written(perceptron, save_decoder, tmp_path_factory):
     """What each command line wrote."""
@@ -137,7 +125,7 @@ def test_every_command_is_in_the_schema_and_here():
 
 
 @pytest.mark.parametrize("number", range(len(LINES)), ids=lambda n: f"{n}-{LINES[n][0]}")
-def test_what_commands_write(written, number):
+def test_what_commands_write(written, number, closed):
     command, data = written[number]
     schema = {**closed(SCHEMA), "$ref": f"#/$defs/{command}"}
     errors = jsonschema.Draft202012Validator(schema).iter_errors(data)

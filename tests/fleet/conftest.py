@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ OPEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TR
 def perceptron(name, widths):
     """A network of a matrix product and an activation for each width."""
     rng, nodes, weights, last = np.random.default_rng(0), [], [], "x"
-    for i, (rows, columns) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (rows, columns) in enumerate(pairwise(widths)):
         weight = rng.normal(size=(rows, columns)).astype(np.float32)
         weights.append(numpy_helper.from_array(weight, f"w{i}"))
         nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]))

@@ -19,18 +19,6 @@ SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_
 ON = ("--backend", "onnxruntime", "--threads", "1")
 
 
-def closed(part):
-    """The schema with no field but those that it names, so that none is forgotten."""
-    if isinstance(part, list):
-        return [closed(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    found = {name: closed(value) for name, value in part.items()}
-    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
-        found["additionalProperties"] = False
-    return found
-
-
 @pytest.fixture(scope="module")
 def measured(start, scheduler, hosts, suite):
     """Status, output and JSON of a run of the suite."""
@@ -65,7 +53,7 @@ def test_each_brick_is_measured_once_and_equal_hosts_share_them(start, hosts, me
     assert {len(each) for each in taken.values()} == {3}
 
 
-def test_what_is_written_is_what_the_schema_says(start, scheduler, measured):
+def test_what_is_written_is_what_the_schema_says(start, scheduler, measured, closed):
     *_, data = measured
     jsonschema.validate(data, {**closed(SCHEMA), "$ref": "#/$defs/fleet_run"})
     status, *_ = start("status", "--scheduler", scheduler, "--json", "status.json").done()

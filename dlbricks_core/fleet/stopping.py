@@ -1,0 +1,22 @@
+"""Signals that end a scheduler or a worker as Ctrl-C does: in order, not in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def asked_to_stop() -> asyncio.Future[int]:
+    """The number of the first signal that asks this process to end, once there is one."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in _ENDING:
+        loop.add_signal_handler(number, stop, number)
+    return stopped
