@@ -15,6 +15,7 @@ from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
+from dlbricks_core.fleet.address import check_address
 from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
 from dlbricks_core.fleet.scheduler import STATE
 
@@ -41,10 +42,11 @@ class FleetClient:
 
     Raises:
         LostError: If no scheduler answers there.
-        DLBricksError: If it is a scheduler of Dask, but not of a fleet.
+        DLBricksError: If that is no address, or a scheduler of Dask but not of a fleet.
     """
 
     def __init__(self, address: str) -> None:
+        check_address(address)
         self._address = address
         try:
             self._client = Client(
@@ -55,19 +57,11 @@ class FleetClient:
                 f"no scheduler answers at {address}",
                 hint="Start one with: dlbricks fleet scheduler",
             ) from error
-        except ValueError as error:
-            raise DLBricksError(
-                f"{address!r} is no address of a scheduler: {error}",
-                hint="Write tcp://HOST:PORT.",
-            ) from error
         try:
             self.state()
-        except LostError as error:
+        except DLBricksError:
             self.close()
-            raise DLBricksError(
-                f"the scheduler at {address} is none of a fleet",
-                hint="Start it with: dlbricks fleet scheduler",
-            ) from error
+            raise
 
     @classmethod
     def patiently(cls, address: str, patience_s: float, say: Callable[[str], None]) -> Self:
@@ -102,6 +96,7 @@ class FleetClient:
 
         Raises:
             LostError: If the scheduler does not answer.
+            DLBricksError: If it is none of a fleet.
         """
         told = {"client": self._client.id, "run": None if run is None else asdict(run)}
         try:
@@ -110,6 +105,11 @@ class FleetClient:
             )
         except _LOST as error:
             raise LostError(f"the scheduler at {self._address} does not answer") from error
+        if not isinstance(found, dict):  # Dask answers a call that it does not know with nothing
+            raise DLBricksError(
+                f"the scheduler at {self._address} is none of a fleet",
+                hint="Start it with: dlbricks fleet scheduler",
+            )
         return Fleet(
             self._address,
             [_host(address, told) for address, told in found["hosts"].items()],

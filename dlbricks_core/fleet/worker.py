@@ -18,6 +18,7 @@ from distributed.security import Security
 from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.fleet.address import check_address
 from dlbricks_core.fleet.job import WAITING
 from dlbricks_core.fleet.jobs import run_job
 from dlbricks_core.fleet.records import Done, Order
@@ -182,6 +183,7 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
     Raises:
         DLBricksError: If the scheduler stays away, or the spool cannot be written.
     """
+    check_address(address)
     try:
         spool.mkdir(parents=True, exist_ok=True)
         os.utime(spool)
@@ -241,8 +243,8 @@ async def _reached(address: str, patience_s: float, say: Say) -> None:
     while True:
         try:
             comm = await connect(address, timeout=_TRY_S, **security)
-        except (OSError, ValueError) as error:
-            if isinstance(error, ValueError) or monotonic() > end:
+        except OSError as error:
+            if monotonic() > end:
                 raise DLBricksError(
                     f"no scheduler answers at {address} (for {patience_s:g} s)",
                     hint="Start one with: dlbricks fleet scheduler",

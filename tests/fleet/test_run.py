@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from distributed import LocalCluster
 
 from dlbricks_core.store import ResultStore
 
@@ -105,6 +106,15 @@ def test_a_scheduler_that_is_not_there_is_one_line(start, suite):
     status, _, err, _ = run(start, "tcp://127.0.0.1:9", "absent")
     assert status == 2
     assert "no scheduler answers at tcp://127.0.0.1:9" in err
+
+
+def test_a_scheduler_that_is_none_of_a_fleet_is_one_line(start):
+    plain = LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
+    with plain:
+        address = plain.scheduler_address
+        status, _, err = start("status", "--scheduler", address).done()
+    assert status == 2
+    assert f"the scheduler at {address} is none of a fleet" in err
 
 
 def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(start, scheduler, hosts, suite):
