@@ -16,6 +16,7 @@ _SPELLINGS = {
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",
     "sweeps": "--sweep",
+    "silence_s": "--silence",
     "timeout_s": "--timeout",
     "values": "--value",
 }

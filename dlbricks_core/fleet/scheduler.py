@@ -11,7 +11,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.settings import override
+from dlbricks_core.fleet.settings import HEARTBEAT_S, override
 from dlbricks_core.fleet.stopping import asked_to_stop
 from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.wording import argument
@@ -20,6 +20,12 @@ STATE = "dlbricks_fleet"
 """Name of the call by which clients ask for the state of the fleet, and tell of their runs."""
 
 _MOST_GONE = 1000
+
+LEAST_SILENCE_S = 2 * HEARTBEAT_S
+"""Least seconds of silence after which a host may count as gone."""
+
+_LOOK_SHARE = 0.25
+"""Time between two looks for silent hosts, as a share of the silence."""
 
 _GONE: Mapping[str, str] = {
     "check-worker-ttl": "said nothing for {silence:g} s",
@@ -114,8 +120,14 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
         Number of the signal.
 
     Raises:
-        DLBricksError: If the address cannot be listened at.
+        DLBricksError: If the address cannot be listened at, or the silence is too short.
     """
+    if silence_s < LEAST_SILENCE_S:
+        raise DLBricksError(
+            f"{silence_s:g} s of silence are too few: a host tells every {HEARTBEAT_S:g} s that it "
+            "is there",
+            hint=f"Let {argument('silence_s')} be {LEAST_SILENCE_S:g} s or more.",
+        )
     override(silence_s)
     return asyncio.run(_serve(host, port, silence_s, say))
 
@@ -130,6 +142,8 @@ async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], No
             dashboard_address=":0",
             plugins=[FleetState(silence_s)],
         )
+        # Dask looks once in that time: a host that hangs would be missed up to twice as late.
+        scheduler.periodic_callbacks["worker-ttl"].callback_time = _LOOK_SHARE * silence_s * 1000
         await scheduler
     except OSError as error:
         raise DLBricksError(

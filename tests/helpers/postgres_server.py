@@ -22,9 +22,14 @@ class PostgresServer:
 
     A server does not run as root. Where the tests do, it runs as the user ``nobody``, from a copy
     of its programs that this user can reach.
+
+    Args:
+        host: Host of a test network that the server runs on; this machine by default.
     """
 
-    def __init__(self):
+    def __init__(self, host=None):
+        self.host = host
+        self.address = host.address if host else "127.0.0.1"
         self.folder = Path(tempfile.mkdtemp(prefix="dlbricks-postgres-"))
         self.user = "nobody" if os.geteuid() == 0 else None
         self.programs = self._reachable()
@@ -37,10 +42,12 @@ class PostgresServer:
         self._run("initdb", f"--username={USER}", "--auth=scram-sha-256", f"--pwfile={password}",
                   "--no-sync", "--locale=C", "--encoding=UTF8")  # fmt: skip
         (self.folder / "data" / "postgresql.conf").write_text(
-            f"listen_addresses = '127.0.0.1'\nport = {self.port}\n"
+            f"listen_addresses = '{self.address}'\nport = {self.port}\n"
             f"unix_socket_directories = '{self.folder}'\nfsync = off\nautovacuum = off\n"
             "shared_buffers = 16MB\nmax_connections = 30\nlc_messages = 'C'\n"
         )
+        with (self.folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet scram-sha-256\n")
         self.start()
 
     def start(self):
@@ -52,7 +59,7 @@ class PostgresServer:
 
     def url(self, database="postgres", password=QUOTED):
         secret = f":{password}" if password else ""
-        return f"postgresql+psycopg://{USER}{secret}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://{USER}{secret}@{self.address}:{self.port}/{database}"
 
     def create(self, template="template0"):
         """URL of a new database."""
@@ -65,7 +72,9 @@ class PostgresServer:
         import psycopg
 
         url = of or self.url()
-        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        # The socket is a file: it reaches a server in another network as well.
+        with psycopg.connect(url.replace("+psycopg", ""), host=str(self.folder),
+                             autocommit=True) as connection:  # fmt: skip
             found = connection.execute(statement, values)
             return found.fetchall() if found.description else []
 
@@ -88,9 +97,14 @@ class PostgresServer:
 
     def _run(self, program, *arguments):
         command = [self.programs / program, "--pgdata", self.folder / "data", *arguments]
-        account = {} if self.user is None else {
-            "user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []
-        }  # fmt: skip
+        account = {}
+        if self.user is not None:
+            owner = pwd.getpwnam(self.user)
+            if self.host is not None:
+                identity = (f"--setuid={owner.pw_uid}", f"--setgid={owner.pw_gid}")
+                command = [*self.host.entered(*identity), *command]
+            else:
+                account = {"user": self.user, "group": owner.pw_gid, "extra_groups": []}
         # A file: the server would keep a pipe open.
         with tempfile.TemporaryFile() as said:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
