@@ -82,15 +82,17 @@ import numpy
 numpy.bool = numpy.bool_
 import mxnet
 mark()
-path = f"{folder}/network-symbol.json"
-parameters = f"{folder}/network-0000.params"
-block = mxnet.gluon.SymbolBlock.imports(path, names, parameters, ctx=mxnet.cpu())
-block.hybridize()
+symbol, arguments, auxiliary = mxnet.model.load_checkpoint(f"{folder}/network", 0)
+module = mxnet.mod.Module(symbol, data_names=names, label_names=None, context=mxnet.cpu())
+fed = inputs()
+described = [mxnet.io.DataDesc(n, each.shape, each.dtype) for n, each in zip(names, fed)]
+module.bind(described, for_training=False)
+module.set_params(arguments, auxiliary)
 mark()
-fed = [mxnet.nd.array(each, dtype=each.dtype) for each in inputs()]
+batch = mxnet.io.DataBatch([mxnet.nd.array(each, dtype=each.dtype) for each in fed])
 def run():
-    found = block(*fed)
-    for each in found if isinstance(found, list) else [found]:
+    module.forward(batch, is_train=False)
+    for each in module.get_outputs():
         each.wait_to_read()
 """,
 }
