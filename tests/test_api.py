@@ -331,7 +331,7 @@ def test_a_model_is_loaded_in_another_element_type():
     [
         ("thread", "did you mean 'threads'?"),
         ("batch", "give it to load()"),
-        ("colour", "there are quantity, runs, threads"),
+        ("colour", "there are runs, threads, precision"),
     ],
 )
 def test_an_unknown_argument_is_refused_with_the_right_one(name, words):

@@ -169,7 +169,7 @@ def _choices(store: ResultStore, places: Sequence[Place]) -> str:
 def _told(place: Place) -> str:
     setup = place.setup
     return (
-        f"{setup.protocol} of {setup.backend} {setup.version}, {setup.threads} threads, on "
+        f"{setup.backend} {setup.version}, {setup.threads} threads, {setup.protocol}, on "
         f"{place.system.fingerprint} ({place.system.cpu})"
     )
 

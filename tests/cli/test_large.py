@@ -40,10 +40,10 @@ def test_of_a_model_that_fits_nothing_is_said(dlbricks, save, read):
 def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
     dlbricks, save, read, monkeypatch, tmp_path
 ):
-    pytest.importorskip("dlbricks_mxnet")
-    # Two copies of the weights do not fit: ONNX Runtime keeps them, MXNet does not.
+    pytest.importorskip("dlbricks_pytorch")
+    # Two copies of the weights do not fit: ONNX Runtime loads with them, PyTorch does not.
     monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 3_000)
-    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "mxnet,onnxruntime",
+    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "pytorch,onnxruntime",
                     "--threads", "1", "--runs", "2", "--store", "results.sqlite",
                     "--html", "page.html")  # fmt: skip
     assert done.status == 3

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.measure.contention import passes
 
 pytest.importorskip("onnxruntime")
 
@@ -14,8 +15,9 @@ BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3", "--
 
 
 @pytest.fixture
-def under_load(dlbricks, save):
-    """Puts a small model under load."""
+def under_load(dlbricks, save, monkeypatch):
+    """Puts a small model under load, for less time than good figures need."""
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.4)
     path = save("a", "Relu", "Sigmoid", size=64)
 
     def run(scenario, *more):

@@ -186,10 +186,13 @@ def test_estimates_rest_on_the_place_that_is_meant(machines):
         meant = ("--threads", threads, "--system", system, "--json", "out.json")
         assert here.run(*both, *meant).status == 0
         assert here.read("out.json")["settings"]["threads"] == threads
-    for wrong in (("--threads", "3"), ("--protocol", "paper")):
+    for wrong, told in (
+        (("--threads", "3"), "--threads"),
+        (("--protocol", "paper"), "--quantity or --protocol"),
+    ):
         refused = here.run(*both, *wrong)
         assert refused.status == 2
-        said = f"Error: the results hold nothing of that {wrong[0]}\nHint: There are: onnxruntime"
+        said = f"Error: the results hold nothing of that {told}\nHint: There are: onnxruntime"
         assert refused.err.startswith(said)
     refused = here.run(*both, "--system", "abc")
     assert (refused.status, "no system 'abc'" in refused.err) == (2, True)
