@@ -22,6 +22,10 @@ class Composition(StrEnum):
     ONCE = "once"
     """The value is that of the process, whatever runs in it: it counts once."""
 
+    LOAD = "load"
+    """Values are those of a load, such as latencies of its queries. They are no repetitions of one
+    value, and nothing composes them."""
+
 
 _TIMES = frozenset({"ns", "us", "ms", "s"})
 """Units of time."""
@@ -73,10 +77,10 @@ class Quantity:
 LATENCY = Quantity("latency", "ms", Composition.SUM, "time of one inference")
 
 SCENARIO_LATENCY = Quantity(
-    "scenario-latency", "ms", Composition.ONCE, "time from a query's arrival to its last result"
+    "scenario-latency", "ms", Composition.LOAD, "time from a query's arrival to its last result"
 )
 SCENARIO_THROUGHPUT = Quantity(
-    "scenario-throughput", "1/s", Composition.ONCE, "samples or queries that instances serve"
+    "scenario-throughput", "1/s", Composition.LOAD, "samples or queries that instances serve"
 )
 
 

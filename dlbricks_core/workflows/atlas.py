@@ -10,6 +10,7 @@ from typing import Literal, Self, get_args
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
     LATENCY,
+    Composition,
     Measurement,
     NetworkFeatures,
     Quantity,
@@ -246,6 +247,7 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     sampled = [
         each
         for quantity in sorted({each.question.quantity for each in outlines})
+        if quantity.composition is not Composition.LOAD
         for each in store.sampled(quantity)
     ]
     observer.stage("Finding intervals", len(sampled))
