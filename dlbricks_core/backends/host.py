@@ -299,7 +299,7 @@ class TimerHost:
         self._probes[probe] = instance
         observe = instance.observe_whole if whole else instance.observe
         values = tuple(map(float, observe(self.timer, model, seed)))
-        if len(values) != 1 + len(instance.parts):
+        if len(values) != 1 + len(instance.parts) and not (whole and len(values) == 1):
             raise BackendError(
                 f"the probe {probe} tells {len(values)} values of a quantity with "
                 f"{len(instance.parts)} parts"

@@ -86,6 +86,10 @@ class Probe(ABC):
             timer: As for :meth:`observe`.
             model: As for :meth:`observe`.
             seed: As for :meth:`observe`.
+
+        Returns:
+            As for :meth:`observe`, or the quantity's value alone where a single network does not
+            tell the parts.
         """
         return self.observe(timer, model, seed)
 

@@ -110,7 +110,8 @@ class ProbingSession:
         finally:
             spent_s = perf_counter() - begin
             self.effort.seconds[kind] += spent_s
-        wanted = (self._probe.quantity, *self._probe.parts)
+        # A whole model may tell no parts.
+        wanted = (self._probe.quantity, *self._probe.parts)[: len(values)]
         keys = [replace(job.key, quantity=quantity) for quantity in wanted]
         taken = [
             (
@@ -118,7 +119,7 @@ class ProbingSession:
                 Observation(self.identifier, number, (value,), overhead=overhead, spent_s=spent_s),
                 job.operators,
             )
-            for key, value, overhead in zip(keys, values, overheads, strict=True)
+            for key, value, overhead in zip(keys, values, overheads[: len(keys)], strict=True)
         ]
         self._store.add_all(taken, instead_of=keys if job.key in self._anew else ())
         self._anew.discard(job.key)

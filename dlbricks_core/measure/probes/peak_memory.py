@@ -72,9 +72,8 @@ class PeakMemory(Probe):
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
-        """MiB at the peak; the parts are not known from a single network."""
-        only = _Peaks.of(timer, model, seed)
-        return only.most, only.held, only.loading, only.loaded, only.grown, 0.0
+        """MiB at the peak; a single network does not tell the parts."""
+        return (_Peaks.of(timer, model, seed).most,)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The largest of three peaks: while loading, once loaded, and while running."""
