@@ -1,12 +1,14 @@
 """What a site shows of a store: each value as reports have it, with its origin."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import SCENARIO_LATENCY, Observation
 from dlbricks_core.figures import Measured
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.protocols import PROTOCOLS
@@ -33,6 +35,14 @@ def test_a_value_and_its_interval_are_those_of_reports(stored):
 def test_a_store_without_measurements_is_an_error_with_a_hint(tmp_path):
     with pytest.raises(DLBricksError, match="holds no measurements"):
         read(tmp_path / "none.sqlite")
+
+
+def test_queries_of_a_load_are_no_values(stored, question):
+    path = stored((1.0, "a" * 24))
+    query = replace(question("b" * 24, "model"), quantity=SCENARIO_LATENCY)
+    with ResultStore.open(path) as store:
+        store.add_all([(query, Observation("s", 0, (1.0, 2.0)), ["Conv"])])
+    assert [entry.subject.signature for entry in read(path).entries] == ["a" * 24]
 
 
 def test_a_system_without_facts_is_named_by_its_fingerprint(stored):

@@ -5,7 +5,7 @@ import pytest
 from dlbricks_core.bricks import split
 from dlbricks_core.bricks.copies import side_by_side
 from dlbricks_core.bricks.liveness import live_bytes_by_layer
-from dlbricks_core.ir import to_onnx
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
 from dlbricks_core.values import materialize
 
 onnx = pytest.importorskip("onnx")
@@ -40,3 +40,11 @@ def test_a_copy_runs_beside_what_the_others_hold(residual):
     alone, both = max(live_bytes_by_layer(one)), max(live_bytes_by_layer(side_by_side(one, 2)))
     ends = sum(one.tensors[name].nbytes for name in (*one.inputs, *one.outputs))
     assert both == alone + ends
+
+
+def test_what_layers_capture_belongs_to_their_copy():
+    spec = TensorSpec("float32", (3,))
+    branch = Layer("If", ("x",), ("y",), captures=("w",))
+    one = CanonicalModel("one", (branch,), ("x",), ("y",), dict.fromkeys("xyw", spec), {"w"})
+    captured = [layer.captures for layer in side_by_side(one, 2).layers]
+    assert captured == [("c0_w",), ("c1_w",)]

@@ -101,3 +101,11 @@ def test_an_instance_that_breaks_beside_others_ends_the_slice(faulty):
         workers[1].load("x", one("CrashLater", "faulty"))
         with pytest.raises(BackendError, match="SIGSEGV"):
             list(take_slices(workers, ["x"], 1))
+
+
+def test_a_part_keeps_few_passes_of_a_network_that_passes_often(instances, monkeypatch):
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.8)
+    monkeypatch.setattr(passes, "_KEPT", 7)
+    for part in take_slices(instances, ["relu"], 2):
+        assert 1 < len(part.bricks_ms["relu"]) <= 7
+        assert 1 < len(part.passes_ms) <= 7

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dlbricks_core.compose import Estimate
+from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
 from dlbricks_core.figures.statistics import faster_half
 from dlbricks_core.machine.places import places
@@ -168,3 +169,12 @@ def test_scatter_keeps_the_estimate_and_the_shape_of_passes(value, passes_ms):
     found = composed._spread(Estimate(value, None, ()), passes_ms)
     assert faster_half(found) == pytest.approx(value)
     assert found / found[0] == pytest.approx(passes_ms / passes_ms[0])
+
+
+def test_a_store_that_fails_is_no_fault_of_the_model(store, residual, monkeypatch):
+    def fails(*_arguments, **_more):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(ResultStore, "add_all", fails)
+    with pytest.raises(StoreError, match="the disk is full"):
+        service_times([residual()], asked(), 1, 1, store, Observer())
