@@ -213,6 +213,13 @@ def test_a_copy_works_on_the_same_memory():
     np.testing.assert_array_equal(timer.outputs(loaded)[name], result)
 
 
+def test_what_was_rewritten_is_opened_as_it_stands(model, rewritten, tmp_path):
+    timer = OnnxruntimeTimer(SETTINGS)
+    for each, optimizations in ((model, "all"), (rewritten, "off")):
+        saved = timer.save(materialize(each), tmp_path)
+        assert saved.settings.options["optimizations"] == optimizations
+
+
 GROWTH = """
 import sys
 from dlbricks_core.backends import BackendSettings
