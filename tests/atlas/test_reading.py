@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlbricks_core.errors import DLBricksError
@@ -74,6 +74,7 @@ def test_a_model_that_failed_is_named_with_its_reason(stored, question):
 
 
 @given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9))
+@example([0.75])  # a tick at the very end of the axis, but for its rounding
 def test_all_values_lie_on_the_axis_and_it_has_ticks(values):
     axis = Axis.over([Mark("", value, (value, value), "", "measured") for value in values])
     places = [axis.at(value) for value in values]

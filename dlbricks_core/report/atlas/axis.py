@@ -73,5 +73,5 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    found = (step * 10.0**decade for decade in decades for step in steps)
-    return [float(f"{tick:.3g}") for tick in found if low <= tick <= high]
+    found = (float(f"{step * 10.0**decade:.3g}") for decade in decades for step in steps)
+    return [tick for tick in found if low <= tick <= high]
