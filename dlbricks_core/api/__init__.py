@@ -11,12 +11,8 @@ from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
     Estimates,
-    Exposed,
-    GeneratedSuite,
     LoadedModel,
     Result,
-    Surveyed,
-    Systems,
     Timings,
 )
 from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
@@ -28,6 +24,7 @@ from dlbricks_core.api.suites import (
     pack_survey,
     take_survey,
 )
+from dlbricks_core.api.travelling_results import Exposed, GeneratedSuite, Surveyed, Systems
 
 __all__ = [
     "AdviceResult",

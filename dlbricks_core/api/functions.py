@@ -48,6 +48,7 @@ from dlbricks_core.workflows import (
     read_asked,
 )
 from dlbricks_core.workflows import advise as advising
+from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.requirements import Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -383,7 +384,7 @@ def advise(
         max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
         accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor,
     )  # fmt: skip
-    wanted = advising.Wanted(
+    wanted = Wanted(
         max_latency_ms=given.get("max_latency_ms"),
         min_accuracy=given.get("min_accuracy"),
         prices=Prices.read(given["prices"]) if "prices" in given else None,

@@ -26,17 +26,8 @@ from dlbricks_core.report import (
 )
 from dlbricks_core.report.comparing_words import words_for
 from dlbricks_core.report.data import in_unit_name
-from dlbricks_core.report.generating import generated_data
-from dlbricks_core.report.privacy import privacy_data
-from dlbricks_core.report.survey import survey_data
-from dlbricks_core.report.systems import systems_data
-from dlbricks_core.store import Inventory
-from dlbricks_core.suites import Suite
 from dlbricks_core.workflows import Comparison, RunResult
-from dlbricks_core.workflows.advise import Advice
-from dlbricks_core.workflows.privacy import Privacy
-from dlbricks_core.workflows.private import Hidden
-from dlbricks_core.workflows.survey import Survey
+from dlbricks_core.workflows.advice import Advice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +144,7 @@ class Bricks(Result):
         return len(self.brickset.bricks)
 
     def __repr__(self) -> str:
-        models = _listed(cut.model.name for cut in self.brickset.models)
+        models = listed(cut.model.name for cut in self.brickset.models)
         return f"<Bricks: {len(self)} unique, of {models}>"
 
 
@@ -247,8 +238,8 @@ class Estimates(_RunBased):
 
     def __repr__(self) -> str:
         if self.result.is_over_sizes:
-            return self._shown(f"{_listed(self.result.by_name)} at {len(self)} sizes")
-        return self._shown(_listed(map(_estimated, self._data["models"])))
+            return self._shown(f"{listed(self.result.by_name)} at {len(self)} sizes")
+        return self._shown(listed(map(_estimated, self._data["models"])))
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,7 +278,7 @@ class ComparisonResult(_Measured):
 
     def __repr__(self) -> str:
         least = words_for(self.result.quantity).least
-        winners = _listed(
+        winners = listed(
             f"{model['name']} {f'{least} on' if model['winner'] else 'without'} "
             f"{model['winner'] or 'a winner'}"
             for model in self._data["models"]
@@ -334,7 +325,7 @@ class AdviceResult(Result):
         write_text(advice_page(self.advice), Path(path))
 
     def __repr__(self) -> str:
-        firsts = _listed(
+        firsts = listed(
             f"{each.name} on {each.first.alternative.place}"
             if each.first
             else f"{each.name} nowhere"
@@ -380,135 +371,7 @@ _SHOWN = 3
 """Models that a representation names before it only counts them."""
 
 
-@dataclass(frozen=True, repr=False)
-class Systems(Result):
-    """The systems of a store.
-
-    Attributes:
-        inventory: What the store holds, as a :class:`dlbricks_core.store.Inventory`.
-    """
-
-    inventory: Inventory
-
-    def to_dict(self) -> dict[str, Any]:
-        """Systems and how much they measured, as ``dlbricks systems list`` writes them."""
-        return systems_data(self.inventory)
-
-    def rows(self) -> Rows:
-        """One row for each machine."""
-        rows: Rows = self.to_dict()["systems"]
-        return rows
-
-    def __repr__(self) -> str:
-        return f"<Systems: {_listed(row['reference'] for row in self.rows())}>"
-
-
-@dataclass(frozen=True, repr=False)
-class GeneratedSuite(Result):
-    """A suite that was written.
-
-    Attributes:
-        folder: Where it is.
-        suite: What it holds.
-        hidden: What decoys hide in a private suite.
-        key: File of its key.
-    """
-
-    folder: Path
-    suite: Suite
-    hidden: Hidden | None = None
-    key: Path | None = None
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Bricks that could not be written (``where``), and the reason (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Models, bricks and numbers of decoys, as ``dlbricks generate`` writes them."""
-        return generated_data(self.suite, self.folder, self.suite.omitted, self.hidden)
-
-    def rows(self) -> Rows:
-        """One row for each brick; none tells whether it is a decoy."""
-        return [{**each, "layers": ", ".join(each["layers"])} for each in self.to_dict()["bricks"]]
-
-    def __repr__(self) -> str:
-        data = self.to_dict()
-        hidden = f", {data['private']['decoys']} of them decoys" if data["private"] else ""
-        return f"<GeneratedSuite: {len(self)} bricks{hidden}, in {harmless(str(self.folder))}>"
-
-
-@dataclass(frozen=True, repr=False)
-class Exposed(Result):
-    """What an attacker learns from a private suite.
-
-    Attributes:
-        privacy: Result of the workflow.
-    """
-
-    privacy: Privacy
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks privacy`` writes it in JSON."""
-        return privacy_data(self.privacy)
-
-    def rows(self) -> Rows:
-        """One row for each model."""
-        rows: Rows = self.to_dict()["exposed"]
-        return rows
-
-    def __repr__(self) -> str:
-        told = _listed(
-            f"{row['name']} is one of 10^{row['log10_candidates_left']:.0f}" for row in self.rows()
-        )
-        return f"<Exposed: {told}>"
-
-
-@dataclass(frozen=True, repr=False)
-class Surveyed(Result):
-    """Networks that were timed so that a predictor knows this system.
-
-    Attributes:
-        survey: Result of the workflow.
-    """
-
-    survey: Survey
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Everything that could not be timed (``where``), and the reason (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    @property
-    def warnings(self) -> list[str]:
-        """Reasons to doubt the figures, such as a machine that was busy."""
-        return list(self.survey.warnings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks survey`` writes it in JSON."""
-        return survey_data(self.survey)
-
-    def rows(self) -> Rows:
-        """One row for each family of networks."""
-        return [
-            {
-                "family": each["name"],
-                "networks": each["networks"],
-                **{name: (each["predictions"] or {}).get(name) for name in _PREDICTED},
-            }
-            for each in self.to_dict()["families"]
-        ]
-
-    def __repr__(self) -> str:
-        known, anew = self.survey.networks, self.survey.anew
-        return f"<Surveyed: {known} networks known, {anew} of them timed now>"
-
-
-_PREDICTED = ("error", "half_width", "coverage")
-"""Figures on predictions of a family."""
-
-
-def _listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str]) -> str:
     """The first few texts, safe to print, and the number of the others."""
     every = [harmless(text) for text in texts]
     more = [f"{len(every) - _SHOWN} more"] if len(every) > _SHOWN else []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import Store, opened_store
-from dlbricks_core.api.results import Systems
+from dlbricks_core.api.travelling_results import Systems
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.workflows import travelling
 

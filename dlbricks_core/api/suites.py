@@ -18,7 +18,8 @@ from dlbricks_core.api.inputs import (
     opened_store,
     request_of,
 )
-from dlbricks_core.api.results import Estimates, Exposed, GeneratedSuite, Surveyed, Timings
+from dlbricks_core.api.results import Estimates, Timings
+from dlbricks_core.api.travelling_results import Exposed, GeneratedSuite, Surveyed
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import SURVEY_S

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, kinds, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, load_models
-from dlbricks_core.workflows.advise import Wanted, advise
+from dlbricks_core.workflows.advice import Wanted
+from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.requirements import Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -26,7 +27,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--max-latency",
     "max_latency_ms",
-    type=options.LATENCY_MS,
+    type=kinds.LATENCY_MS,
     metavar="TIME",
     help="Longest latency of a run that is allowed (50ms, 0.5s; milliseconds without a unit).",
 )

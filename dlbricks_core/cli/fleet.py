@@ -45,14 +45,10 @@ def command() -> None:
     show_default=True,
     help="Port to listen at; 0 for a free one.",
 )
-@click.option(
+@options.time_option(
     "--silence",
-    "silence_s",
-    type=options.TIME,
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    help="Time after which a host that says nothing counts as gone.",
+    "Time after which a host that says nothing counts as gone.",
+    "60s",
 )
 @options.quiet_options
 def scheduler_command(host: str, port: int, silence_s: float, **values: Any) -> int:
@@ -71,14 +67,10 @@ def scheduler_command(host: str, port: int, silence_s: float, **values: Any) -> 
     help="Where this host keeps what it measures.  [default: a folder in the user's data folder]",
 )
 @click.option("--host", metavar="ADDRESS", help="Address of this host, where it has several.")
-@click.option(
+@options.time_option(
     "--patience",
-    "patience_s",
-    type=options.TIME,
-    metavar="TIME",
-    default="10m",
-    show_default=True,
-    help="How long to wait for a scheduler that does not answer.",
+    "How long to wait for a scheduler that does not answer.",
+    "10m",
 )
 @options.quiet_options
 def worker_command(
@@ -104,30 +96,19 @@ def worker_command(
 @options.measure_options
 @options.timeout_option
 @click.option("--retry-failed", is_flag=True, help="Try again what failed before.")
-@click.option(
+@options.time_option(
     "--wait",
-    "wait_s",
-    type=options.TIME,
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    help="How long to wait for the first host, and for one in the place of those that left.",
+    "How long to wait for the first host, and for one in the place of those that left.",
+    "60s",
 )
-@click.option(
+@options.time_option(
     "--patience",
-    "patience_s",
-    type=options.TIME,
-    metavar="TIME",
-    default="5m",
-    show_default=True,
-    help="How long to wait for a scheduler that was lost.",
+    "How long to wait for a scheduler that was lost.",
+    "5m",
 )
-@click.option(
+@options.time_option(
     "--deadline",
-    "deadline_s",
-    type=options.TIME,
-    metavar="TIME",
-    help="Longest time that a host may take for a share.  [default: ten times what is expected, "
+    "Longest time that a host may take for a share.  [default: ten times what is expected, "
     "and some minutes]",
 )
 @options.store_option

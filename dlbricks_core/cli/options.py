@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.cli.kinds import COUNTS, GRANULARITIES, LATENCY_MS, POSITIVE, SHARE, TIME
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
 from dlbricks_core.figures.protocols import PROTOCOLS
@@ -29,32 +29,6 @@ from dlbricks_core.workflows.scenarios.run import SECONDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_POSITIVE = click.IntRange(min=1)
-
-
-def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[str], float]:
-    """Type of an option that takes a number and a unit.
-
-    Args:
-        name: What the number is, for error messages.
-        units: Factor of each unit; the empty unit stands for a number alone.
-        examples: Examples for error messages.
-    """
-
-    def read(text: str) -> float:
-        number = text.rstrip("%" + string.ascii_letters)
-        try:
-            return float(number) * units[text[len(number) :]]
-        except (KeyError, ValueError) as error:
-            raise click.BadParameter(f"{text!r} is no {name}: write {examples}") from error
-
-    return read
-
-
-_SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
-LATENCY_MS = _quantity("latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s")
-TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
-
 
 def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
     """One decorator that adds several options, in this order."""
@@ -63,6 +37,21 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
         return functools.reduce(lambda f, option: option(f), reversed(decorators), command)
 
     return decorate
+
+
+def time_option(
+    flag: str, help_text: str, default: str | None = None
+) -> Callable[[CommandT], CommandT]:
+    """Option that takes a time. Its value, in seconds, has the flag's name with ``_s``."""
+    return click.option(
+        flag,
+        f"{flag.lstrip('-')}_s",
+        type=TIME,
+        metavar="TIME",
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
 
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
@@ -82,7 +71,7 @@ timeout_option = click.option(
 )
 
 load_options = _group(
-    click.option("--batch", type=_POSITIVE, help="Size of dynamic batch axes."),
+    click.option("--batch", type=POSITIVE, help="Size of dynamic batch axes."),
     click.option(
         "--dim",
         "dims",
@@ -120,14 +109,14 @@ load_options = _group(
 sizes_options = _group(
     click.option(
         "--prompt",
-        type=_POSITIVE,
+        type=POSITIVE,
         metavar="TOKENS",
         help="Tell how fast a language model answers a prompt of so many tokens: time to first "
         f"token, time per output token.  [default: {PROMPT}, with --generate]",
     ),
     click.option(
         "--generate",
-        type=_POSITIVE,
+        type=POSITIVE,
         metavar="TOKENS",
         help=f"Output tokens of the answer.  [default: {GENERATE}, with --prompt]",
     ),
@@ -146,7 +135,7 @@ cut_options = _group(
     click.option(
         "-G",
         "--granularity",
-        type=_POSITIVE,
+        type=POSITIVE,
         help="Most layers in a brick. Selects the paper's sum of chains "
         "unless a composer is named.",
     ),
@@ -182,43 +171,10 @@ predictor_option = click.option(
 )
 
 
-def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, ...]]:
-    """Type of an option that takes a list such as ``1-3,5``, which is 1, 2, 3 and 5.
-
-    Args:
-        name: What the numbers are, for error messages.
-        most: How many a range may hold.
-        examples: Examples for error messages.
-    """
-
-    def read(text: str) -> tuple[int, ...]:
-        found: set[int] = set()
-        for part in text.split(","):
-            low, dash, high = part.partition("-")
-            try:
-                first, last = int(low), int(high if dash else low)
-            except ValueError as error:
-                raise click.BadParameter(f"{text!r} is no list of {name}: write {examples}") from (
-                    error
-                )
-            if not 1 <= first <= last:
-                raise click.BadParameter(f"{part.strip()!r} is no range from 1 upwards")
-            if last - first >= most:
-                raise click.BadParameter(f"more than {most} are too many")
-            found.update(range(first, last + 1))
-        return tuple(sorted(found))
-
-    return read
-
-
-_GRANULARITIES = _numbers("granularities", 50, "1-10 or 1,3,5")
-_COUNTS = _numbers("numbers", 1024, "2 or 1,2,4")
-
-
 granularities_option = click.option(
     "-G",
     "--granularities",
-    type=_GRANULARITIES,
+    type=GRANULARITIES,
     metavar="LIST",
     default="1-10",
     show_default=True,
@@ -228,7 +184,7 @@ granularities_option = click.option(
 
 _threads_option = click.option(
     "--threads",
-    type=_POSITIVE,
+    type=POSITIVE,
     help="Threads for one operator.  [default: physical cores available]",
 )
 
@@ -251,7 +207,7 @@ def _protocol_options_with(
             show_default=True,
             help="How networks are timed.",
         ),
-        click.option("--runs", type=_POSITIVE, help=f"Runs of each network.  [default: {runs}]"),
+        click.option("--runs", type=POSITIVE, help=f"Runs of each network.  [default: {runs}]"),
         click.option(
             "--seed",
             type=click.IntRange(min=0),
@@ -268,7 +224,7 @@ _protocol_options = _protocol_options_with(_RUNS)
 _precision_options = (
     click.option(
         "--precision",
-        type=_SHARE,
+        type=SHARE,
         metavar="SHARE",
         help="Largest half-width of all 90% intervals, relative to the figure: networks run until "
         f"it is reached.  [default: {PRECISION:.0%}, unless --runs is given]",
@@ -339,7 +295,7 @@ measure_each_options = _group(*_each_backend_options, *_protocol_options, *_prec
 
 verify_options = _group(
     *_each_backend_options,
-    click.option("--threads", type=_POSITIVE, default=1, show_default=True,
+    click.option("--threads", type=POSITIVE, default=1, show_default=True,
                  help="Threads for one operator."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                  help="Seed of weights and inputs."),
@@ -356,7 +312,7 @@ survey_options = _group(
     _backend_settings,
     click.option(
         "--threads",
-        type=_POSITIVE,
+        type=POSITIVE,
         help="Threads for one operator.  [default: physical cores available]",
     ),
     click.option(
@@ -456,7 +412,7 @@ estimate_options = _group(measure_options, cut_options, composer_option, load_op
 
 _several_threads_option = click.option(
     "--threads",
-    type=_COUNTS,
+    type=COUNTS,
     metavar="LIST",
     help="Threads for one operator; with --scenario several numbers (1,2).  "
     "[default: physical cores available; with --scenario all that fit]",
@@ -479,7 +435,7 @@ scenario_options = _group(
     ),
     click.option(
         "--instances",
-        type=_COUNTS,
+        type=COUNTS,
         metavar="LIST",
         help="Numbers of instances (1,2), with cores of their own.  [default: all that fit; above "
         "4 cores powers of two]",
@@ -490,12 +446,9 @@ scenario_options = _group(
         metavar="TIME",
         help="Bound on the scenario's percentile of the latency (50ms).",
     ),
-    click.option(
+    time_option(
         "--duration",
-        "duration_s",
-        type=TIME,
-        metavar="TIME",
-        help="Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
+        "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
         f"[default: {SECONDS:g}s]",
     ),
 )

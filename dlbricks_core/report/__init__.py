@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         LoadOptions,
         RunResult,
     )
-    from dlbricks_core.workflows.advise import Advice
+    from dlbricks_core.workflows.advice import Advice
     from dlbricks_core.workflows.explain import Explanation
 
 __all__ = [

@@ -122,10 +122,10 @@ def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word)
 
 
 def test_units():
-    from dlbricks_core.cli import options
+    from dlbricks_core.cli import kinds
 
-    read = options.TIME
+    read = kinds.TIME
     assert [read("90"), read("90s"), read("1.5m"), read("1.5min")] == [90.0] * 4
     assert read("1h") == 3600
-    assert options._SHARE("2%") == pytest.approx(options._SHARE("0.02"))
+    assert kinds.SHARE("2%") == pytest.approx(kinds.SHARE("0.02"))
     assert Request.of("onnxruntime", precision=0.02, budget_s=1.0).precision == 0.02

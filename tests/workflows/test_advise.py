@@ -17,7 +17,8 @@ from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Observer, knowledge, oracle
 from dlbricks_core.workflows import places as rooms
-from dlbricks_core.workflows.advise import Wanted, advise
+from dlbricks_core.workflows.advice import Wanted
+from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 

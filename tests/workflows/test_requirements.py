@@ -6,7 +6,8 @@ import pytest
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.workflows.advise import Alternative, Wanted, rank
+from dlbricks_core.workflows.advice import Alternative, Wanted
+from dlbricks_core.workflows.advise import rank
 from dlbricks_core.workflows.requirements import Known, Requirement
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dlbricks_core.report.advice.words import notes
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, quantity_data
-from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advice import Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Known
 

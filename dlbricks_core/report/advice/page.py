@@ -26,7 +26,7 @@ from dlbricks_core.report.html.plots import Candidate, Point, dots, pareto
 from dlbricks_core.report.html.tables import Cell, Column, Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page
 from dlbricks_core.report.remarks import Effect, Remark, alike
-from dlbricks_core.workflows.advise import Advice, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advice import Advice, Ranked, Ranking, Wanted
 
 _TEXT = frozenset({"Place", "System", "Rests on"})
 """Columns of words."""

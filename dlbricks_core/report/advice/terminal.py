@@ -30,7 +30,7 @@ from dlbricks_core.report.remarks import (
     print_warnings,
 )
 from dlbricks_core.report.tables import ms, table
-from dlbricks_core.workflows.advise import Advice, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advice import Advice, Ranked, Ranking, Wanted
 
 SHOWN = 12
 """Rows of a table; the other reports have them all."""

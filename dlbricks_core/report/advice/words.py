@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dlbricks_core.facts import System
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows.advise import Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advice import Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Basis, Requirement
 

@@ -79,9 +79,8 @@ def test_slices_hold_samples_of_the_first_instance_and_passes_of_all(instances, 
         assert len(each.bricks_ms["relu"]) == 2 * len(each.bricks_ms["tanh"]) > 0
         assert 0 < each.call_ms < np.median(each.bricks_ms["tanh"])
         assert each.spent_s > 0
-    alone = list(take_slices(instances[:1], ["relu", "tanh", "relu"], 2))
-    both = sum(len(each.passes_ms) for each in found)
-    assert both > sum(len(each.passes_ms) for each in alone)
+        # "tanh" has one sample in each pass of the first instance.
+        assert len(each.passes_ms) > len(each.bricks_ms["tanh"])
 
 
 def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):

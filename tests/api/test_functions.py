@@ -12,30 +12,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.store import ResultStore
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ORT = {"backend": "onnxruntime", "runs": 2, "threads": 1}
-
-
-@pytest.fixture(autouse=True)
-def own_store(monkeypatch, tmp_path):
-    """Keeps the user's own store out of the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-
-
-@pytest.fixture
-def proto():
-    """Relu and Tanh on a batch of any size."""
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ("N", 8)) for n in "xy"]
-    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])]
-    graph = helper.make_graph(nodes, "small", values[:1], values[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def test_the_page_of_examples_runs(tmp_path):
@@ -449,54 +433,3 @@ def test_no_error_of_the_python_api_names_an_option(function, proto, tmp_path):
         function(path)
     assert caught.value.hint
     assert not re.search(r"(^|[\s(])-{1,2}\w", f"{caught.value.message} {caught.value.hint}")
-
-
-def test_answers_of_language_models_are_rows_for_each_workload(save_decoder, tmp_path):
-    save_decoder(tmp_path / "decoder.onnx")
-    found = dlbricks.answer(
-        tmp_path / "decoder.onnx", backend="onnxruntime", prompt=[4, 8], generate=2, stored=True
-    )
-    assert [(row["prompt"], row["generate"]) for row in found] == [(4, 2), (8, 2)]
-    for row in found:
-        assert row["ttft_low_ms"] < row["ttft_ms"] < row["ttft_high_ms"]
-        assert row["total_ms"] == pytest.approx(row["ttft_ms"] + row["tpot_ms"])
-    assert "decoder at 2 sizes" in repr(found)
-    assert len(found.to_dict()["answers"]) == 2
-
-
-def test_a_sweep_gives_a_row_for_each_size(proto, tmp_path):
-    onnx.save(proto, tmp_path / "small.onnx")
-    found = dlbricks.sweep(tmp_path / "small.onnx", {"N": [1, 64]}, **ORT, end_to_end=True)
-    assert [row["N"] for row in found] == [1, 64]
-    for row in found:
-        assert row["normalized"] == pytest.approx(row["estimate"] / row["measured"])
-
-
-def test_sizes_of_a_loaded_model_are_chosen_already(proto):
-    model = dlbricks.load(proto, batch=2)
-    with pytest.raises(ModelError, match="leaves no dimension 'N' open"):
-        dlbricks.sweep(model, {"N": [1, 2]}, backend="onnxruntime", stored=True)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [({"prompt": "512"}, "prompt cannot be '512'"), ({"generate": [1, -2]}, "generate cannot be"),
-     ({"prompt": 0}, "prompt 0 is too small"), ({"depth": 1.5}, "depth cannot be 1.5"),
-     ({"batch": 0}, "batch 0 is too small")],
-)  # fmt: skip
-def test_wrong_workloads_are_told_before_anything_is_read(wrong, message):
-    with pytest.raises(DLBricksError, match=message):
-        dlbricks.answer("absent.onnx", backend="onnxruntime", **wrong)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [({"granularity": 1}, TypeError, "unexpected argument 'granularity'"),
-     ({"runz": 1}, TypeError, "did you mean 'runs'"),
-     ({"dims": {"M": -1}}, DLBricksError, "dims cannot be"),
-     ({"end_to_end": "yes"}, DLBricksError, "end_to_end cannot be 'yes'"),
-     ({"system": "lab"}, DLBricksError, "the system is for estimates that run nothing")],
-)  # fmt: skip
-def test_wrong_arguments_of_a_sweep_are_told_before_anything_is_read(wrong, error, message):
-    with pytest.raises(error, match=message):
-        dlbricks.sweep("absent.onnx", {"N": [1]}, backend="onnxruntime", **wrong)

@@ -1,0 +1,217 @@
+"""Advice on where to run models: what is wanted, the alternatives, and their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
+from dlbricks_core.figures.figure import Origin, interval
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.wording import argument
+from dlbricks_core.workflows.places import Place
+from dlbricks_core.workflows.requirements import Basis, Known, Requirement
+from dlbricks_core.workflows.tariff import Accuracies, Prices
+
+MILLION = 1_000_000
+"""Inferences that a price is told for."""
+
+_MS_PER_HOUR = 3_600_000.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user wants to know.
+
+    Attributes:
+        max_latency_ms: Longest latency that is allowed, in milliseconds; ``None`` for any.
+        min_accuracy: Least accuracy that is allowed; ``None`` for any.
+        prices: Prices of systems; with them the cheapest is first, without them the fastest.
+        accuracies: Accuracies of models; with them the models are alternatives for one task.
+        batch: Inferences that one run of a model makes.
+        requirements: Bounds of quantities, latency among them if one is of it.
+    """
+
+    max_latency_ms: float | None = None
+    min_accuracy: float | None = None
+    prices: Prices | None = None
+    accuracies: Accuracies | None = None
+    batch: int = 1
+    requirements: Sequence[Requirement] = ()
+
+    @property
+    def longest_ms(self) -> float | None:
+        """Longest latency that is allowed by all that bounds it; ``None`` for any."""
+        own = [each.most for each in self.requirements if each.probe is None]
+        return min(
+            [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
+        )
+
+    @property
+    def others(self) -> list[Requirement]:
+        """Requirements of quantities other than latency."""
+        return [each for each in self.requirements if each.probe is not None]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether anything is bounded that an alternative may keep or not."""
+        return self.longest_ms is not None or bool(self.others)
+
+    def __post_init__(self) -> None:
+        if self.max_latency_ms is not None and not self.max_latency_ms > 0:
+            raise DLBricksError(
+                f"{argument('max_latency_ms')} {self.max_latency_ms:g} is too short",
+                hint="Write a time, such as 50ms.",
+            )
+        if self.min_accuracy is not None and self.accuracies is None:
+            raise DLBricksError(
+                f"{argument('min_accuracy')} needs the models' accuracies",
+                hint=f"Name a file with them: {argument('accuracies')}.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """One model in one place.
+
+    Attributes:
+        model: The model.
+        place: Where and how it runs.
+        ms: Latency of one run, in milliseconds.
+        draws: Latencies that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
+            all alternatives belong together.
+        basis: What the latency rests on.
+        origin: Shares of the sum over the bricks by where their figures come from; all of it
+            stored if the whole model was measured.
+        batch: Inferences of one run.
+        per_hour: Price of an hour of the system; ``None`` if it is not known.
+        accuracy: Accuracy of the model; ``None`` if it is not known.
+        required: What is known of the quantities that are required, one for each.
+    """
+
+    model: CanonicalModel
+    place: Place
+    ms: float
+    draws: FloatArray
+    basis: Basis
+    origin: Mapping[Origin, float]
+    batch: int = 1
+    per_hour: float | None = None
+    accuracy: float | None = None
+    required: Sequence[Known] = ()
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """90% interval of the latency."""
+        return interval(self.draws)
+
+    @property
+    def per_second(self) -> float:
+        """Inferences in a second of one process that runs the model again and again."""
+        return 1e3 * self.batch / self.ms
+
+    @property
+    def per_second_interval(self) -> tuple[float, float]:
+        """90% interval of these."""
+        return interval(1e3 * self.batch / self.draws)
+
+    @property
+    def price(self) -> float | None:
+        """Price of a million inferences of one process that has the system for itself."""
+        return None if self.per_hour is None else self.ms * self._per_ms(self.per_hour)
+
+    @property
+    def price_interval(self) -> tuple[float, float] | None:
+        """90% interval of the price."""
+        return None if self.per_hour is None else interval(self.draws * self._per_ms(self.per_hour))
+
+    @property
+    def cost(self) -> float:
+        """What is to be small: the price where it is known, or else the latency of an inference."""
+        return self.ms * self._weight
+
+    @property
+    def cost_draws(self) -> FloatArray:
+        """Draws of the cost."""
+        return self.draws * self._weight
+
+    @property
+    def _weight(self) -> float:
+        return 1.0 if self.per_hour is None else self._per_ms(self.per_hour)
+
+    def _per_ms(self, per_hour: float) -> float:
+        return per_hour / _MS_PER_HOUR * MILLION / self.batch
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """An alternative among others.
+
+    Attributes:
+        alternative: The alternative.
+        first: Probability that it is the first: of least cost among those that keep the bounds.
+        keeps: Probability that it keeps all bounds; 1 if there is none.
+        is_allowed: Whether it is expected to keep them.
+        front: Probability that it is on the Pareto front; ``None`` without accuracies.
+        is_on_front: Whether it is expected to be.
+    """
+
+    alternative: Alternative
+    first: float
+    keeps: float
+    is_allowed: bool
+    front: float | None = None
+    is_on_front: bool = False
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Alternatives for one task, the first first; those that do not keep the bound come last.
+
+    Attributes:
+        name: Name of the model, or how many there are.
+        ranked: The alternatives.
+    """
+
+    name: str
+    ranked: Sequence[Ranked]
+
+    @property
+    def first(self) -> Ranked | None:
+        """The advice; ``None`` if no alternative is expected to keep the bounds."""
+        return next((each for each in self.ranked if each.is_allowed), None)
+
+    @property
+    def front(self) -> list[Ranked]:
+        """Alternatives on the Pareto front, the most accurate first."""
+        found = [each for each in self.ranked if each.is_on_front]
+        return sorted(found, key=lambda each: -(each.alternative.accuracy or 0.0))
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Where to run models, and which of them.
+
+    Attributes:
+        wanted: What was asked.
+        rankings: One for each model, or one for all if they are alternatives.
+        places: Where the models might run.
+        notes: Remarks on the figures.
+        failures: Models without a latency, or without an accuracy.
+        unread: Models that were named and could not be loaded.
+    """
+
+    wanted: Wanted
+    rankings: Sequence[Ranking]
+    places: Sequence[Place]
+    notes: Sequence[str] = ()
+    failures: Sequence[Failure] = ()
+    unread: Sequence[Failure] = ()
+
+    @cached_property
+    def alternatives(self) -> list[Alternative]:
+        """All alternatives."""
+        return [each.alternative for ranking in self.rankings for each in ranking.ranked]
