@@ -1,7 +1,7 @@
-"""A fleet: hosts that measure a suite together, on Dask distributed.
+"""Fleets: hosts that measure one suite together, connected by Dask distributed.
 
-Everything that knows Dask is in this room; nothing else imports it. It needs the extra
-``dlbricks[fleet]``, which the rest of DLBricks runs without.
+Only this room imports Dask. Dask comes with the extra ``dlbricks[fleet]``; the rest of DLBricks
+runs without it.
 """
 
 from __future__ import annotations

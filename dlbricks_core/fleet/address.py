@@ -10,13 +10,13 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[^\]\s]+\]|[^\[\]:/\s]+):\d{1,5}")
 
 
 def check_address(address: str) -> None:
-    """Checks that an address may be that of a scheduler. Dask is not asked: it would wait.
+    """Checks the form of a scheduler's address, without connecting to it: Dask would wait.
 
     Raises:
-        DLBricksError: If it cannot be one.
+        DLBricksError: If no scheduler can have this address.
     """
     if not _ADDRESS.fullmatch(address):
         raise DLBricksError(
-            f"{address!r} is no address of a scheduler",
+            f"{address!r} is not the address of a scheduler",
             hint="Write tcp://HOST:PORT, or tls://HOST:PORT.",
         )

@@ -1,7 +1,8 @@
-"""What is left to do in a run, and who does it next. Nothing here knows Dask, or a clock.
+"""Campaigns: the work that is left in a run, and the host that takes it next.
 
-Every kind of host cuts the suite once, for what a framework makes of models depends on the kind.
-Then its hosts take shares of the bricks, one at a time, until each brick is done or named missing.
+Nothing here knows Dask or a clock. One host of each kind first cuts the suite into bricks, because
+the framework rewrites models differently on each kind. The hosts of the kind then time shares of
+the bricks, one share at a time, until each brick is timed or reported as failed.
 """
 
 from __future__ import annotations
@@ -16,31 +17,34 @@ from dlbricks_core.fleet.records import Asked, Done, Host, JobResult, KindResult
 from dlbricks_core.workflows.shares import Priced
 
 SHARE_S = 60.0
-"""Expected seconds of a share: what is lost with a host, at most, is about that. Much smaller ones
-would take as long to begin, as each imports the framework anew."""
+"""Expected seconds of a share: about as much as is lost with a host. Much shorter shares would
+spend most of their time on importing the framework.
+"""
 
 _TRIES = 3
-"""Times that a share is tried where it ends its job, or its host, without a result."""
+"""Maximum tries of a share whose job or host ends without a result."""
 
 _CUT_S = 3600.0
-"""Seconds within which a suite is cut: a framework is asked what it makes of each model."""
+"""Maximum seconds to cut a suite, for which the framework rewrites each model."""
 
 _BEGIN_S = 120.0
 _SLOWER = 10.0
 _LIMITS = 2
-"""A share counts as hung after the seconds to begin, this many times those expected, and as many
-limits of a single network, since each limit ends a network that hangs by itself."""
+"""Factor in the deadline of a share: the seconds to begin, then this many times the expected
+seconds, and this many times the limit of a single network. A network that hangs is ended by its own
+limit.
+"""
 
 
 def shares_of(bricks: Sequence[Priced], hosts: int) -> list[tuple[Priced, ...]]:
-    """Shares of about the same expected cost, each brick in one of them.
+    """Shares of about equal expected cost. Each brick belongs to one share.
 
     Args:
-        bricks: Bricks that are to be shared.
+        bricks: Bricks to divide among the hosts.
         hosts: Number of hosts.
 
     Returns:
-        One share a host, or more where they would be long; bricks in their order.
+        One share for each host, or several where one would be too long. Bricks keep their order.
     """
     if not bricks:
         return []
@@ -48,7 +52,7 @@ def shares_of(bricks: Sequence[Priced], hosts: int) -> list[tuple[Priced, ...]]:
     number = min(len(bricks), max(hosts, math.ceil(total / SHARE_S)))
     loads = [0.0] * number
     chosen: list[list[int]] = [[] for _ in loads]
-    # The most expensive first, each to whom has least.
+    # The most expensive brick goes first, each to the share with the least cost.
     for position in sorted(range(len(bricks)), key=lambda i: -bricks[i].seconds):
         least = loads.index(min(loads))
         loads[least] += bricks[position].seconds
@@ -58,10 +62,10 @@ def shares_of(bricks: Sequence[Priced], hosts: int) -> list[tuple[Priced, ...]]:
 
 @dataclass
 class _Share:
-    """A share and what became of it.
+    """A share and its progress.
 
     Attributes:
-        bricks: Its bricks.
+        bricks: Bricks of the share.
         tries: Number of tries so far.
         on: Last host that tried.
     """
@@ -72,7 +76,7 @@ class _Share:
 
     @property
     def seconds(self) -> float:
-        """Seconds that it is expected to take."""
+        """Expected seconds of the share."""
         return sum(each.seconds for each in self.bricks)
 
 
@@ -81,21 +85,21 @@ class _Kind:
     """A kind of host.
 
     Attributes:
-        system: A host of the kind.
-        hosts: Addresses of its hosts, those that left included.
-        took_part: Addresses of those that finished something.
-        cut: The try to cut the suite, as a share without bricks.
-        bricks: What there is to time; ``None`` until the suite is cut.
-        budget_s: Seconds for all of it, where the precision decides.
-        todo: Shares that nobody does.
+        system: System of one host of the kind.
+        hosts: Addresses of all hosts of the kind, including those that left.
+        took_part: Addresses of the hosts that finished a share or cut the suite.
+        cut: Attempt to cut the suite, as a share without bricks.
+        bricks: Bricks to time; ``None`` until the suite is cut.
+        budget_s: Seconds for measuring all bricks, where a precision decides the number of runs.
+        todo: Shares that no host has taken.
         known: Signatures that have a figure.
         measured: Number of networks that were timed.
-        seconds: Seconds of all jobs.
-        expected_s: Seconds that the finished shares were expected to take.
-        failed: Signatures that have none, after all tries.
-        failures: What has no figure, and why.
-        warnings: Disturbances.
-        ended: Whether nothing more is tried.
+        seconds: Total seconds of all jobs.
+        expected_s: Expected seconds of the finished shares.
+        failed: Signatures without a figure after all tries.
+        failures: Networks without a figure, with the reason.
+        warnings: Disturbances of the hosts.
+        ended: Whether no further share will be tried.
     """
 
     system: System
@@ -116,16 +120,18 @@ class _Kind:
 
 
 class Campaign:
-    """A run: what each kind of host has still to do.
+    """The state of a run: the work that is left for each kind of host.
 
     Args:
         asked: What the run asks for.
         timeout_s: Longest time in seconds that a network may take to load or to run once.
-        deadline_s: Seconds that a share may take; ``None`` to derive them from those expected.
+        deadline_s: Maximum seconds of a share; ``None`` to derive the limit from the expected
+            seconds.
 
     Attributes:
-        jobs: Shares that ended.
-        refusals: Reason why a kind of host cannot do it at all, by its fingerprint.
+        jobs: Finished and failed shares.
+        refusals: Reason why a kind of host cannot measure the suite, by the fingerprint of the
+            kind.
     """
 
     def __init__(self, asked: Asked, timeout_s: float, deadline_s: float | None = None) -> None:
@@ -139,16 +145,16 @@ class Campaign:
         self._numbers = count()
 
     def meet(self, host: Host) -> None:
-        """Takes a host into the run; one of a new kind brings the suite to be measured there."""
+        """Adds a host to the run. A host of a new kind adds that kind."""
         kind = self._kinds.setdefault(host.kind, _Kind(host.system))
         kind.hosts.add(host.address)
 
     def next_for(self, host: Host, prefix: str) -> Order | None:
-        """What a host does next; ``None`` if there is nothing for it now.
+        """Next order for an idle host; ``None`` if there is none now.
 
         Args:
-            host: A host that does nothing.
-            prefix: Beginning of the order's key, the run's own.
+            host: The idle host.
+            prefix: Prefix of the order's key, unique to the run.
         """
         kind = self._kinds[host.kind]
         if kind.ended:
@@ -156,7 +162,7 @@ class Campaign:
         if kind.bricks is None:
             share, kind.cut = kind.cut, None
         else:
-            # Whoever failed at a share leaves it to others, if there is another one for itself.
+            # A host that failed at a share leaves it to others, if another share is left for it.
             kind.todo.sort(key=lambda each: each.on is not None and each.on.kind == host.kind
                            and each.on.address == host.address)  # fmt: skip
             share = kind.todo.pop(0) if kind.todo else None
@@ -174,7 +180,7 @@ class Campaign:
         return order
 
     def _budget_s(self, kind: _Kind, share: _Share) -> float | None:
-        """The share's part of the seconds for all."""
+        """Part of the kind's measuring budget that a share gets, in seconds."""
         if kind.budget_s is None or kind.bricks is None or not share.bricks:
             return None
         return kind.budget_s * share.seconds / sum(each.seconds for each in kind.bricks.values())
@@ -188,7 +194,7 @@ class Campaign:
         return _BEGIN_S + _SLOWER * expected + _LIMITS * self._timeout_s
 
     def done(self, key: str, done: Done) -> None:
-        """Notes what came of an order."""
+        """Records the result of an order."""
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
         kind.took_part.add(host.address)
@@ -212,7 +218,7 @@ class Campaign:
         self._ended(kind, share, done)
 
     def refused(self, key: str, reason: str) -> None:
-        """Notes that a kind of host cannot do it at all: another try would end alike."""
+        """Records that a kind of host cannot measure the suite, so that it is not tried again."""
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
         if kind.bricks is None:
@@ -223,12 +229,13 @@ class Campaign:
             self._give_up(kind, share, reason)
 
     def lost(self, key: str, reason: str, *, blames: bool = True) -> None:
-        """Notes that an order ended without a result; somebody tries again.
+        """Records that an order ended without a result, and queues its share again.
 
         Args:
             key: Key of the order.
-            reason: Why.
-            blames: Whether the order may be to blame, so that it is not tried for ever.
+            reason: Why there is no result.
+            blames: Whether the order itself may be the cause. Only then does the try count towards
+                the maximum number of tries.
         """
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
@@ -245,7 +252,7 @@ class Campaign:
             self.abandon(host.kind, f"cutting the suite: {reason} (on {host})")
 
     def abandon(self, kind_name: str, reason: str) -> None:
-        """Notes that nobody is left who could do what is left for a kind."""
+        """Gives up a kind of host: no host is left for its remaining work."""
         kind = self._kinds[kind_name]
         for share in kind.todo:
             self._give_up(kind, share, reason)
@@ -280,7 +287,7 @@ class Campaign:
 
     @property
     def unfinished(self) -> list[str]:
-        """Kinds of host for which something is left."""
+        """Names of the kinds of host with work left."""
         return [name for name, kind in self._kinds.items() if self._is_unfinished(name, kind)]
 
     def _is_unfinished(self, name: str, kind: _Kind) -> bool:
@@ -288,28 +295,28 @@ class Campaign:
         return at_work or bool(kind.todo) or (kind.bricks is None and not kind.ended)
 
     def is_cut(self, host: Host) -> bool:
-        """Whether it is known what hosts of this kind have to time."""
+        """Whether the suite has been cut for the kind of a host."""
         return self._kinds[host.kind].bricks is not None
 
     def bricks_of(self, key: str) -> int:
-        """Number of bricks of an order that is being done; 0 for one that cuts the suite."""
+        """Number of bricks in an order in progress; 0 for an order to cut the suite."""
         return len(self._doing[key][1].bricks)
 
     @property
     def bricks(self) -> int:
-        """Number of bricks on all kinds of host, as far as is known."""
+        """Number of bricks on all kinds of host whose suite has been cut."""
         return sum(len(kind.bricks or ()) for kind in self._kinds.values())
 
     @property
     def ended_bricks(self) -> int:
-        """Number of bricks that are done or given up."""
+        """Number of bricks that were timed or given up."""
         return sum(len(kind.known) + len(kind.failed) for kind in self._kinds.values())
 
     def left_s(self, hosts: Iterable[Host]) -> float | None:
-        """Seconds until the end, if all goes on as before; ``None`` if that is not known.
+        """Estimated seconds until the run ends, at the pace so far; ``None`` if unknown.
 
         Args:
-            hosts: Hosts that are there.
+            hosts: Hosts that are connected.
         """
         there = [host.kind for host in hosts]
         left: list[float] = []
@@ -328,12 +335,12 @@ class Campaign:
 
     @property
     def failures(self) -> list[Failure]:
-        """What has no figure."""
+        """Networks without a figure, with the reason."""
         return [each for kind in self._kinds.values() for each in dict.fromkeys(kind.failures)]
 
     @property
     def kinds(self) -> list[KindResult]:
-        """What is known of the suite on each kind of host."""
+        """Results for each kind of host."""
         return [
             KindResult(
                 kind.system,

@@ -20,14 +20,14 @@ from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
 from dlbricks_core.fleet.scheduler import STATE
 
 _ANSWER_S = 20.0
-"""Seconds within which a scheduler answers; one that was stopped does not."""
+"""Seconds within which a live scheduler answers."""
 
 _TRY_S = 5.0
 _RETRY_S = 1.0
 
 
 _LOST = (OSError, CommClosedError, AttributeError, TimeoutError)
-"""What Dask raises where a scheduler is gone; it takes its connection for ``None`` then."""
+"""Errors that Dask raises once a scheduler is gone: its lost connection becomes ``None``."""
 
 
 class LostError(DLBricksError):
@@ -41,8 +41,9 @@ class FleetClient:
         address: Address of the scheduler.
 
     Raises:
-        LostError: If no scheduler answers there.
-        DLBricksError: If that is no address, or a scheduler of Dask but not of a fleet.
+        LostError: If no scheduler answers at the address.
+        DLBricksError: If the address is malformed, or its scheduler belongs to Dask but to no
+            fleet.
     """
 
     def __init__(self, address: str) -> None:
@@ -65,15 +66,15 @@ class FleetClient:
 
     @classmethod
     def patiently(cls, address: str, patience_s: float, say: Callable[[str], None]) -> Self:
-        """A new connection, when the scheduler is there again.
+        """A new connection, once the scheduler answers again.
 
         Args:
             address: Address of the scheduler.
-            patience_s: Seconds to wait for it.
-            say: Hears that it waits.
+            patience_s: Maximum seconds to wait for the scheduler.
+            say: Receives a message when waiting begins.
 
         Raises:
-            LostError: If it stays away.
+            LostError: If the scheduler does not answer in time.
         """
         say(f"The scheduler at {address} does not answer: trying again for {patience_s:g} s")
         end = monotonic() + patience_s
@@ -84,7 +85,7 @@ class FleetClient:
                 if monotonic() > end:
                     raise LostError(
                         f"the scheduler at {address} does not answer (for {patience_s:g} s)",
-                        hint="What was measured is kept on the hosts: start it, and run again.",
+                        hint="The hosts keep what they measured. Restart it and run again.",
                     ) from error
                 sleep(_RETRY_S)
 
@@ -92,11 +93,11 @@ class FleetClient:
         """State of the fleet.
 
         Args:
-            run: How far this client's run is, for others to see; ``None`` for none.
+            run: Progress of this client's run, which other clients can see; ``None`` for no run.
 
         Raises:
             LostError: If the scheduler does not answer.
-            DLBricksError: If it is none of a fleet.
+            DLBricksError: If the scheduler does not belong to a fleet.
         """
         told = {"client": self._client.id, "run": None if run is None else asdict(run)}
         try:
@@ -105,9 +106,9 @@ class FleetClient:
             )
         except _LOST as error:
             raise LostError(f"the scheduler at {self._address} does not answer") from error
-        if not isinstance(found, dict):  # Dask answers a call that it does not know with nothing
+        if not isinstance(found, dict):  # Dask answers an unknown call with nothing
             raise DLBricksError(
-                f"the scheduler at {self._address} is none of a fleet",
+                f"the scheduler at {self._address} does not belong to a fleet",
                 hint="Start it with: dlbricks fleet scheduler",
             )
         return Fleet(
@@ -121,13 +122,13 @@ class FleetClient:
         )
 
     def submit(self, host: Host, key: str, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Has a function called on a host, and nowhere else.
+        """Calls a function on one host.
 
         Args:
-            host: The host; it must do nothing else, or the call waits behind that.
-            key: Unique key: a scheduler takes one that it has seen for the same work.
+            host: The host. It must be idle, or the call waits for its other tasks.
+            key: Unique key: a scheduler takes two calls with one key for the same work.
             function: Function that the host can import.
-            *arguments: Its arguments.
+            *arguments: Arguments of the function.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large arguments: a suite is one
@@ -142,12 +143,12 @@ class FleetClient:
             )
 
     def cancel(self, future: Future) -> None:
-        """Tells a host that nobody waits for a call any longer."""
+        """Tells a host that the result of a call is no longer wanted."""
         with suppress(*_LOST):  # the scheduler is gone, and so the host knows
             self._client.cancel([future], asynchronous=False)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         with suppress(*_LOST):
             self._client.close(timeout=_TRY_S)
 

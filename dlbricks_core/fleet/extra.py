@@ -1,4 +1,4 @@
-"""The extra that a fleet needs: asked for before anything of Dask is imported."""
+"""The extra that a fleet needs, checked before any module of Dask is imported."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def load(module: str) -> ModuleType:
     Raises:
         DLBricksError: If Dask cannot be imported.
     """
-    import_module("dlbricks_core.fleet.jobs")  # notes the environment before Dask may change it
+    import_module("dlbricks_core.fleet.jobs")  # records the environment before Dask changes it
     try:
         settings = import_module("dlbricks_core.fleet.settings")
         settings.override()  # Dask reads some settings only once, when it is imported
         import_module("distributed")
-        settings.override()  # and adds its own values to those that are mappings
+        settings.override()  # and it merges its own values into settings that are mappings
         settings.hush()
     except ImportError as error:
         raise DLBricksError(

@@ -1,9 +1,10 @@
-"""A job: the process that carries out one order on a host, and nothing else.
+"""Jobs: processes on a host that carry out one order each.
 
-``python -m dlbricks_core.fleet.job SPOOL RESULT`` reads the order from its standard input, whose
-end tells it that nobody waits for it any longer. What it measures is in the host's store, the
-spool, as soon as it is known; so a job that ends early loses nothing, and one that was done before
-has nothing to measure. It prints a word when its state changes, and pickles what came of the order.
+``python -m dlbricks_core.fleet.job SPOOL RESULT`` reads the order from its standard input. The end
+of the input tells the job that its result is no longer wanted. Each measurement enters the host's
+store, the spool, as soon as it is taken. So a job that ends early loses nothing, and a repeated job
+measures only what is missing. A job prints a word when its state changes, and pickles its result
+into a file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.shares import OpenSuite
 
 WAITING, WORKING = "waiting", "working"
-"""States that a job tells."""
+"""States that a job reports."""
 
 _END_S = 20.0
 
@@ -56,17 +57,9 @@ def main() -> None:
 
 
 def carry_out(order: Order, spool: Path) -> Done:
-    """What came of an order.
-
-    Args:
-        order: The order.
-        spool: Folder of the host's store, and of its suites.
-
-    Raises:
-        DLBricksError: If the host cannot do that at all.
-    """
+    """Result of an order."""
     said: list[str] = []
-    # What disturbs a host, its client is to know.
+    # The client reports disturbances of the host.
     warnings.showwarning = lambda text, *_where, **_more: said.append(str(text))
     with turn(lambda _: _tell(WAITING)), ResultStore.open(spool / "results.db") as store:
         _tell(WORKING)

@@ -1,4 +1,4 @@
-"""Starts jobs on a host, and ends those that hang or that nobody waits for."""
+"""Starts jobs on a host, and ends jobs that hang or are no longer wanted."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from dlbricks_core.wording import argument
 
 _LOOK_S = 1.0
 _END_S = 25.0
-"""Seconds that a job gets to end its own workers."""
+"""Seconds that a job has to stop its own workers."""
 
 ENVIRONMENT: Mapping[str, str] = dict(os.environ)
-"""Environment variables of jobs: those that this process began with, whatever Dask sets later."""
+"""Environment variables of jobs: those with which this process began, before Dask changed any."""
 
 
 class HungError(BackendError):
-    """A job did not end in time."""
+    """A job exceeded its deadline."""
 
 
 class CrashedError(BackendError):
-    """A job ended without a result."""
+    """A job crashed without a result."""
 
 
 class UnwantedError(BackendError):
-    """Nobody waits for a job any longer."""
+    """The result of a job is no longer wanted."""
 
 
 def run_job(
@@ -50,11 +50,11 @@ def run_job(
     Args:
         order: The order.
         spool: Folder of the host's store.
-        is_wanted: Whether anybody waits for it; asked every second.
-        tell: Hears when the job waits for another measurement, and when it works.
+        is_wanted: Whether the result is still wanted; called every second.
+        tell: Receives each state of the job: waiting for another measurement, or working.
 
     Raises:
-        DLBricksError: If the host cannot do that, the job hung, or it crashed.
+        DLBricksError: If the host cannot carry out the order, or the job hung or crashed.
     """
     with tempfile.TemporaryDirectory(prefix="job-", dir=spool) as folder:
         result, log = Path(folder, "result"), Path(folder, "log")
@@ -65,7 +65,7 @@ def run_job(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # Ctrl-C goes to the worker only, which ends its job.
+                # Ctrl-C reaches the worker only, which ends its job.
                 start_new_session=True,
             )
         try:
@@ -93,7 +93,7 @@ def _watch(
     try:
         process.stdin.write(pickle.dumps(order))
         process.stdin.flush()
-    except BrokenPipeError:  # it has ended already
+    except BrokenPipeError:  # the job has ended already
         return
     left, state, last = order.deadline_s, WAITING, monotonic()
     with DefaultSelector() as selector:
@@ -110,17 +110,17 @@ def _watch(
             left -= 0.0 if state == WAITING else now - last
             last = now
             if not is_wanted():
-                raise UnwantedError("nobody waits for it any longer")
+                raise UnwantedError("the result is no longer wanted")
             if left < 0:
                 raise HungError(
-                    f"no end within {order.deadline_s:.0f} s",
-                    hint="It hangs, or is much slower than expected: "
+                    f"no result within {order.deadline_s:.0f} s",
+                    hint="The job hangs, or is much slower than expected: "
                     f"{argument('deadline_s')} sets the limit.",
                 )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Lets a job end by itself, and kills it if it does not. Its own workers end with it."""
+    """Lets a job stop by itself, and kills it if it does not. Its workers end with it."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):

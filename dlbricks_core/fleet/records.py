@@ -1,4 +1,4 @@
-"""Records of a fleet: its hosts, what they are told to do, and what came of it."""
+"""Records of a fleet: hosts, orders to them, and results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Host:
         system: The machine.
         version: Version of DLBricks there.
         backends: Version of each backend's framework there, by the backend's name.
-        doing: What it does, for people; empty for nothing.
-        since_s: Seconds since it began to do that.
+        doing: Present activity in words; empty for an idle host.
+        since_s: Seconds since that activity began.
     """
 
     address: str
@@ -34,7 +34,7 @@ class Host:
 
     @property
     def kind(self) -> str:
-        """Kind of host: hosts of one kind measure alike."""
+        """Name of the host's kind. Hosts of one kind share their measurements."""
         return self.system.fingerprint
 
     def __str__(self) -> str:
@@ -43,12 +43,12 @@ class Host:
 
 @dataclass(frozen=True)
 class Gone:
-    """A host that was there.
+    """A host that has left the fleet.
 
     Attributes:
         address: Address of the worker.
         name: Name of the machine.
-        reason: How it left.
+        reason: Why the host left.
     """
 
     address: str
@@ -58,15 +58,15 @@ class Gone:
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run of a fleet is.
+    """Progress of a run.
 
     Attributes:
         suite: Name of the suite.
         backend: Name of the backend.
-        bricks: Bricks to be measured, on all kinds of host; those of a kind that has not yet cut
-            the suite are not known.
-        done: Bricks that are done, failed ones included.
-        left_s: Seconds until the end, as far as is known; ``None`` if it is not.
+        bricks: Number of bricks to time, on all kinds of host. A kind whose suite is not yet cut
+            counts none.
+        done: Number of bricks that were timed or failed.
+        left_s: Estimated seconds until the run ends; ``None`` if unknown.
         seconds: Seconds since the run began.
     """
 
@@ -80,12 +80,12 @@ class RunState:
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet at a moment.
+    """The state of a fleet at one moment.
 
     Attributes:
         scheduler: Address of the scheduler.
-        hosts: Hosts that are there.
-        gone: Hosts that were there and left.
+        hosts: Hosts that are connected.
+        gone: Hosts that have left.
         runs: Runs in progress.
     """
 
@@ -97,13 +97,14 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run asks of every kind of host: the options of ``bench``.
+    """Settings of a run for every kind of host: the options of ``bench``.
 
-    A host makes its own request of it: what is left open depends on the host.
+    Each host derives its own request, because defaults such as the number of threads depend on the
+    host.
 
     Attributes:
-        suite: Hash of the suite, by which hosts keep it.
-        options: Arguments of :meth:`dlbricks_core.workflows.Request.of`, the budget excepted.
+        suite: Hash of the suite, under which hosts keep its files.
+        options: Arguments of :meth:`dlbricks_core.workflows.Request.of` except the budget.
     """
 
     suite: str
@@ -112,14 +113,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Order:
-    """One thing that a host is told to do, in a process of its own.
+    """An instruction to a host, carried out in a process of its own.
 
     Attributes:
-        key: Unique name, another one for each try.
-        asked: What the run asks for.
-        share: Signatures to time; ``None`` to cut the suite, and to tell what there is to time.
-        budget_s: Seconds for measuring, for the share alone; ``None`` for what the host chooses.
-        deadline_s: Seconds after which the process is ended; waiting for other measurements on
+        key: Unique name of this try.
+        asked: Settings of the run.
+        share: Signatures of the bricks to time; ``None`` to cut the suite and to list its bricks.
+        budget_s: Seconds for measuring the share; ``None`` for the host's default.
+        deadline_s: Seconds after which the process is ended. Waiting for other measurements on
             the host does not count.
     """
 
@@ -132,17 +133,17 @@ class Order:
 
 @dataclass(frozen=True)
 class Done:
-    """What came of an order.
+    """The result of an order.
 
     Attributes:
-        records: What the host's store holds of it, as a file that travels.
-        bricks: What there is to time; of an order to cut.
-        budget_s: Seconds for all of them, if the precision decides how many runs there are; of an
-            order to cut.
-        failures: Reason for each network that has no figure, by signature.
-        unread: Models of the suite that could not be read there.
-        measured: Number of networks that were timed now; the others were known.
-        seconds: Seconds that it took, waiting excluded.
+        records: Measurements of the order in the host's store, as an exported file.
+        bricks: Bricks of the suite, for an order to cut it.
+        budget_s: Seconds for measuring all bricks, for an order to cut the suite where a precision
+            decides the number of runs.
+        failures: Reason for each network without a figure, by signature.
+        unread: Models of the suite that the host could not read.
+        measured: Number of networks that were timed; the store held the figures of the others.
+        seconds: Duration in seconds without waiting.
         warnings: Disturbances of the host.
     """
 
@@ -158,14 +159,14 @@ class Done:
 
 @dataclass(frozen=True)
 class HostResult:
-    """What a host did in a run.
+    """The contribution of a host to a run.
 
     Attributes:
         host: The host.
-        jobs: Shares that it finished.
-        bricks: Bricks in them.
-        seconds: Seconds that it measured.
-        gone: How it left; empty if it is still there.
+        jobs: Number of shares that the host finished.
+        bricks: Number of bricks in these shares.
+        seconds: Seconds of measuring.
+        gone: Why the host left; empty if it is still connected.
     """
 
     host: Host
@@ -177,16 +178,16 @@ class HostResult:
 
 @dataclass(frozen=True)
 class JobResult:
-    """A share of the suite, and how it ended.
+    """A share of the suite and its outcome.
 
     Attributes:
         kind: Fingerprint of the kind of host.
         host: Name and address of the last host that tried.
-        bricks: Number of its bricks.
-        measured: Number of these that were timed in this run.
-        tries: Number of hosts that tried, or of times that one did.
+        bricks: Number of bricks in the share.
+        measured: Number of these bricks that were timed in this run.
+        tries: Number of tries, on whichever hosts.
         seconds: Seconds of the last try.
-        reason: Why there is no result; empty if there is.
+        reason: Why there is no result; empty if there is one.
     """
 
     kind: str
@@ -200,16 +201,16 @@ class JobResult:
 
 @dataclass(frozen=True)
 class KindResult:
-    """What is known of a suite on a kind of host.
+    """The results of a suite on one kind of host.
 
     Attributes:
-        system: A host of the kind.
-        hosts: Number of workers of the kind that finished something; one that joined anew counts
-            anew.
-        bricks: Bricks of the suite there.
-        known: Bricks that have a figure.
-        measured: Bricks that were timed in this run.
-        seconds: Seconds of measuring, of all its hosts together.
+        system: System of one host of the kind.
+        hosts: Number of workers of the kind that took part. A worker that joins again counts
+            again.
+        bricks: Number of bricks of the suite on this kind of host.
+        known: Number of bricks that have a figure.
+        measured: Number of bricks that were timed in this run.
+        seconds: Total seconds of measuring on all hosts of the kind.
         warnings: Disturbances of the hosts.
     """
 
@@ -224,7 +225,7 @@ class KindResult:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         suite: Folder of the suite.
@@ -232,9 +233,9 @@ class FleetResult:
         scheduler: Address of the scheduler.
         kinds: Kinds of host.
         hosts: Hosts.
-        jobs: Shares, in the order in which they ended.
-        failures: What has no figure, and why.
-        seconds: Seconds of the run.
+        jobs: Shares in the order in which they ended.
+        failures: Networks without a figure, with the reason.
+        seconds: Duration of the run in seconds.
     """
 
     suite: str

@@ -1,4 +1,4 @@
-"""A run: has a suite measured by every kind of host of a fleet, and keeps what they measure."""
+"""Runs: each kind of host in a fleet measures a suite, and the client's store keeps the results."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ from dlbricks_core.workflows.observer import Observer
 _LOOK_S = 0.2
 _TELL_S = 2.0
 _SLACK_S = 120.0
-"""Seconds beyond a deadline after which a host that does not end its job counts as stuck."""
+"""Seconds beyond the deadline of a job after which its host counts as stuck."""
 
 PATIENCE_S = 300.0
-"""Seconds to wait for a scheduler that was lost."""
+"""Seconds to wait for a lost scheduler."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a user asks a fleet for.
+    """A user's request to a fleet.
 
     Attributes:
         suite: Folder of the suite.
         scheduler: Address of the scheduler.
         options: Arguments of :meth:`dlbricks_core.workflows.Request.of`.
-        wait_s: Seconds to wait for a host: the first one, and one in the place of those that left.
-        patience_s: Seconds to wait for a scheduler that was lost.
-        deadline_s: Seconds that a share may take; ``None`` to derive them from those expected.
+        wait_s: Maximum seconds to wait for the first host, and for a replacement once all hosts
+            have left.
+        patience_s: Maximum seconds to wait for a lost scheduler.
+        deadline_s: Maximum seconds of a share; ``None`` to derive the limit from the expected
+            seconds.
     """
 
     suite: Path
@@ -70,16 +72,16 @@ class Command:
 
 
 def run(command: Command, store: ResultStore, observer: Observer) -> FleetResult:
-    """Has a suite measured by every kind of host.
+    """Measures a suite on every kind of host of a fleet.
 
     Args:
-        command: What is asked for.
-        store: Keeps all that hosts measure. No host sees it.
-        observer: Hears of progress.
+        command: The request.
+        store: Store for all measurements of the hosts. No host has access to it.
+        observer: Receives the progress.
 
     Raises:
-        DLBricksError: If the suite cannot be read, the scheduler does not answer, no host comes,
-            or no kind of host can do it.
+        DLBricksError: If the suite cannot be read, the scheduler does not answer, no host comes, or
+            no kind of host can measure the suite.
     """
     read_suite(command.suite)
     files = _files(command.suite)
@@ -93,14 +95,14 @@ def run(command: Command, store: ResultStore, observer: Observer) -> FleetResult
 
 @dataclass
 class _Try:
-    """Something that a host does for this run.
+    """A call in progress on a host.
 
     Attributes:
         host: The host.
-        future: Its result.
-        order: What it does; ``None`` where the host takes in the suite.
-        end: Time at which it counts as stuck.
-        lost: Whether the scheduler has given it up.
+        future: Result of the call.
+        order: Order that the host carries out; ``None`` while it receives the suite.
+        end: Time after which the host counts as stuck.
+        lost: Whether the scheduler has given up the call.
     """
 
     host: Host
@@ -112,7 +114,7 @@ class _Try:
 
 @dataclass
 class _Ledger:
-    """What a host did for this run."""
+    """Account of what one host has contributed to the run."""
 
     host: Host
     jobs: int = 0
@@ -180,7 +182,7 @@ class _Runner:
         )
 
     def close(self) -> None:
-        """Tells hosts that nobody waits any longer, and ends the connection."""
+        """Cancels all calls and closes the connection."""
         for each in self._tries.values():
             self._client.cancel(each.future)
         self._client.close()
@@ -203,7 +205,7 @@ class _Runner:
             sleep(_LOOK_S)
 
     def _seen(self, before: Fleet | None) -> Fleet:
-        """State of the fleet, not older than a moment; waits for a scheduler that was lost."""
+        """State of the fleet, not older than a given time; waits for a lost scheduler."""
         now = monotonic()
         if before is not None and now - self._told < _TELL_S and not self._any_ended():
             return before
@@ -237,7 +239,7 @@ class _Runner:
         self._observer.note("The scheduler is there again.")
 
     def _is_fit(self, host: Host) -> bool:
-        """Whether a host understands what this client says."""
+        """Whether a host can take part: it runs the same version and has the backend."""
         if host.address not in self._unfit and host.version != __version__:
             self._unfit[host.address] = f"{host.name} runs DLBricks {host.version or 'unknown'}"
             self._observer.note(f"{host} cannot take part: {self._unfit[host.address]}")
@@ -249,7 +251,7 @@ class _Runner:
             self._campaign.meet(host)
 
     def _look_after(self, fleet: Fleet) -> None:
-        """Takes work from hosts that left or are stuck; gives up kinds that nobody is left of."""
+        """Takes work back from hosts that left or hang, and gives up kinds without hosts."""
         there = {host.address for host in fleet.hosts}
         gone = {each.address: each.reason for each in fleet.gone}
         for address, ledger in self._ledgers.items():
@@ -285,12 +287,12 @@ class _Runner:
             self._campaign.lost(each.order.key, reason, blames=blames)
 
     def _assign(self, fleet: Fleet) -> None:
-        """Gives every host that does nothing for this run something to do."""
+        """Gives every idle host an order."""
         busy = {each.host.address for each in self._tries.values()}
         for host in fleet.hosts:
             if host.address in busy or host.address not in self._ledgers:
                 continue
-            # What others of its kind have made of the models spares a host the same.
+            # The host need not rewrite models that others of its kind have rewritten.
             ready = (host.address, self._campaign.is_cut(host))
             if ready not in self._ready and (self._has_work(host) or not ready[1]):
                 self._prepare(host, ready)
@@ -315,11 +317,11 @@ class _Runner:
         self._ready.add(ready)
 
     def _finish(self, each: _Try) -> None:
-        """Takes in what a host has done."""
+        """Takes in the result of a call."""
         key = str(each.future.key)
         found = _result_of(each.future)
         if isinstance(found, (KilledWorker, _CancelledError)):
-            # The next state of the fleet tells who is gone, and why.
+            # The next state of the fleet tells which host is gone, and why.
             if each.lost:
                 self._drop(key, each, "its connection to the scheduler was lost")
             each.lost = True
@@ -347,12 +349,12 @@ class _Runner:
         if each.order.share:
             ledger.jobs += 1
             ledger.bricks += len(each.order.share)
-        else:  # it has kept what it made of the models
+        else:  # the host keeps the models that it has rewritten
             self._ready.add((each.host.address, True))
         self._campaign.done(each.order.key, done)
 
     def _show(self) -> None:
-        """Shows how far the run is."""
+        """Reports the progress of the run."""
         bricks, done = self._campaign.bricks, self._campaign.ended_bricks
         if self._shown[0] != bricks:
             self._observer.stage(f"Timing on {len(self._ledgers)} hosts", bricks)
@@ -362,14 +364,14 @@ class _Runner:
         self._shown = bricks, done
 
     def _check_refusals(self) -> None:
-        """Raises the error that all kinds of host agree on: the command is to blame."""
+        """Raises the error on which all kinds of host agree: the request is to blame."""
         refusals = self._campaign.refusals
         if refusals and len(refusals) == len(self._campaign.kinds):
             raise DLBricksError(next(iter(refusals.values())))
 
 
 class _CancelledError(Exception):
-    """A call of which the scheduler knows nothing any longer."""
+    """The scheduler no longer knows a call."""
 
 
 def _result_of(future: Future) -> Any:
@@ -383,7 +385,7 @@ def _result_of(future: Future) -> Any:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, with its hint."""
+    """Message of an error with its hint."""
     if not isinstance(error, DLBricksError):
         return first_line(error)
     return f"{error.message} ({error.hint})" if error.hint else error.message
@@ -404,6 +406,6 @@ def _hash(files: Mapping[str, bytes]) -> str:
 
 
 def _known(store: ResultStore, host: Host, backend: str) -> bytes:
-    """What a store knows of a kind of host, as a file that travels."""
+    """Measurements of a kind of host in a store, as an exported file."""
     machine = Machine(host.kind, "", frozenset(), alone=True)
     return exported(store, Selection((machine,), (backend,))).content

@@ -1,4 +1,4 @@
-"""The scheduler of a fleet: Dask's own, that knows besides what its hosts are and do."""
+"""The scheduler of a fleet: Dask's scheduler, which also reports facts about hosts and runs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,26 @@ from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.wording import argument
 
 STATE = "dlbricks_fleet"
-"""Name of the call by which clients ask for the state of the fleet, and tell of their runs."""
+"""Name of the call with which clients query the state of the fleet and report their runs."""
 
 _MOST_GONE = 1000
 
 LEAST_SILENCE_S = 2 * HEARTBEAT_S
-"""Least seconds of silence after which a host may count as gone."""
+"""Minimum seconds of silence after which a host may count as gone."""
 
 _LOOK_SHARE = 0.25
-"""Time between two looks for silent hosts, as a share of the silence."""
+"""Time between two searches for silent hosts, as a share of the permitted silence."""
 
 _GONE: Mapping[str, str] = {
     "check-worker-ttl": "said nothing for {silence:g} s",
     "handle-worker-cleanup": "its connection ended: the worker or its host died",
     "worker-close": "left the fleet",
 }
-"""How a host left, by the start of what Dask calls the cause."""
+"""Reason why a host left, by the beginning of the cause that Dask gives."""
 
 
 class FleetState(SchedulerPlugin):
-    """Keeps what is known of hosts that left, and of runs.
-
-    Args:
-        silence_s: Seconds of silence after which a host counts as gone.
-    """
+    """State of a fleet that Dask does not keep: hosts that left, and runs."""
 
     name = "dlbricks-fleet"
 
@@ -53,19 +49,19 @@ class FleetState(SchedulerPlugin):
         self._runs: dict[str, dict[str, Any]] = {}
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Lets clients ask."""
+        """Registers the call that clients query."""
         self._scheduler = scheduler
         scheduler.handlers[STATE] = self.state
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Keeps the name of a host for the time when it is gone."""
+        """Notes the name of a host, for use after it has left."""
         facts = scheduler.workers[worker].extra.get(FACTS) or {}
         self._names[worker] = str(facts.get("name", ""))
 
     def remove_worker(
         self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_more: Any
     ) -> None:
-        """Keeps how a host left."""
+        """Records why a host left."""
         cause = next((c for c in _GONE if stimulus_id.startswith(c)), "")
         closing = any(
             event.get("action") == "closing-worker"
@@ -79,15 +75,15 @@ class FleetState(SchedulerPlugin):
             del self._gone[next(iter(self._gone))]
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Forgets the run of a client that is gone."""
+        """Drops the run of a client that has left."""
         self._runs.pop(client, None)
 
     async def state(self, client: str = "", run: dict[str, Any] | None = None) -> dict[str, Any]:
-        """State of the fleet, in plain data.
+        """State of the fleet as plain data.
 
         Args:
-            client: Who asks.
-            run: How far the client's run is; ``None`` for one that has none.
+            client: Identifier of the client.
+            run: Progress of the client's run; ``None`` for a client without a run.
         """
         assert self._scheduler is not None
         if run is not None and client in self._scheduler.clients:
@@ -114,13 +110,13 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
         host: Address to listen at; empty for all.
         port: Port to listen at; 0 for a free one.
         silence_s: Seconds of silence after which a host counts as gone.
-        say: Hears the address.
+        say: Receives the address of the scheduler.
 
     Returns:
         Number of the signal.
 
     Raises:
-        DLBricksError: If the address cannot be listened at, or the silence is too short.
+        DLBricksError: If the port cannot be opened, or the silence is too short.
     """
     if silence_s < LEAST_SILENCE_S:
         raise DLBricksError(
@@ -142,7 +138,8 @@ async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], No
             dashboard_address=":0",
             plugins=[FleetState(silence_s)],
         )
-        # Dask looks once in that time: a host that hangs would be missed up to twice as late.
+        # Dask looks once in this time. With a longer one, a host that hangs would be noticed up to
+        # twice as late.
         scheduler.periodic_callbacks["worker-ttl"].callback_time = _LOOK_SHARE * silence_s * 1000
         await scheduler
     except OSError as error:

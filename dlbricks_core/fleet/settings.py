@@ -1,6 +1,6 @@
 """Settings of Dask that a fleet overrides, each with the reason.
 
-They hold whatever a user's own configuration of Dask says: a setting that suits a cluster which
+They take precedence over a user's own configuration of Dask: a setting that suits a cluster which
 moves data may disturb hosts that measure.
 """
 
@@ -13,112 +13,120 @@ from dataclasses import dataclass
 from typing import Any
 
 HEARTBEAT_S = 5.0
-"""Seconds between two signs of life of a worker. Dask's own is half a second in a small fleet."""
+"""Seconds between two heartbeats of a worker. Dask's default is half a second in a small fleet."""
 
 SILENCE_S = 60.0
 """Seconds of silence after which a host counts as gone."""
 
 
 _LEAST_TCP_S = 11.0
-"""Least seconds that Dask takes for a connection without answer."""
+"""Minimum seconds that Dask accepts as the limit of a connection without answer."""
 
 
 @dataclass(frozen=True)
 class Override:
-    """A setting that is not Dask's own.
-
-    Attributes:
-        value: Value in a fleet.
-        reason: Reason for it.
-    """
+    """A setting that differs from Dask's default."""
 
     value: Any
     reason: str
 
 
 OVERRIDES: Mapping[str, Override] = {
-    # Of workers: what would disturb what is timed beside them.
+    # Settings of workers: whatever would disturb the measurement beside them.
     "distributed.nanny.pre-spawn-environ": Override(
         {},
-        "It sets OMP_NUM_THREADS, MKL_NUM_THREADS and OPENBLAS_NUM_THREADS to 1, and "
-        "MALLOC_TRIM_THRESHOLD_, for all that a worker starts: frameworks would run on one "
-        "thread and give memory back between runs.",
+        "Dask sets OMP_NUM_THREADS, MKL_NUM_THREADS and OPENBLAS_NUM_THREADS to 1, and "
+        "MALLOC_TRIM_THRESHOLD_, for all processes of a worker. Frameworks would run on one "
+        "thread and return memory between runs.",
     ),
-    "distributed.nanny.environ": Override({}, "The environment of measurements is the user's."),
+    "distributed.nanny.environ": Override({}, "Measurements run in the user's environment."),
     "distributed.worker.profile.enabled": Override(
-        False, "A thread looks at all stacks every 10 ms."
+        False, "A thread would sample all stacks every 10 ms."
     ),
     "distributed.admin.tick.interval": Override(
-        "10s", "The event loop wakes every 20 ms to see whether it is late."
+        "10s", "The event loop would wake every 20 ms to measure its delay."
     ),
-    "distributed.admin.tick.cycle": Override("60s", "The same, every second."),
+    "distributed.admin.tick.cycle": Override(
+        "60s", "The event loop would wake every second to check its delay."
+    ),
     "distributed.admin.tick.limit": Override(
-        "1h", "A late event loop is no failure where cores are busy measuring."
+        "1h", "A delayed event loop is no failure while measurements keep the cores busy."
     ),
     "distributed.admin.system-monitor.interval": Override(
-        "60s", "It reads the load of processor, memory, disks and network every 500 ms."
+        "60s", "Dask would read the load of processor, memory and network every 500 ms."
     ),
-    "distributed.admin.system-monitor.disk": Override(False, "The same, of the disks."),
+    "distributed.admin.system-monitor.disk": Override(
+        False, "Dask would read the load of the disks every 500 ms."
+    ),
     "distributed.admin.system-monitor.gil.enabled": Override(
-        False, "It asks for the interpreter's lock every millisecond, where gilknocker is there."
+        False,
+        "Where gilknocker is installed, it would take the interpreter's lock every millisecond.",
     ),
-    "distributed.diagnostics.nvml": Override(False, "It asks graphics cards for their load."),
-    "distributed.worker.http.routes": Override([], "Nobody is to ask a worker that measures."),
+    "distributed.diagnostics.nvml": Override(False, "Dask would query the load of graphics cards."),
+    "distributed.worker.http.routes": Override(
+        [], "HTTP requests would disturb a worker that measures."
+    ),
     "distributed.worker.memory.target": Override(
-        False, "Results would go to disk when memory is short."
+        False, "Results would be written to disk when memory is short."
     ),
-    "distributed.worker.memory.spill": Override(False, "The same, by the memory of the process."),
+    "distributed.worker.memory.spill": Override(
+        False, "Results would be written to disk when the process is large."
+    ),
     "distributed.worker.memory.pause": Override(
-        False, "A worker would stop when memory is short: a large model needs most of it."
+        False, "A worker would pause when memory is short, but a large model needs most of it."
     ),
     "distributed.worker.memory.terminate": Override(
-        False, "A worker would be ended when memory is short. DLBricks limits its own processes."
+        False, "A worker would be killed when memory is short. DLBricks limits its own processes."
     ),
-    "distributed.worker.lifetime.duration": Override(None, "A worker would end by the clock."),
-    "distributed.worker.lifetime.restart": Override(False, "The same."),
+    "distributed.worker.lifetime.duration": Override(
+        None, "A worker would end after a fixed time."
+    ),
+    "distributed.worker.lifetime.restart": Override(
+        False, "A worker would restart after a fixed time."
+    ),
     "distributed.worker.resources": Override(
-        {}, "Work that asks for a resource which no worker offers waits for ever."
+        {}, "A task that requires a resource which no worker offers would wait for ever."
     ),
-    "distributed.worker.preload": Override([], "Other programs' code beside measurements."),
-    # Of the scheduler: what would decide where a share goes, or that it failed.
+    "distributed.worker.preload": Override(
+        [], "Code of other programs would run beside measurements."
+    ),
+    # Settings of the scheduler: whatever would move a share or declare it failed.
     "distributed.scheduler.work-stealing": Override(
-        False, "A share belongs to a kind of host; its commander alone moves it."
+        False, "A share belongs to one kind of host. Only the run's client may move it."
     ),
     "distributed.scheduler.active-memory-manager.start": Override(
-        False, "It looks for copies of data every 2 s. There are none."
+        False, "Dask would search for copies of data every 2 s, and there are none."
     ),
     "distributed.scheduler.allowed-failures": Override(
         0,
-        "A share would be started anew on the same host, up to three times, and the reason be "
-        "hidden in KilledWorker.",
+        "A share would be restarted on the same host up to three times, and KilledWorker would "
+        "hide the reason.",
     ),
     "distributed.scheduler.worker-ttl": Override(
-        f"{SILENCE_S:g}s", "A host is gone after a minute of silence, not after five."
+        f"{SILENCE_S:g}s", "A host counts as gone after one minute of silence, not after five."
     ),
     "distributed.comm.timeouts.tcp": Override(
-        f"{SILENCE_S:g}s", "A connection without answer is as silent as its host."
+        f"{SILENCE_S:g}s", "A connection may be as silent as its host."
     ),
-    "distributed.scheduler.idle-timeout": Override(None, "A scheduler would end between two runs."),
+    "distributed.scheduler.idle-timeout": Override(
+        None, "A scheduler would exit between two runs."
+    ),
     "distributed.scheduler.no-workers-timeout": Override(
-        None, "Work would fail by a clock that is not the run's."
+        None, "Work would fail without workers, but the run has a limit of its own."
     ),
-    "distributed.scheduler.preload": Override([], "Other programs' code."),
-    "distributed.scheduler.http.routes": Override([], "Nothing to see there: see fleet status."),
-    # Of clients.
+    "distributed.scheduler.preload": Override([], "Code of other programs would run."),
+    "distributed.scheduler.http.routes": Override([], "Use `dlbricks fleet status` instead."),
+    # Settings of clients.
     "distributed.admin.large-graph-warning-threshold": Override(
-        "1 GiB", "A suite is sent as it is, once to each host."
+        "1 GiB", "Dask would warn of a large suite, which each host receives once."
     ),
 }
-"""What is overridden, by the name that Dask's configuration has for it."""
+"""Overridden settings, by their name in Dask's configuration."""
 
 
 def override(silence_s: float = SILENCE_S) -> None:
-    """Sets all that is overridden, for this process.
-
-    Args:
-        silence_s: Seconds of silence after which a host counts as gone.
-    """
-    import dask  # not before: the table is there without the extra, for people to read
+    """Sets all overridden settings for this process."""
+    import dask  # imported here: people read the table without the extra, too
 
     later = {
         "distributed.scheduler.worker-ttl": f"{silence_s:g}s",
@@ -130,9 +138,9 @@ def override(silence_s: float = SILENCE_S) -> None:
 
 
 def hush() -> None:
-    """Keeps Dask from logging: what users must know of a fleet, this room tells in its own words.
+    """Silences Dask's logs: this room reports in its own words what users must know of a fleet.
 
-    Dask gives its loggers levels of their own when it is imported.
+    Dask sets the levels of its loggers when it is imported.
     """
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] in ("distributed", "tornado"):

@@ -1,4 +1,4 @@
-"""Signals that end a scheduler or a worker as Ctrl-C does: in order, not in the middle."""
+"""Signals that end a scheduler or a worker in an orderly way, as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def asked_to_stop() -> asyncio.Future[int]:
-    """The number of the first signal that asks this process to end, once there is one."""
+    """Number of the first signal that asks this process to end, as a future."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
 

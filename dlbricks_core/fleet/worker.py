@@ -1,4 +1,4 @@
-"""The worker of a host: joins a fleet, and has one job at a time done."""
+"""Workers: processes that join a fleet for a host and run one job at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dlbricks_core.wording import argument
 from dlbricks_core.workflows.status import plugin_statuses
 
 FACTS = "dlbricks"
-"""Name of what a worker tells of its host."""
+"""Key under which a worker reports facts about its host."""
 
 _TRY_S = 5.0
 _RETRY_S = 1.0
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 class FleetWorker(Worker):
-    """A worker of Dask that has one job at a time done, and rests while it runs.
+    """A worker of Dask that runs one job at a time, and rests meanwhile.
 
     Args:
         address: Address of the scheduler.
@@ -61,7 +61,7 @@ class FleetWorker(Worker):
             address,
             host=host,
             nthreads=1,
-            # None of its own limits, pauses and ends: see settings.OVERRIDES.
+            # Without Dask's own limits, pauses and timeouts: see settings.OVERRIDES.
             memory_limit=0,
             local_directory=str(spool),
             security=Security(),
@@ -71,29 +71,29 @@ class FleetWorker(Worker):
         )
 
     def activity(self) -> dict[str, Any]:
-        """What the host does, and since when."""
+        """Present activity of the host, and the time since it began."""
         return {"doing": self._doing, "since_s": time() - self._began if self._doing else 0.0}
 
     def does(self, what: str) -> None:
-        """Notes what the host does from now on."""
+        """Records the activity that the host begins."""
         self._doing, self._began = what, time()
 
     async def heartbeat(self) -> None:
-        """Tells the scheduler that the host is there, as seldom as is enough.
+        """Sends the scheduler a heartbeat, as seldom as suffices.
 
-        The scheduler answers how soon it wants to hear again, and wants it too soon.
+        The scheduler's answer proposes an interval, which is too short.
         """
         await super().heartbeat()
         self.periodic_callbacks["heartbeat"].callback_time = HEARTBEAT_S * 1000
 
     def is_wanted(self, key: str) -> bool:
-        """Whether the scheduler is there, and somebody waits for a task."""
+        """Whether the scheduler answers and some client waits for a task."""
         task = self.state.tasks.get(key)
         return self.status == Status.running and task is not None and task.state == "executing"
 
 
 def facts_of_host() -> dict[str, Any]:
-    """What a worker tells of its host when it joins."""
+    """Facts about this host that a worker reports when it joins."""
     backends = [each for each in plugin_statuses() if each.plugin.kind == "backend"]
     return {
         "name": platform.node(),
@@ -108,14 +108,14 @@ def facts_of_host() -> dict[str, Any]:
 
 
 def keep_suite(name: str, files: Mapping[str, bytes], known: bytes) -> None:
-    """Keeps a suite on this host, and adds to its store what is known of its kind.
+    """Stores a suite on this host, and imports known measurements of the host's kind.
 
     Runs in a worker, as a task of Dask.
 
     Args:
         name: Hash of the suite.
         files: Content of its files, by their path in the folder.
-        known: Records of another store, as a file that travels.
+        known: Measurements of another store, as an exported file.
     """
     spool: Path = _this_worker().spool
     folder = spool / "suites" / name
@@ -138,11 +138,11 @@ def keep_suite(name: str, files: Mapping[str, bytes], known: bytes) -> None:
 
 
 def have_done(order: Order, what: str) -> Done:
-    """Has an order carried out on this host. Runs in a worker, as a task of Dask.
+    """Carries out an order on this host. Runs in a worker, as a task of Dask.
 
     Args:
-        order: The order. Its key is the task's.
-        what: What it is, for people who ask for the state of the fleet.
+        order: The order. Its key is the key of the task.
+        what: Description of the activity for the state of the fleet.
     """
     worker = _this_worker()
 
@@ -161,7 +161,7 @@ def _this_worker() -> FleetWorker:
     worker = get_worker()
     if not isinstance(worker, FleetWorker):
         raise DLBricksError(
-            "a worker of Dask that is none of a fleet was asked to measure",
+            "this worker of Dask does not belong to a fleet and cannot measure",
             hint="Start the workers with: dlbricks fleet worker",
         )
     return worker
@@ -173,15 +173,15 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
     Args:
         address: Address of the scheduler.
         spool: Folder of the host's store and of its suites.
-        patience_s: Seconds to wait for a scheduler that does not answer.
-        say: Hears of what happens, a line each.
+        patience_s: Maximum seconds to wait for a scheduler that does not answer.
+        say: Receives one line for each event.
         host: Address to listen at.
 
     Returns:
         Number of the signal.
 
     Raises:
-        DLBricksError: If the scheduler stays away, or the spool cannot be written.
+        DLBricksError: If the scheduler does not answer in time, or the spool cannot be written.
     """
     check_address(address)
     try:
@@ -208,7 +208,7 @@ async def _serve(address: str, spool: Path, patience_s: float, say: Say, host: s
             await working
         except asyncio.CancelledError:
             break
-        say("The scheduler was lost: waiting until it is there again.")
+        say("The scheduler was lost: waiting until it answers again.")
     return stopped.result()
 
 
@@ -220,7 +220,7 @@ async def _work(
     host: str | None,
     facts: Mapping[str, Any],
 ) -> None:
-    """Works for a scheduler until that is gone."""
+    """Serves a scheduler until the connection is lost."""
     await _reached(address, patience_s, say)
     worker = FleetWorker(address, spool, facts, host)
     try:
@@ -228,15 +228,15 @@ async def _work(
         say(f"Joined {address} as {worker.address}; ready to measure.")
         await worker.finished()
     finally:
-        # A job that runs is told to end first, and what it measured is kept.
+        # A job in progress is told to stop first, and its measurements are kept.
         await asyncio.shield(worker.close(timeout=_CLOSE_S))
 
 
 async def _reached(address: str, patience_s: float, say: Say) -> None:
-    """Returns when a scheduler answers.
+    """Waits until a scheduler answers.
 
     Raises:
-        DLBricksError: If none does.
+        DLBricksError: If none does in time.
     """
     end, told = monotonic() + patience_s, False
     security = Security().get_connection_args("worker")

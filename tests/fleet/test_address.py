@@ -19,5 +19,5 @@ def test_addresses_of_schedulers_are_taken(address):
     "address", ["boss", "tcp://boss", "boss:8786", "http://x:1", "tcp://:1", "tcp://a b:1", ""]
 )
 def test_what_is_no_address_is_refused_in_one_line(address):
-    with pytest.raises(DLBricksError, match="is no address of a scheduler"):
+    with pytest.raises(DLBricksError, match="is not the address of a scheduler"):
         check_address(address)

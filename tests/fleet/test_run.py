@@ -79,9 +79,9 @@ def test_what_the_hosts_have_is_not_measured_again_and_a_store_takes_it_once(
 def test_a_share_that_hangs_is_ended_and_named(start, scheduler, hosts, suite):
     status, out, err, data = run(start, scheduler, "hung", "--deadline", "0.1s", runs=100000)
     assert status == 3
-    assert "no end within" in out + err
+    assert "no result within" in out + err
     assert data["failures"]
-    assert "no end within" in data["failures"][0]["reason"]
+    assert "no result within" in data["failures"][0]["reason"]
 
 
 def test_a_backend_that_no_host_has_is_one_line_and_status_2(start, scheduler, hosts, suite):
