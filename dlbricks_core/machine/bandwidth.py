@@ -1,4 +1,4 @@
-"""Bandwidth of memory: bytes a second that threads read from memory at most."""
+"""Memory bandwidth: the maximum number of bytes per second that threads read from memory."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from time import perf_counter
 import numpy as np
 
 _BYTES = 2**29
-"""Bytes that are read in a round; no cache keeps a part of them that counts."""
+"""Bytes read in a round, far more than any cache holds."""
 
 _ROUNDS = 5
 
 
 def read_bandwidth(threads: int, nbytes: int = _BYTES, rounds: int = _ROUNDS) -> float:
-    """Bytes a second that so many threads read together, in the best of some rounds.
+    """Memory bandwidth of a number of threads in bytes per second: the best of several rounds.
 
-    Each thread looks for the largest number in a part of its own, which processors do faster than
-    memory delivers. The best round counts, because others are what else the machine did meanwhile.
+    Each thread searches its own part of an array for the largest number, which processors do faster
+    than memory delivers. The best round counts, because other programs slow down the others.
 
     Args:
         threads: Number of threads.
-        nbytes: Bytes that all of them read in a round.
-        rounds: Number of rounds, after one that does not count.
+        nbytes: Bytes that all threads read together in a round.
+        rounds: Number of rounds that count, after a first one that does not.
     """
     parts = [np.ones(max(nbytes // 4 // threads, 1), np.float32) for _ in range(threads)]
     seconds = []

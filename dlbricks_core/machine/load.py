@@ -59,11 +59,11 @@ class MachineLoad:
 
 @dataclass(frozen=True)
 class _Used:
-    """CPU time so far, in seconds.
+    """CPU time consumed so far, in seconds.
 
     Attributes:
         busy: Time of all processes.
-        own: Time of this process and those that it started.
+        own: Time of this process and of the processes that it started.
         steal: Time that the hypervisor gave to other virtual machines.
     """
 
@@ -125,7 +125,7 @@ class LoadSampler:
 
 
 def _own_seconds() -> float:
-    """CPU time in seconds of this process and all that it has started, also those that ended."""
+    """CPU time in seconds of this process and of all processes that it ever started."""
     ended = os.times()
     total = ended.children_user + ended.children_system
     me = psutil.Process()

@@ -1,4 +1,4 @@
-"""Places for instances: cores of their own."""
+"""Placement of instances: each gets CPU cores of its own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dlbricks_core.wording import argument
 
 
 def places(instances: int, threads: int, machine: Machine | None = None) -> list[tuple[int, ...]]:
-    """CPUs of each instance: one CPU of each of its cores, which it shares with no other.
+    """CPUs of each instance: one logical CPU on each of its cores. No two instances share a core.
 
     Args:
         instances: Number of instances.
-        threads: Number of cores of each.
+        threads: Number of cores of each instance.
         machine: Machine to look at; this one by default.
 
     Raises:
-        DLBricksError: If there are too few cores, or the container may not use so many at a time.
+        DLBricksError: If there are too few cores, or the CPU quota of the container allows fewer.
     """
     machine = machine or Machine()
     first_of_core = {min(machine.siblings(cpu) & machine.cpus) for cpu in machine.cpus}

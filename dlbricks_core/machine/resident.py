@@ -11,22 +11,22 @@ MIB = 2**20
 
 
 def resident_mib() -> float:
-    """Resident memory of this process in MiB, with the pages of files that it has mapped."""
+    """Resident memory of this process in MiB, including pages of files that it has mapped."""
     return _status("VmRSS")
 
 
 def peak_mib() -> float:
-    """The most resident memory in MiB since the process began, or since :func:`forget_peak`."""
+    """Peak resident memory in MiB since the process began, or since :func:`forget_peak`."""
     return _status("VmHWM")
 
 
 def forget_peak() -> None:
-    """Lets the peak begin anew, from the resident memory of now; see proc_pid_clear_refs(5)."""
+    """Resets the peak to the present resident memory; see proc_pid_clear_refs(5)."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def give_back() -> None:
-    """Gives memory that was freed back to the system, as far as the allocator can (glibc's)."""
+    """Returns freed memory to the system, as far as glibc's allocator can."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 

@@ -12,7 +12,7 @@ from dlbricks_core.worker import memory
 CPUS = "sys/devices/system/cpu"
 
 _CONTAINER = (".dockerenv", "run/.containerenv", "run/systemd/container")
-"""Files that tell a container: of Docker, of Podman, and of what systemd runs in."""
+"""Files whose presence shows a container: those of Docker, of Podman and of systemd."""
 
 _CACHES = 8
 """Maximum number of caches of one CPU."""
@@ -99,10 +99,10 @@ class Machine:
         return any((self.root / path).exists() for path in _CONTAINER)
 
     def built_in_addresses(self) -> list[str]:
-        """Permanent addresses of the network interfaces that are built in, sorted.
+        """Permanent addresses of built-in network interfaces, sorted.
 
-        Those that are plugged in (USB), that software makes, and whose address was drawn or set
-        are left out.
+        Interfaces that are plugged in (USB), made by software, or have a random or configured
+        address are left out.
         """
         found = []
         for folder in sorted((self.root / "sys/class/net").glob("*")):
@@ -125,7 +125,7 @@ class Machine:
         return frozenset({cpu})
 
     def cache_folders(self, cpu: int) -> list[str]:
-        """Folders that describe the caches of a CPU; not all of them need exist."""
+        """Folders that may describe the caches of a CPU; some need not exist."""
         return [f"{CPUS}/cpu{cpu}/cache/index{index}" for index in range(_CACHES)]
 
     def sharing(self, cpu: int) -> frozenset[int]:

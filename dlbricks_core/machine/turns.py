@@ -1,10 +1,10 @@
-"""Turns: one measurement at a time on the cores of a machine.
+"""Turns: only one process at a time measures on a CPU core.
 
-A file stands for each core, and whoever measures locks (``flock``) those of all cores that its
-process may run on. The kernel frees them when the process ends, however it ends. Processes whose
-affinity gives them other cores do not wait for each other: who divides a machine has said that its
-parts are machines of their own. The files are the machine's, whatever network a process is in;
-containers share them if they share the folder.
+A lock file (``flock``) stands for each core. A process that measures locks the files of all cores
+in its CPU affinity. The kernel releases the locks when the process ends, for whatever reason.
+Processes with disjoint affinities do not wait for each other: whoever partitions a machine takes
+its parts for separate machines. The lock files belong to the machine, whatever network namespace a
+process is in. Containers share them if they share the folder.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.machine.sysfs import Machine
 
 FOLDER = "DLBRICKS_TURNS"
-"""Environment variable with the folder of the files; where it is empty, nobody waits for anybody,
-as where tests run side by side and time nothing that counts."""
+"""Environment variable with the folder of the lock files. If it is empty, no process waits for
+another: tests that run side by side and keep no timings set it so.
+"""
 
 _USUAL = "/tmp/dlbricks-turns"
 
 LONGEST_S = 3600.0
-"""Longest wait in seconds: longer than most measurements take, shorter than a night."""
+"""Maximum wait in seconds: longer than most measurements take, shorter than a night."""
 
 _LOOK_S = 0.25
 
@@ -38,7 +39,7 @@ Say = Callable[[str], None]
 
 
 class _Own:
-    """The turn of this process: taken once, however many of its parts measure."""
+    """The turn of this process, taken once for all its threads that measure."""
 
     def __init__(self) -> None:
         self.guard = RLock()
@@ -50,14 +51,14 @@ _own = _Own()
 
 
 def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
-    """Waits until no other process measures on these cores, and keeps others from doing so.
+    """Waits until no other process measures on these cores, and locks them.
 
     Args:
-        say: Hears that there is somebody to wait for; a warning says so by default.
-        longest_s: Longest wait in seconds.
+        say: Receives a message if another process measures; by default it becomes a warning.
+        longest_s: Maximum wait in seconds.
 
     Raises:
-        DLBricksError: If the wait is too long.
+        DLBricksError: If the wait exceeds the maximum.
     """
     with _own.guard:
         if _own.holders == 0:
@@ -66,7 +67,7 @@ def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
 
 
 def give_turn() -> None:
-    """Reverses one :func:`take_turn`; the last one lets others measure."""
+    """Reverses one :func:`take_turn`; the last reversal releases the cores."""
     with _own.guard:
         _own.holders -= 1
         if _own.holders == 0:
@@ -75,7 +76,7 @@ def give_turn() -> None:
 
 @contextmanager
 def turn(say: Say | None = None, longest_s: float = LONGEST_S) -> Iterator[None]:
-    """A turn for as long as the context lasts; see :func:`take_turn`."""
+    """Holds a turn while the context lasts; see :func:`take_turn`."""
     take_turn(say, longest_s)
     try:
         yield
@@ -88,7 +89,7 @@ def _warn(text: str) -> None:
 
 
 def _locked(say: Say, longest_s: float) -> ExitStack:
-    """Locks on the files of all cores of this process."""
+    """Locks on the cores that this process may run on."""
     folder = os.environ.get(FOLDER, _USUAL)
     if not folder:
         return ExitStack()
@@ -102,7 +103,7 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
             )
             return ExitStack()
         told = False
-        # In one order for everybody: two that wait for each other would wait for ever.
+        # All processes lock in the same order: otherwise two could wait for each other for ever.
         for file in files:
             while not _lock(file):
                 if not told:
@@ -111,8 +112,8 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
                 if monotonic() > end:
                     raise DLBricksError(
                         f"another measurement has run on this machine for {longest_s:g} s",
-                        hint="End it, or wait for it; whoever holds the files in "
-                        f"{folder} is the one (lsof tells).",
+                        hint="End it, or wait for it. It is the process that holds the "
+                        f"files in {folder} (see lsof).",
                     )
                 sleep(_LOOK_S)
         return stack.pop_all()
@@ -120,13 +121,13 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
 
 
 def _cores() -> list[int]:
-    """Cores that this process may run on, each by the first of its logical CPUs."""
+    """Cores that this process may run on, each named by its first logical CPU."""
     machine = Machine()
     return sorted({min(machine.siblings(cpu)) for cpu in machine.cpus})
 
 
 def _opened(folder: Path, core: int, stack: ExitStack) -> int:
-    """Descriptor of a core's file, which any user may lock."""
+    """File descriptor of a core's lock file, which any user may lock."""
     path = folder / f"core{core}"
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     try:

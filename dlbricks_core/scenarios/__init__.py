@@ -1,6 +1,6 @@
-"""Scenarios of MLPerf Inference: their rules, and queues that show what instances do in them.
+"""Scenarios of MLPerf Inference: their rules, and queueing models of several instances.
 
-Plain arithmetic: nothing is run here.
+The room is plain arithmetic and runs no network.
 """
 
 from dlbricks_core.scenarios.answering import (

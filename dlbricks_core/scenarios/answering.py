@@ -1,4 +1,4 @@
-"""Answers: what instances show in a scenario, computed from how long they serve a sample."""
+"""Latency and throughput of instances in a scenario, computed from their service times."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ QUERIES = 20_000
 """Queries of a simulated run. The 99th percentile rests on 200 of them."""
 
 _REPLICATES, _REPLICATE_QUERIES = 20, 2_000
-"""Number of the shorter runs that intervals rest on, and their queries."""
+"""Number of shorter runs that intervals rest on, and queries in each."""
 
 _TOLERANCE = 0.002
-"""Relative width at which the search for a rate ends."""
+"""Relative width at which the search for a rate stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +38,8 @@ class Run:
     """A run of a scenario.
 
     Attributes:
-        latency_ms: Latency of each query in milliseconds; in the offline scenario, of each
-            inference: shape (k,).
+        latency_ms: Latency of each query in milliseconds, or of each inference in the offline
+            scenario: shape (k,).
         throughput: Samples or queries per second, as the scenario counts them.
     """
 
@@ -50,14 +50,14 @@ class Run:
 def answer(
     scenario: Scenario, service: ServiceTimes, bound_ms: float | None, seed: int = 0
 ) -> ScenarioAnswer:
-    """What instances show in a scenario, from how long each serves a sample.
+    """Latency and throughput of instances in a scenario, computed from their service times.
 
-    Intervals hold how the given latencies scatter, not what they are all off by.
+    The intervals cover the scatter of the given latencies, but no error that all of them share.
 
     Args:
         scenario: The load pattern.
-        service: How long an instance serves a sample.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for none.
+        service: Service times of an instance.
+        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
         seed: Seed of arrivals and of the order of latencies.
 
     Raises:
@@ -69,7 +69,7 @@ def answer(
     rng = np.random.default_rng(seed)
 
     def shorter(times: ServiceTimes) -> ScenarioAnswer:
-        # The same seed each time: what differs is due to the latencies alone.
+        # Every replicate has the same seed, so that differences come from the latencies alone.
         run = simulate(scenario, times, bound_ms, seed, _REPLICATE_QUERIES)
         return answer_of(scenario, service.instances, run, bound_ms)
 
@@ -90,13 +90,13 @@ def answer(
 def answer_of(
     scenario: Scenario, instances: int, run: Run, bound_ms: float | None
 ) -> ScenarioAnswer:
-    """What a run shows, measured or simulated.
+    """Latency and throughput of a run, measured or simulated.
 
     Args:
         scenario: The load pattern.
         instances: Number of instances.
         run: The run; in the server scenario the one with the highest rate under the bound.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for none.
+        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
     """
     share = PATTERNS[scenario].percentile
     tail = percentile(run.latency_ms, share or 0.99)
@@ -116,11 +116,11 @@ def answer_of(
 def simulate(
     scenario: Scenario, service: ServiceTimes, bound_ms: float | None, seed: int, queries: int
 ) -> Run:
-    """A run of a scenario, with latencies drawn from those of the instances.
+    """A simulated run of a scenario, with service times drawn from those of the instances.
 
     Args:
         scenario: The load pattern.
-        service: How long an instance serves a sample.
+        service: Service times of an instance.
         bound_ms: Bound on the latency in milliseconds, which only the server scenario needs.
         seed: Seed of arrivals and of the order of latencies.
         queries: Number of queries.
@@ -132,10 +132,10 @@ def simulate(
 
 
 def served_at(service: ServiceTimes, qps: float, seed: int = 0, queries: int = QUERIES) -> Run:
-    """A run in which queries of one sample arrive by a Poisson process of a given rate.
+    """A simulated run in which queries of one sample arrive by a Poisson process of a given rate.
 
     Args:
-        service: How long an instance serves a sample.
+        service: Service times of an instance.
         qps: Mean number of queries that arrive per second.
         seed: Seed of arrivals and of the order of latencies.
         queries: Number of queries.
@@ -151,7 +151,7 @@ def most_qps_under(
     Args:
         bound_ms: The bound in milliseconds.
         share: The percentile as a share, such as 0.99.
-        service: How long an instance serves a sample.
+        service: Service times of an instance.
         seed: Seed of arrivals and of the order of latencies.
         queries: Number of queries of each run.
 
@@ -164,12 +164,12 @@ def most_qps_under(
 
 @dataclass(frozen=True, eq=False)
 class _Server:
-    """The server scenario with everything drawn but the rate, so that rates can be compared.
+    """A server scenario whose random draws are fixed, so that only the rate of arrivals varies.
 
     Attributes:
-        arrivals: Arrivals at one query per second, in seconds: shape (k,).
-        service_ms: Time that each sample takes with 1 to n instances busy: shape (n, k).
-        alike: Whether the number of busy instances makes no difference.
+        arrivals: Arrival times in seconds at one query per second: shape (k,).
+        service_ms: Service time of each sample with 1 to n busy instances: shape (n, k).
+        alike: Whether service times are the same for any number of busy instances.
     """
 
     arrivals: FloatArray
@@ -182,7 +182,7 @@ class _Server:
         return cls(poisson_arrivals(queries, rng), drawn, service.busy_of is None)
 
     def at(self, qps: float) -> Run:
-        """A run at a rate in queries per second."""
+        """The run at a rate in queries per second."""
         arrivals_ms = self.arrivals * (1e3 / qps)
         done_ms = (
             completions(arrivals_ms, self.service_ms[0], len(self.service_ms))
@@ -192,10 +192,11 @@ class _Server:
         return Run(done_ms - arrivals_ms, qps)
 
     def most_under(self, bound_ms: float, share: float) -> Run:
-        """The run at the highest rate under the bound; at no rate, one in an idle system."""
+        """The run at the highest rate under the bound; an idle system's if no rate keeps it."""
         if percentile(self.service_ms[0], share) > bound_ms:
             return Run(self.service_ms[0], 0.0)
-        # Beyond this rate the line grows without end, however many queries are within the bound.
+        # Beyond this rate the queue grows without end, even if a run of finitely many queries keeps
+        # the bound.
         high = 1e3 * len(self.service_ms) / float(np.mean(self.service_ms[-1]))
         low, best = 0.0, Run(self.service_ms[0], 0.0)
         while high - low > _TOLERANCE * high:
@@ -208,9 +209,10 @@ class _Server:
 
 
 def _drawn(service: ServiceTimes, rng: np.random.Generator, samples: int) -> FloatArray:
-    """Time that samples take with 1 to n instances busy, in milliseconds: shape (n, samples).
+    """Drawn service times in milliseconds with 1 to n busy instances: shape (n, samples).
 
-    A sample that is slow beside others with all instances busy is so with fewer of them.
+    A sample that is slow compared with others when all instances are busy is also slow when fewer
+    are.
     """
     ranks = rng.random(samples)
     return np.stack(
@@ -222,7 +224,7 @@ def _drawn(service: ServiceTimes, rng: np.random.Generator, samples: int) -> Flo
 
 
 def _resampled(service: ServiceTimes, rng: np.random.Generator) -> ServiceTimes:
-    """Service times that measuring once more might have given."""
+    """Service times that a repeated measurement might have given, by resampling."""
 
     def again(taken: FloatArray) -> FloatArray:
         return rng.choice(taken, len(taken))

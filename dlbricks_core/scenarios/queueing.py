@@ -1,6 +1,6 @@
-"""Queues: when a number of instances are done with samples that wait in one line.
+"""Queues: completion times of samples that wait in one line for several instances.
 
-Samples are served in the order in which they arrive, each by the instance that is free first.
+Samples are served in the order of their arrival. Each goes to the instance that is free first.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dlbricks_core.figures.statistics import FloatArray
 def poisson_arrivals(queries: int, rng: np.random.Generator) -> FloatArray:
     """Arrival times of a Poisson process of one query per second, in seconds: shape (queries,).
 
-    Divided by another rate they are those of that rate, so that runs at several rates differ in
+    Dividing them by a rate gives the arrival times of that rate. So runs at several rates differ in
     nothing else.
     """
     return np.cumsum(rng.exponential(size=queries))
 
 
 def completions(arrivals: FloatArray, service: FloatArray, instances: int) -> FloatArray:
-    """Time at which each sample is done, where no instance slows another down.
+    """Completion time of each sample, where instances do not slow each other down.
 
     Source: the recursion of Kiefer and Wolfowitz for the workload of a G/G/n queue (Transactions
     of the American Mathematical Society 78, 1955).
 
     Args:
-        arrivals: Ascending times of arrival: shape (k,).
-        service: Time that each sample takes, in the same unit: shape (k,).
+        arrivals: Ascending arrival times: shape (k,).
+        service: Service time of each sample, in the same unit: shape (k,).
         instances: Number of instances.
 
     Returns:
@@ -46,14 +46,14 @@ def completions(arrivals: FloatArray, service: FloatArray, instances: int) -> Fl
 
 
 def contended_completions(arrivals: FloatArray, service: FloatArray) -> FloatArray:
-    """The same where a sample's speed depends on how many instances are busy at each moment.
+    """Completion time of each sample, where service slows down with the number of busy instances.
 
-    A sample that would take a time s while k instances are busy advances by 1/s of itself per unit
-    of time, and changes its speed whenever an instance begins or ends.
+    With k busy instances, a sample of service time s advances by 1/s of its work per unit of time.
+    Its speed changes whenever an instance begins or completes a sample.
 
     Args:
-        arrivals: Ascending times of arrival: shape (k,).
-        service: Time that each sample would take with 1 to n instances busy all along, in the same
+        arrivals: Ascending arrival times: shape (k,).
+        service: Service time of each sample if 1 to n instances were busy throughout, in the same
             unit: shape (n, k).
 
     Returns:
@@ -62,7 +62,7 @@ def contended_completions(arrivals: FloatArray, service: FloatArray) -> FloatArr
     instances = len(service)
     times, needed = arrivals.tolist(), service.T.tolist()
     done = np.empty(len(times))
-    left: dict[int, float] = {}  # share of each sample in service that is still to do
+    left: dict[int, float] = {}  # remaining share of each sample in service
     now, waiting = 0.0, 0
     while left or waiting < len(times):
         busy = len(left)

@@ -1,4 +1,4 @@
-"""Records: load patterns, how long instances serve, and what a load pattern shows of them."""
+"""Records: load patterns, service times, and the figures of a load pattern."""
 
 from __future__ import annotations
 
@@ -19,33 +19,37 @@ class Scenario(StrEnum):
     """
 
     OFFLINE = "offline"
-    """All samples are there at the start. The figure is the throughput in samples per second."""
+    """All samples are available at the start. The figure is the throughput in samples/s."""
 
     SERVER = "server"
     """Queries of one sample arrive by a Poisson process. The figure is the highest rate of queries
-    at which the 99th percentile of the latency stays under a bound."""
+    for which the 99th percentile of the latency stays within a bound.
+    """
 
     SINGLE_STREAM = "single-stream"
-    """A query of one sample arrives whenever the one before is done. The figure is the 90th
-    percentile of the latency."""
+    """A query of one sample arrives as soon as the previous query is done. The figure is the 90th
+    percentile of the latency.
+    """
 
     MULTI_STREAM = "multi-stream"
-    """A query of eight samples arrives whenever the one before is done. The figure is the 99th
-    percentile of the latency of a query: its last sample counts."""
+    """A query of eight samples arrives as soon as the previous query is done. The figure is the
+    99th percentile of the latency of a query, which ends with its last sample.
+    """
 
 
 @dataclass(frozen=True)
 class LoadPattern:
-    """What MLPerf's rules fix about a scenario.
+    """Properties of a scenario that MLPerf's rules fix.
 
     Attributes:
-        samples: Number of samples of a query.
-        percentile: Share of the queries whose latency counts; ``None`` where latency does not.
-        unit: What the throughput counts: ``"samples"`` or ``"queries"``.
-        by_latency: Whether the figure is a latency, so that less is better; otherwise it is the
+        samples: Number of samples in a query.
+        percentile: Percentile of the latency that counts, as a share; ``None`` where latency does
+            not count.
+        unit: Unit of the throughput: ``"samples"`` or ``"queries"``.
+        by_latency: Whether the figure is a latency, so that less is better. Otherwise it is the
             throughput.
-        needs_bound: Whether there is no figure without a bound on the latency.
-        at_once: Whether more than one query may be in the system.
+        needs_bound: Whether the figure requires a bound on the latency.
+        at_once: Whether more than one query may be in the system at a time.
     """
 
     samples: int = 1
@@ -65,21 +69,21 @@ PATTERNS: Mapping[Scenario, LoadPattern] = {
 """The load pattern of each scenario."""
 
 MINIMUM_DURATION_S = 600.0
-"""Seconds that a run takes at least by MLPerf's rules."""
+"""Minimum duration of a run in seconds, by MLPerf's rules."""
 
 OFFLINE_SAMPLES = 24_576
-"""Samples that a run of the offline scenario has at least by MLPerf's rules."""
+"""Minimum number of samples in a run of the offline scenario, by MLPerf's rules."""
 
 
 @dataclass(frozen=True, eq=False)
 class ServiceTimes:
-    """How long an instance serves a sample, in milliseconds.
+    """Service times of an instance: the latencies of single samples, in milliseconds.
 
     Attributes:
         instances: Number of instances.
         latency_ms: Latencies of one inference while all other instances are busy: shape (k,).
-        busy_of: The same while so many instances are busy, the one itself among them, by that
-            number; shapes (k,). What is missing in it is as with all instances busy.
+        busy_of: Latencies by the number of busy instances, including the measured one: shapes (k,).
+            For a number that is missing, the latencies with all instances busy hold.
     """
 
     instances: int
@@ -91,37 +95,38 @@ class ServiceTimes:
             raise ValueError(f"{self.instances} instances")
         for taken in (self.latency_ms, *(self.busy_of or {}).values()):
             if np.ndim(taken) != 1 or not len(taken) or not np.all(taken > 0):
-                raise ValueError("latencies must be one or more, and positive")
+                raise ValueError("at least one latency is needed, and all must be positive")
 
     def while_busy(self, instances: int) -> FloatArray:
-        """Latencies while a number of instances are busy, the one itself among them."""
+        """Latencies in milliseconds while a number of instances, this one included, are busy."""
         return (self.busy_of or {}).get(instances, self.latency_ms)
 
 
 Interval = tuple[float, float]
-"""Ends of a 90% interval."""
+"""Lower and upper end of a 90% interval."""
 
 
 @dataclass(frozen=True)
 class ScenarioAnswer:
-    """What a number of instances show in a scenario.
+    """Latency and throughput of a number of instances in a scenario.
 
     Attributes:
         scenario: The load pattern.
         instances: Number of instances.
-        throughput: Samples or queries per second, as the pattern counts them. In the server
-            scenario the highest rate of arrivals under the bound; 0 if there is none.
+        throughput: Samples or queries per second, in the unit of the load pattern. In the server
+            scenario, the highest rate of arrivals under the bound; 0 if no rate keeps it.
         p50: Median latency of a query in milliseconds; in the offline scenario, of an inference.
-        p90: 90th percentile of the same.
-        p99: 99th percentile of the same.
-        early_stopping_ms: Estimate of the scenario's percentile by MLPerf's early-stopping rule,
-            in milliseconds; ``None`` where the scenario has none, or queries are too few for it.
-        holds: Whether the scenario's percentile is within the bound; ``None`` without a bound. Of
-            a server that no rate is low enough for, it is not.
-        queries: Number of queries that the latencies are of.
-        throughput_interval: 90% interval of the throughput; ``None`` if it is not known.
-        tail_interval: 90% interval of the scenario's percentile in milliseconds; the 99th where
-            the scenario has none.
+        p90: 90th percentile of the latency in milliseconds.
+        p99: 99th percentile of the latency in milliseconds.
+        early_stopping_ms: Estimate of the scenario's percentile by MLPerf's early-stopping rule, in
+            milliseconds; ``None`` where the scenario has no percentile, or the run has too few
+            queries.
+        holds: Whether the scenario's percentile is within the bound; ``None`` without a bound.
+            False for a server that keeps the bound at no rate.
+        queries: Number of queries behind the latencies.
+        throughput_interval: 90% interval of the throughput; ``None`` if unknown.
+        tail_interval: 90% interval of the scenario's percentile in milliseconds. A scenario without
+            a percentile uses the 99th.
     """
 
     scenario: Scenario
@@ -138,10 +143,10 @@ class ScenarioAnswer:
 
     @property
     def pattern(self) -> LoadPattern:
-        """What the rules fix about the scenario."""
+        """The load pattern of the scenario."""
         return PATTERNS[self.scenario]
 
     @property
     def tail_ms(self) -> float:
-        """The scenario's percentile of the latency in milliseconds; the 99th if it has none."""
+        """Latency at the scenario's percentile, in milliseconds; at the 99th if it has none."""
         return self.p90 if self.pattern.percentile == 0.90 else self.p99

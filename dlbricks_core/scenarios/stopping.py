@@ -1,9 +1,10 @@
-"""MLPerf's early-stopping rule: how many queries tell enough of a percentile of the latency.
+"""MLPerf's early-stopping rule: the number of queries that suffices to claim a percentile.
+
+A system fails if it meets the bound with less than the probability p. Queries suffice if a failing
+system would show so few of them over the bound with a probability of at most 1%.
 
 Source: MLCommons, MLPerf Inference Rules, appendix "Early Stopping Criterion", with a tolerance of
-0 and a confidence of 99%. A system that fails meets the bound with less than the probability p. So
-many queries suffice that such a system would show so few over the bound with a probability of at
-most 1%.
+0 and a confidence of 99%.
 """
 
 from __future__ import annotations
@@ -19,45 +20,48 @@ CONFIDENCE = 0.99
 
 
 def percentile(latencies: Samples, share: float) -> float:
-    """The latency that a share of the queries does not exceed, as MLPerf's LoadGen counts it.
+    """Percentile of latencies as MLPerf's LoadGen counts it, in their unit.
 
-    It is an element of the latencies: the first in ascending order that has at least that share of
-    the others before it.
+    The percentile is one of the latencies: the first in ascending order that has at least that
+    share of the latencies before it.
     """
     ordered = np.sort(np.asarray(latencies, dtype=np.float64))
     return float(ordered[min(int(len(ordered) * share), len(ordered) - 1)])
 
 
 def queries_needed(overlatency: int, share: float, confidence: float = CONFIDENCE) -> int:
-    """Minimum number of queries of which so many may be over the bound.
+    """Minimum number of queries in a run with a given number of queries over the bound.
 
     Args:
         overlatency: Number of queries over the latency bound.
-        share: Share of the queries that must be within it, such as 0.99.
-        confidence: Confidence that a system which fails is found out.
+        share: Share of the queries that must be within the bound, such as 0.99.
+        confidence: Probability with which a failing system is detected.
     """
     most = 2 * overlatency + 2
     while not _suffices(most, overlatency, share, confidence):
         most *= 2
-    # As many queries as are over the bound never suffice.
+    # More queries must be within the bound than over it in any case.
     return _first(lambda n: _suffices(n, overlatency, share, confidence), overlatency, most)
 
 
 def _suffices(queries: int, overlatency: int, share: float, confidence: float) -> bool:
-    # The distribution function of the binomial distribution, which scipy's stats wraps slowly.
+    # The distribution function of the binomial distribution; the wrapper in scipy.stats is slow.
     return bool(special.bdtr(overlatency, queries, 1 - share) <= 1 - confidence)
 
 
 def overlatency_allowed(queries: int, share: float, confidence: float = CONFIDENCE) -> int | None:
-    """Maximum number of queries over the bound of so many; ``None`` if even none are too many."""
+    """Maximum number of queries over the bound in a run of a given length.
+
+    Returns ``None`` if the run is too short even with all queries within the bound.
+    """
     if not _suffices(queries, 0, share, confidence):
         return None
-    # With all of them over the bound they never suffice.
+    # A run with all queries over the bound never suffices.
     return _first(lambda t: not _suffices(queries, t, share, confidence), 0, queries) - 1
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Least number for which something holds that holds for ``high`` and not for ``low``."""
+    """Least number for which a condition holds that holds for ``high`` and not for ``low``."""
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):
@@ -70,13 +74,12 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
 def early_stopping_estimate(
     latencies: Samples, share: float, confidence: float = CONFIDENCE
 ) -> float | None:
-    """Estimate of a percentile that a run of finitely many queries may claim, in their unit.
+    """Conservative estimate of a percentile from a run of finitely many queries, in their unit.
 
-    With t queries allowed over the bound, it is the t-th highest latency. So it is above the
-    percentile of the run, by less the more queries there are.
+    With t queries allowed over the bound, the estimate is the t-th highest latency. It exceeds the
+    run's own percentile, by less the longer the run is.
 
-    Returns:
-        The estimate; ``None`` if queries are too few for it: t must be 1 or more.
+    Returns: The estimate; ``None`` if the run is too short to allow one query over the bound.
     """
     values = np.sort(np.asarray(latencies, dtype=np.float64))
     allowed = overlatency_allowed(len(values), share, confidence)
@@ -84,13 +87,13 @@ def early_stopping_estimate(
 
 
 def meets_bound(latencies: Samples, bound: float, share: float) -> bool:
-    """Whether a run shows by the rule that a share of all queries is within a bound."""
+    """Whether a share of all queries is within a bound, by the early-stopping rule."""
     values = np.asarray(latencies, dtype=np.float64)
     return len(values) >= queries_needed(int(np.sum(values > bound)), share)
 
 
 def queries_for_margin(share: float, margin: float, confidence: float = CONFIDENCE) -> int:
-    """Number of queries that tell the share within a bound to a margin, by the older rules.
+    """Number of queries from which the share within a bound is known to a margin.
 
     Source: MLPerf Inference Rules, table of minimum query counts, where the margin is a twentieth
     of the distance of the share to 1. The rules round the numbers up to multiples of 2**13.
@@ -102,16 +105,16 @@ def queries_for_margin(share: float, margin: float, confidence: float = CONFIDEN
 def percentile_interval(
     latencies: FloatArray, share: float, level: float = 0.90
 ) -> tuple[float, float]:
-    """Interval of a percentile, for independent latencies of any distribution.
+    """Interval of a percentile, for independent latencies of any distribution, in their unit.
 
-    Its ends are latencies themselves, because the number of queries below the true percentile
+    Both ends are elements of the latencies, because the number of queries below the true percentile
     follows the binomial distribution.
 
     Args:
-        latencies: One or more.
+        latencies: At least one latency.
         share: The percentile as a share.
-        level: Probability that the interval holds the percentile, where there are enough queries;
-            the highest latency ends it otherwise.
+        level: Probability that the interval holds the percentile. In a run with too few queries,
+            the highest latency is the upper end.
     """
     ordered = np.sort(latencies)
     first, last = stats.binom.ppf([(1 - level) / 2, (1 + level) / 2], len(ordered), share)
