@@ -1,4 +1,4 @@
-"""Seconds that timing a network will take, as far as it can be known beforehand."""
+"""Costs: predicted seconds to time a network."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ START_S = 3.0
 """Seconds to start a worker and to import a framework."""
 
 _NETWORK_S, _LAYER_S, _WEIGHT_BYTE_S, _LIVE_BYTE_S, _WARM_UP_RUNS = 2.5e-3, 2.5e-4, 2e-9, 6e-10, 6.0
-"""What loading takes: seconds for each network, layer, byte of weights and of other tensors, and
-latencies. These and the numbers below are of a usual server; :class:`Costs` says how far another
-machine or framework is off."""
+"""Cost of loading: seconds for each network, for each layer, for each byte of weights and for each
+byte of other tensors, and a number of warm-up runs. All constants here are those of a usual server;
+:class:`Costs` scales them to another machine or framework.
+"""
 
 _RUN_S, _LATENCIES = 2e-4, 2.5
-"""Seconds of a run beyond latencies, and latencies of a run: its own, and that of what runs before
-it to put the caches in order."""
+"""Cost of a run: seconds beyond latencies, and latencies of the network, including those of the run
+before it that prepares the caches.
+"""
 
 _PRIOR_S = 1.0
-"""Seconds that these numbers count for, beside what is seen."""
+"""Weight of these constants beside observed costs, in seconds."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What timing networks costs here.
+    """Cost of timing networks on this machine.
 
     Attributes:
-        slowdown: Seconds that it takes, over those that it usually takes.
+        slowdown: Seconds that timing takes here, relative to a usual server.
     """
 
     slowdown: float = 1.0
 
     @classmethod
     def seen(cls, taken: Iterable[tuple[CanonicalModel, Measurement]]) -> Self:
-        """Costs as they were when networks were measured."""
+        """Costs derived from networks that were measured."""
         usual = seen = _PRIOR_S
         for model, measurement in taken:
             for each in measurement.observations:
@@ -50,7 +52,7 @@ class Costs:
         return cls(seen / usual)
 
     def seconds(self, model: CanonicalModel, latency_ms: float, runs: int) -> float:
-        """Seconds to load a network and to run it so many times."""
+        """Seconds to load a network and to run it a number of times."""
         return self.slowdown * (_loading_s(model, latency_ms) + runs * _run_s(latency_ms))
 
 

@@ -1,4 +1,4 @@
-"""Workers on CPUs of their own."""
+"""Workers that are pinned to CPUs of their own."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dlbricks_core.worker import WorkerProcess
 
 
 class PinnedHost(TimerHost):
-    """Service inside a worker that may be kept on some CPUs."""
+    """Service inside a worker that may be pinned to CPUs."""
 
     def pin(self, cpus: Sequence[int]) -> None:
-        """Keeps the process, and all threads that it will start, on some CPUs."""
+        """Pins the process, and all threads that it will start, to some CPUs."""
         os.sched_setaffinity(0, cpus)
 
 
 class PinnedWorker(BackendWorker):
-    """A worker on CPUs of its own.
+    """A worker that is pinned to CPUs of its own.
 
     Args:
         target: The backend as ``"module:Class"``.
         backend: The backend.
         settings: Threads, options and limits.
-        cpus: CPUs that all threads of the process stay on.
+        cpus: CPUs to which all threads of the process are pinned.
     """
 
     service = "dlbricks_core.measure.pinned:PinnedHost"
@@ -39,6 +39,6 @@ class PinnedWorker(BackendWorker):
 
     def _launched(self, *, asked: bool) -> WorkerProcess:
         worker = super()._launched(asked=asked)
-        if not worker.started:  # before the framework starts threads, which inherit it
+        if not worker.started:  # before the framework starts threads, which inherit the affinity
             worker.call("pin", self._cpus, timeout=self._settings.timeout_s)
         return worker

@@ -1,4 +1,4 @@
-"""The planner: which networks to time next, so that sums become precise in the least time."""
+"""The planner: decides which networks to time next, so that sums soon become precise."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from dlbricks_core.figures.statistics import FloatArray
 IntArray = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 _SURE = 2.0
-"""Standard deviations by which a correlation between draws must differ from 0 to count: among
-thousands of networks some go along with a sum by chance."""
+"""Minimum distance from 0 of a correlation between draws to count, in standard deviations: among
+thousands of networks, some correlate with a sum by chance.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Uncertain:
-    """Sums whose latencies are uncertain, and the networks that could be timed to know more.
+    """Sums with uncertain latencies, and the networks whose timing would narrow them.
 
     Attributes:
         sums: Draws of each sum in milliseconds: shape (draws, sums).
-        networks: Draws of each network in milliseconds, which belong to those of the sums: shape
+        networks: Draws of each network in milliseconds, paired with the draws of the sums: shape
             (draws, networks).
-        counts: How often each network is part of each sum: shape (sums, networks).
-        seconds: Seconds that timing each network takes: shape (networks,).
-        errors: Standard deviation of what timing says of each network, in milliseconds: shape
-            (networks,).
+        counts: Number of occurrences of each network in each sum: shape (sums, networks).
+        seconds: Seconds to time each network: shape (networks,).
+        errors: Standard error of a timing of each network, in milliseconds: shape (networks,).
     """
 
     sums: FloatArray
@@ -38,11 +38,11 @@ class Uncertain:
     errors: FloatArray
 
     def about(self, sums: IntArray) -> Self:
-        """The same with some of the sums."""
+        """A copy with some of the sums only."""
         return replace(self, sums=self.sums[:, sums], counts=self.counts[sums])
 
     def only(self, networks: IntArray) -> Self:
-        """The same with some of the networks."""
+        """A copy with some of the networks only."""
         return replace(
             self,
             networks=self.networks[:, networks],
@@ -54,11 +54,11 @@ class Uncertain:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A network to time, and what is known then.
+    """A network to time, and the precision that is reached then.
 
     Attributes:
         network: Position of the network.
-        seconds: Seconds that it takes to time this network and all of the steps before.
+        seconds: Seconds to time this network and those of all previous steps.
         half_widths: Half-width of the 90% interval of each sum afterwards, relative to the sum:
             shape (sums,).
     """
@@ -80,19 +80,19 @@ def half_widths(sums: FloatArray) -> FloatArray:
 
 
 def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
-    """Networks to time, the one first that tells most in each second.
+    """Networks to time, in descending order of information per second.
 
-    What a network tells of a sum is how far the variance of the sum falls once the network is
-    known: the square of their covariance over the variance of what timing says. Relative to the
-    square of the sum, it is added up over all sums that lack precision; no sum counts beyond the
-    precision that it lacks. After each step, all covariances are those given what is known then,
-    as in a Cholesky decomposition with pivots (Harbrecht, Peters and Schneider, Applied Numerical
-    Mathematics 62, 2012).
+    The information about a sum is the reduction of its variance once the network is timed: the
+    square of their covariance, divided by the variance of the timing. It counts relative to the
+    square of the sum, and is added up over all sums that lack precision. No sum counts beyond the
+    precision that it lacks. After each step, all covariances are conditioned on the networks chosen
+    so far, as in a pivoted Cholesky decomposition (Harbrecht, Peters and Schneider, Applied
+    Numerical Mathematics 62, 2012).
 
     Args:
-        uncertain: What is known now.
+        uncertain: The present state of knowledge.
         precision: Half-width of all 90% intervals to reach, relative to the sums. The steps end
-            when it is reached, or when no network tells more.
+            when it is reached, or when no network holds further information.
     """
     left = _Left(uncertain, precision)
     seconds = 0.0
@@ -103,20 +103,20 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
 
 
 class _Left:
-    """What is still uncertain."""
+    """The remaining uncertainty of sums and networks."""
 
     def __init__(self, uncertain: Uncertain, precision: float) -> None:
         self._given = uncertain
         self._draws = len(uncertain.sums)
         means = np.maximum(uncertain.sums.mean(axis=0), 1e-12)
-        # Everything is relative to the sums from here on.
+        # From here on, all figures are relative to the sums.
         self._sums = (uncertain.sums - uncertain.sums.mean(axis=0)) / means
         self._networks = uncertain.networks - uncertain.networks.mean(axis=0)
         self._own = uncertain.counts / means[:, None]
         self._shared = self._sums.T @ self._networks / self._draws
         self._of_sums = (self._sums**2).mean(axis=0)
         self._of_networks = (self._networks**2).mean(axis=0)
-        # Intervals of skewed draws have another width than those of normal ones.
+        # Intervals of skewed draws differ in width from those of normal draws.
         self._now = half_widths(uncertain.sums)
         self._before = np.maximum(self._of_sums, 1e-30)
         self._goal = self._before * (precision / np.maximum(self._now, 1e-12)) ** 2
@@ -124,11 +124,11 @@ class _Left:
         self._open = np.ones(len(uncertain.seconds), dtype=bool)
 
     def half_widths(self) -> FloatArray:
-        """Half-width of each sum's interval, as its variance has shrunk."""
+        """Half-width of each sum's interval, scaled with its remaining standard deviation."""
         return np.asarray(self._now * np.sqrt(np.maximum(self._of_sums, 0.0) / self._before))
 
     def best(self) -> int | None:
-        """The network that tells most in each second; ``None`` if nothing is left to know."""
+        """The network with most information per second; ``None`` if none holds any."""
         lacking = np.flatnonzero(self._of_sums > self._goal)
         if not len(lacking) or not self._open.any():
             return None
@@ -139,7 +139,7 @@ class _Left:
         return network if rate[network] > 0 else None
 
     def _told(self, sums: IntArray) -> FloatArray:
-        """Fall of the variance of each of the sums by each network: shape (sums, networks)."""
+        """Reduction of each sum's variance by each network: shape (sums, networks)."""
         variances = np.maximum(self._of_networks, 0.0)
         part = self._own[sums] * variances
         beyond = self._shared[sums] - part
@@ -148,7 +148,7 @@ class _Left:
         return np.asarray((part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30))
 
     def know(self, network: int) -> None:
-        """Takes a network for known, up to the error of timing it."""
+        """Conditions all covariances on a network, up to the error of its timing."""
         column = self._networks.T @ self._networks[:, network] / self._draws
         for each in self._known:
             column -= each * each[network]

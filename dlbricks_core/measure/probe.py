@@ -1,4 +1,4 @@
-"""Probes: how a quantity other than latency is observed and composed; one probe a quantity."""
+"""Probes: each observes one quantity other than latency and composes it for whole models."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from dlbricks_core.plugins import find, use
 
 Values = Mapping[str, FloatArray]
 """Values of a model's bricks without the overhead, by signature: arrays of shape (n,), one element
-a replicate. A brick without observations is not there."""
+for each replicate. Bricks without observations are missing.
+"""
 
 
 class Probe(ABC):
-    """How one quantity is observed in a worker, and how a model's value follows from its bricks'.
+    """Observes one quantity in a worker, and composes a model's value from those of its bricks.
 
     Found through the entry-point group ``dlbricks.probes``. The class must be importable without a
     framework: only :meth:`observe` runs in a worker, where the backend's framework is.
@@ -39,20 +40,21 @@ class Probe(ABC):
 
     #: What is observed. Its name is the entry point's name.
     quantity: Quantity
-    #: Quantities that each observation tells besides, because :meth:`total` needs them.
+    #: Further quantities of each observation, which :meth:`total` needs.
     parts: Sequence[Quantity] = ()
-    #: Raised whenever the same network would give other values: those from before are not mixed in.
+    #: Version of the probe, raised whenever the same network would give other values. Stored values
+    #: of other versions are not used.
     version: int = 1
-    #: Observations of each network, unless the user says otherwise.
+    #: Default number of observations of each network.
     runs: int = 5
-    #: Whether each observation gets a worker process of its own, with the memory allocator as a
-    #: user's process has it.
+    #: Whether each observation gets a worker process of its own, with the memory allocator in its
+    #: default state.
     isolated: bool = False
     #: Whether the bricks of a round are observed one after the other in one new process, and each
-    #: whole model in another. The process has run nothing before, and has one probe object.
+    #: whole model in another. The process has run no other network, and holds one probe object.
     in_sequence: bool = False
 
-    #: What :func:`dlbricks_core.plugins.find` compares with the entry point's name.
+    #: Attribute that :func:`dlbricks_core.plugins.find` compares with the entry point's name.
     name: str = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -64,9 +66,9 @@ class Probe(ABC):
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
         """One observation of a brick or a whole model; runs in a worker.
 
-        The framework is imported. Unless the probe observes in sequence, small networks have run.
-        The garbage collector is off.
-        Whatever is loaded has to be unloaded again.
+        When it is called, the framework is imported, and the garbage collector is off. Small
+        networks have run, unless the probe observes in sequence. The method must unload whatever it
+        loads.
 
         Args:
             timer: The backend's timer.
@@ -80,7 +82,7 @@ class Probe(ABC):
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
-        """One observation of a whole model, where it is not the same as that of a brick.
+        """One observation of a whole model, where it differs from that of a brick.
 
         Args:
             timer: As for :meth:`observe`.
@@ -88,16 +90,16 @@ class Probe(ABC):
             seed: As for :meth:`observe`.
 
         Returns:
-            As for :meth:`observe`, or the quantity's value alone where a single network does not
-            tell the parts.
+            As for :meth:`observe`, or the quantity's value alone where the parts of a single
+                network cannot be observed.
         """
         return self.observe(timer, model, seed)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """Value of a model, as the quantity's composition says.
 
-        A sum counts each brick as often as it occurs. A peak is the sum of what bricks keep, the
-        first part, and the largest of what a brick needs beyond that.
+        A sum counts each brick as often as it occurs. A peak has two terms: the sum of the first
+        part, which all bricks keep, and the maximum of what a brick needs beyond it.
 
         Args:
             cut: The model and its bricks.
@@ -109,9 +111,10 @@ class Probe(ABC):
         return _TOTALS[self.quantity.composition](cut, values)
 
     def estimate(self, cut: CutModel, figures: Sequence[Mapping[str, Figure]]) -> Estimate:
-        """Estimate of a model, with a 90% interval that holds the scatter of the observations.
+        """Estimate of a model, with a 90% interval that covers the scatter of the observations.
 
-        What an observation has of its own, for any network, is taken off each brick and added once.
+        The overhead of an observation, common to all networks, is subtracted from each brick and
+        added once.
 
         Args:
             cut: The model and its bricks.
@@ -122,7 +125,7 @@ class Probe(ABC):
     def estimate_parts(
         self, cut: CutModel, figures: Sequence[Mapping[str, Figure]]
     ) -> Mapping[Quantity, Estimate]:
-        """What each part is of a whole model: the sum over its bricks, the largest, or neither.
+        """Estimate of each part of a model: the sum over its bricks, their maximum, or neither.
 
         Args:
             cut: The model and its bricks.
@@ -151,7 +154,7 @@ class Probe(ABC):
 
     @property
     def protocol(self) -> Protocol:
-        """How its observations are taken: once a round, a fixed number of times."""
+        """Protocol of its observations: one in each round, a fixed number of rounds."""
         return Protocol(
             name=self.name,
             identity=f"{self.name}/{self.version}",
@@ -194,7 +197,7 @@ def _estimate(
 
 
 def added_up(cut: CutModel, values: Values) -> FloatArray:
-    """Sum over all bricks of a model, each as often as it occurs."""
+    """Sum over all bricks of a model, weighted by their occurrences."""
     return sum((cut.counts[s] * each for s, each in values.items()), np.zeros(1))
 
 
@@ -238,11 +241,12 @@ _PARTS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = 
 
 
 def find_probe(name: str) -> Probe:
-    """The probe for the quantity of that name.
+    """The probe for a quantity.
 
     Raises:
-        UnknownPluginError: If there is none.
-        PluginError: If it is broken.
+        UnknownPluginError: If the quantity has no probe.
+
+    PluginError: If the probe is broken.
     """
     try:
         plugin = find("probe", name, Probe)

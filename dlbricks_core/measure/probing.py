@@ -1,4 +1,4 @@
-"""A session that observes a quantity with its probe, and commits every observation at once."""
+"""Probing sessions: observe a quantity with its probe, and commit every observation at once."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dlbricks_core.store import ResultStore
 
 
 class ProbingSession:
-    """Observes jobs in rounds, each network once a round until it has what it lacks.
+    """Observes jobs in rounds, each network once a round until it has enough observations.
 
-    Every other round runs backwards; where bricks share a process, whole models come last. Each
-    round also observes networks of next to no work: what
-    they have in common is the overhead of the round's observations.
+    Every other round runs in reverse order. Where bricks share a process, whole models come last.
+    Each round also observes networks with almost no work, whose common value is the overhead of the
+    round's observations.
 
     Args:
         worker: The worker to observe in.
-        store: Where observations go, committed one by one.
-        probe: The probe of the quantity that the jobs' questions ask for.
-        advance: Told of every observation.
-        anew: Questions whose first new observation replaces all that the store holds of them.
+        store: Store of the observations, which are committed one by one.
+        probe: The probe of the jobs' quantity.
+        advance: Function that is called after every observation.
+        anew: Questions whose stored observations the first new one replaces.
 
     Attributes:
-        effort: What was spent so far.
+        effort: Effort so far.
         late: Always False: the number of observations is fixed.
     """
 
@@ -55,7 +55,7 @@ class ProbingSession:
         self._anew = set(anew)
 
     def steps(self, jobs: Sequence[Job]) -> int:
-        """How often ``advance`` will be called if nothing fails."""
+        """Number of calls of ``advance`` if nothing fails."""
         return sum(job.missing for job in jobs)
 
     def run(self, jobs: Sequence[Job]) -> dict[Question, str]:
@@ -65,7 +65,7 @@ class ProbingSession:
             The jobs that failed and why; also committed to the store.
 
         Raises:
-            DLBricksError: If networks of next to no work cannot be observed.
+            DLBricksError: If the networks that measure the overhead cannot be observed.
         """
         failures: dict[Question, str] = {}
         for job in jobs:
@@ -78,7 +78,7 @@ class ProbingSession:
             for job in self._in_order(due[::-1] if number % 2 else due):
                 try:
                     self._observe(job, number, overheads)
-                except StoreError:  # no fault of the network
+                except StoreError:  # the network is not to blame
                     raise
                 except DLBricksError as error:
                     failures[job.key] = reason = reason_of(error)
@@ -87,11 +87,11 @@ class ProbingSession:
         return failures
 
     def _in_order(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """The jobs, but those that need a process of their own last if others share one."""
+        """The jobs in order; those in a process of their own come last if others share one."""
         return sorted(jobs, key=_is_whole) if self._probe.in_sequence else jobs
 
     def _overheads(self) -> list[float]:
-        """What observations of any network have in common, for the quantity and each part."""
+        """Overhead that observations of all networks share, for the quantity and each part."""
         taken = [
             self._worker_for_one("brick").observe(
                 self._probe.target, next_to_nothing(layers), whole=False
@@ -126,10 +126,10 @@ class ProbingSession:
         self.effort.runs[kind] += 1
 
     def _worker_for_one(self, kind: str) -> BackendWorker:
-        """The worker, as a process of its own where an observation needs one.
+        """The worker, restarted where an observation needs a process of its own.
 
         Args:
-            kind: Kind of the network that is observed.
+            kind: Kind of the observed network.
         """
         if self._probe.isolated or (self._probe.in_sequence and kind != "brick"):
             self._worker.restart()

@@ -1,4 +1,4 @@
-"""Schedules: which networks run in the next round."""
+"""Schedules: decide which networks run in the next round."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dlbricks_core.facts import Measurement, Observation, Question
 from dlbricks_core.figures.precision import FEWEST, MOST, STEP_MS, PrecisionTarget, Spread
 
 FEWEST_LONG = 3
-"""Fewest runs of a network whose runs are long: long runs scatter less."""
+"""Minimum number of runs of a network with long runs, which scatter less than short ones."""
 
 _REVIEW_ROUNDS = 5
-"""Rounds between two reviews of all samples. With many bricks, a review takes as long as some
-runs."""
+"""Rounds between two reviews of all samples. With many bricks, a review takes as long as a few
+runs.
+"""
 
 PASSES = 4
-"""Number of times that a cheap network runs in a round."""
+"""Number of runs of a cheap network in a round."""
 
 _EXTRA = 0.25
-"""Most that the passes after the first may cost, as a share of the round's cost."""
+"""Maximum cost of the passes after the first, as a share of the round's cost."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden ratio less 1. Its multiples, modulo 1, fill the unit interval evenly, however many there
@@ -41,13 +42,13 @@ class Schedule(ABC):
 
         Args:
             keys: Networks that are loaded and work.
-            late: Whether the budget is used up. Then only those networks run that are
-                indispensable, and those that cost next to nothing beside them.
+            late: Whether the budget is used up. Then only indispensable networks run, and those
+                that cost almost nothing in comparison.
         """
 
     @abstractmethod
     def take(self, key: Question, taken: Observation) -> None:
-        """Takes note of new samples."""
+        """Records new samples of a network."""
 
     def cheap(self, due: Keys) -> Keys:
         """Networks among those due that may run :data:`PASSES` times in the round."""
@@ -63,8 +64,8 @@ class FixedRuns(Schedule):
 
     Args:
         missing: Number of samples that each network lacks.
-        enough_s: Seconds of a network's runs after which it needs no more than
-            :data:`FEWEST_LONG` of them; ``None`` for no such end.
+        enough_s: Total seconds of a network's runs after which :data:`FEWEST_LONG` runs suffice;
+            ``None`` for no such limit.
     """
 
     def __init__(self, missing: Mapping[Question, int], enough_s: float | None = None) -> None:
@@ -76,7 +77,7 @@ class FixedRuns(Schedule):
         self._taken: dict[Question, tuple[float, ...]] = {}
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Networks that lack samples and whose turn it is, late or not; all in the first round."""
+        """Networks that lack samples and whose turn it is, late or not; the first round has all."""
         lacking = [key for key in keys if self._missing.get(key, 0) > 0]
         found: Keys = set()
         while lacking and not found:
@@ -102,7 +103,7 @@ class FixedRuns(Schedule):
 
 
 def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:
-    """Whether the samples took long enough in all to suffice, however few they are."""
+    """Whether the samples took long enough in total to suffice, however few they are."""
     total_s = sum(samples_ms) / 1e3
     return enough_s is not None and len(samples_ms) >= FEWEST_LONG and total_s >= enough_s
 
@@ -112,9 +113,9 @@ class _Tally:
     """Counts of a network's samples.
 
     Attributes:
-        runs: All samples.
-        quiet: Samples that nothing disturbed.
-        seen: Samples at the last review.
+        runs: Number of samples.
+        quiet: Number of undisturbed samples.
+        seen: Number of samples at the last review.
     """
 
     runs: int = 0
@@ -172,12 +173,12 @@ class UntilPrecise(Schedule):
         self._review()
 
     def take(self, key: Question, taken: Observation) -> None:
-        """Keeps them."""
+        """Records new samples of a network."""
         self._sets.setdefault(key, []).append(taken)
         self._tallies[key].add(taken)
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Those that an open demand needs, and those that run along with it."""
+        """Networks of targets that lack precision, with the networks that run along."""
         among = set(keys)
         few = {key for key in among if self._tallies[key].runs < FEWEST}
         if late:
@@ -191,28 +192,28 @@ class UntilPrecise(Schedule):
         return found
 
     def cheap(self, due: Keys) -> Keys:
-        """The cheapest families, as many as cost next to nothing beside the others.
+        """The cheapest families, as many as cost almost nothing beside the others.
 
-        Where many models are timed, a round takes seconds, and the budget ends after few of
-        them. A small model is then as imprecise as a large one, although a hundred of its
-        runs would cost less than one of the others.
+        Where many models are timed, a round takes seconds, and the budget ends after few of them. A
+        small model is then as imprecise as a large one, although a hundred runs of it would cost
+        less than one run of the others.
         """
         return self._cheapest(due, due)
 
     def lacking(self, keys: Iterable[Question]) -> Keys:
-        """Those that have too few samples themselves; nothing that would run along."""
+        """Networks that have too few samples themselves, without those that run along."""
         among = set(keys)
         asked = [self._open(demand, among) for family in self._families for demand in family]
         return {key for key in among if self._tallies[key].runs < FEWEST}.union(*asked)
 
     def shortfalls(self) -> list[tuple[PrecisionTarget, float]]:
-        """Demands that are not precise enough, and how far they got."""
+        """Targets that are not precise enough, each with the precision that it reached."""
         self._look()
         reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
         return [(demand, half) for demand, half in reached if half > self._precision]
 
     def _cheapest(self, among: Keys, beside: Keys) -> Keys:
-        """The cheapest families, for whose further passes beside others there is time."""
+        """The cheapest families, whose additional passes fit beside the others."""
         if not beside.issubset(self._sets):
             return set()
         affordable_ms = _EXTRA * self._cost_ms(beside) / (PASSES - 1)
@@ -224,18 +225,18 @@ class UntilPrecise(Schedule):
         return found
 
     def _members(self, among: Keys) -> list[Keys]:
-        """Of each family."""
+        """Networks of each family."""
         return [
             among.intersection(chain.from_iterable(demand.counts for demand in family))
             for family in self._families
         ]
 
     def _cost_ms(self, keys: Keys) -> float:
-        """Of a run of each, by what the last one took."""
+        """Total cost in milliseconds of one run of each network, by its last run."""
         return sum(self._sets[key][-1].values[-1] + STEP_MS for key in keys)
 
     def _open(self, demand: PrecisionTarget, among: Keys) -> Keys:
-        """What the demand itself lacks."""
+        """Networks that a target needs and that lack samples."""
         targets = self._targets[id(demand)]
         return {
             key
@@ -253,7 +254,7 @@ class UntilPrecise(Schedule):
         return found
 
     def _look(self) -> None:
-        """At new samples, of every network that has enough of them to tell."""
+        """Updates the spread of each network that has new samples, and enough of them."""
         for key, tally in self._tallies.items():
             if tally.runs >= FEWEST and tally.seen < tally.runs:
                 self._spreads[key] = Spread.of(
@@ -262,7 +263,7 @@ class UntilPrecise(Schedule):
                 tally.seen = tally.runs
 
     def _review(self) -> None:
-        """Computes anew how many samples each demand asks for."""
+        """Recomputes the number of samples that each target needs."""
         self._look()
         self._targets = {
             id(demand): demand.needs(self._spreads, self._precision)

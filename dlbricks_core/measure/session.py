@@ -1,4 +1,4 @@
-"""Sessions that time networks; every sample is committed at once."""
+"""Sessions: time networks, and commit every sample at once."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ StepT = TypeVar("StepT")
 NumberT = TypeVar("NumberT", int, float)
 
 _TURN_MS = 200.0
-"""Sum of latencies, in ms, of the networks that a worker runs without a pause. With what comes
-before each run, they take two to four times as long."""
+"""Sum of latencies in milliseconds of the networks that a worker runs without a pause. Preparing
+the caches before each run makes a turn two to four times as long.
+"""
 
 _LOADED_SHARE = 0.7
-"""Most memory that loaded networks may take by our count, as a share of the worker's. Loading a
-network takes more than keeping it, and frameworks keep scratch memory that cannot be counted
-beforehand."""
+"""Maximum share of the worker's memory that loaded networks may take by our count. Loading a
+network takes more memory than keeping it, and frameworks keep scratch memory that cannot be
+predicted.
+"""
 
 
 _MOST_BRICKS_BYTES = 8 * 10**9
-"""Most bytes that loaded bricks may take by our count, however much memory there is, where no whole
-model is timed beside them. More of them at a time tell nothing more, and the machine may have
-other work."""
+"""Maximum bytes of loaded bricks by our count, where no whole model is timed beside them. More
+bricks at a time gain nothing, and the machine may need its memory for other work.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Job:
 
     Attributes:
         key: The question that its samples answer.
-        model: A brick or a whole model, cut out.
-        missing: Fewest samples that the store lacks.
+        model: A brick or a whole model, as a network of its own.
+        missing: Minimum number of samples to take.
     """
 
     key: Question
@@ -69,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Samples of a job, in milliseconds, and the seconds that taking them took."""
+    """Samples of a job in milliseconds, and the seconds spent on taking them."""
 
     job: Job
     samples_ms: Sequence[float]
@@ -81,10 +83,10 @@ class Effort:
     """Effort of a session, by kind of network.
 
     Attributes:
-        seconds: Seconds in all.
-        runs: Timed runs.
-        networks: Loaded networks.
-        loading: Seconds, of those in all, that do not depend on the number of runs: loading, and
+        seconds: Total seconds.
+        runs: Number of timed runs.
+        networks: Number of loaded networks.
+        loading: Part of the total seconds that does not depend on the number of runs: loading, and
             rewriting models.
         groups: Number of groups in which the networks were loaded.
     """
@@ -99,8 +101,8 @@ class Effort:
     def of(cls, measurements: Iterable[Measurement]) -> Effort:
         """Effort that samples cost, whichever sessions took them.
 
-        Samples of older stores do not say what they cost, and do not count. The effort holds
-        neither seconds that were spent on networks that failed, nor the number of groups.
+        Samples of older stores have no recorded cost and do not count. The effort excludes seconds
+        spent on networks that failed, and the number of groups.
         """
         effort = cls()
         for measurement in measurements:
@@ -115,7 +117,7 @@ class Effort:
         return effort
 
     def __add__(self, other: Effort) -> Effort:
-        """Effort of two sessions together."""
+        """Total effort of two sessions."""
 
         def sums(
             mine: Mapping[Kind, NumberT], theirs: Mapping[Kind, NumberT]
@@ -152,31 +154,31 @@ class Effort:
 
 
 Advance = Callable[[str], None]
-"""Called after each step (a network loaded, a sample taken) with the kind of the network."""
+"""Function called after each step (a load or a sample) with the kind of the network."""
 
 
 class Session:
     """Times jobs on one worker, or on one for each backend, and stores the samples.
 
-    Only one worker computes at a time. The jobs run in the order in which they are given, and
-    in the opposite order in every other round. Networks that the schedule calls cheap run several
-    times in a round. Between two of these runs, other networks displace them from the caches.
+    Only one worker computes at a time. The jobs run in the given order, and in reverse order in
+    every other round. Networks that the schedule calls cheap run several times in a round. Between
+    two of these runs, other networks displace them from the caches.
 
     Args:
-        worker: Worker to run on. Where jobs are for several backends, a worker for each, by the
+        worker: Worker to run on. For jobs of several backends, one worker for each, by the
             backend's name.
         store: Store of the samples, which are committed one by one.
         protocol: How to measure.
         advance: Called after every step.
-        schedule: Decides which networks run in a round; ``None`` for as many runs of each network
-            as its job says. Other schedules need an interleaved protocol.
-        budget_s: Seconds, loading included, after which only indispensable rounds begin;
-            ``None`` for no limit.
+        schedule: Decides which networks run in a round; ``None`` for the number of runs that each
+            job specifies. Other schedules need an interleaved protocol.
+        budget_s: Seconds, including loading, after which only indispensable rounds begin; ``None``
+            for no limit.
         anew: Questions whose stored samples the first new samples replace. The store keeps the
             old ones until then, so that nothing is lost when a session ends early.
-        cores: Cores that are to be near each other whenever something runs.
-        keeps_workers: Whether workers stay for the next session if all networks fit into memory
-            together: they are unloaded one by one.
+        cores: Cores that must be near each other whenever a network runs.
+        keeps_workers: Whether workers stay alive for the next session if all networks fit into
+            memory together. The networks are then unloaded one by one.
 
     Attributes:
         identifier: Unique text by which the samples name the session.
@@ -213,7 +215,7 @@ class Session:
         self.late = False
 
     def steps(self, jobs: Sequence[Job]) -> int:
-        """Number of calls of ``advance``, if nothing fails and no further runs become due."""
+        """Number of calls of ``advance`` if nothing fails and no further runs become due."""
         if self._protocol.interleaved:
             return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
@@ -231,7 +233,7 @@ class Session:
         self._keeps_workers &= len(groups) == 1
         for group in groups:
             self.effort.groups += 1
-            # What is left of the budget is shared with the groups to come.
+            # The groups still to come share the rest of the budget.
             now = perf_counter()
             end = now + (begin + self._budget_s - now) * len(group) / ahead
             failures |= self._run_group(group, schedule, end)
@@ -239,7 +241,7 @@ class Session:
         return failures
 
     def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """Groups of jobs that fit into memory together; a network each where the protocol loops.
+        """Groups of jobs that fit into memory together; single networks where the protocol loops.
 
         The jobs of a network on several backends share a group, so that they can be compared. The
         groups are about equal in size: the networks of a small group would stay in the caches from
@@ -247,7 +249,7 @@ class Session:
         """
         room = self._room(jobs) if self._protocol.interleaved else 0.0
         nbytes: dict[str, int] = {}
-        for job in jobs:  # on the backend where it takes most
+        for job in jobs:  # memory on the backend where the network takes most
             taken = self._worker(job).nbytes(job.model)
             nbytes[job.handle] = max(taken, nbytes.get(job.handle, 0))
         total = sum(nbytes.values())
@@ -266,7 +268,7 @@ class Session:
         return groups
 
     def _room(self, jobs: Sequence[Job]) -> float:
-        """Bytes that networks may take at a time by our count."""
+        """Bytes that loaded networks may take together, by our count."""
         room = min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
         alone = all(job.key.subject.kind == "brick" for job in jobs)
         return min(room, _MOST_BRICKS_BYTES) if alone else room
@@ -276,7 +278,7 @@ class Session:
         return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
     def _of(self, jobs: Iterable[Job]) -> list[BackendWorker]:
-        """Workers that the jobs run on, each once."""
+        """The distinct workers that the jobs run on."""
         return list({id(worker): worker for worker in map(self._worker, jobs)}.values())
 
     def _run_group(
@@ -292,7 +294,7 @@ class Session:
             self.effort.networks[job.key.subject.kind] += 1
         backwards = False
         while due := self._due(jobs, failures, schedule, end):
-            # The first networks meet colder caches: every other round runs in opposite order.
+            # The first networks meet colder caches, so every other round runs in reverse order.
             order = list(reversed(due)) if backwards else due
             backwards = not backwards
             self._measure_calls(due)
@@ -310,20 +312,20 @@ class Session:
         return failures
 
     def _free(self, jobs: Sequence[Job]) -> None:
-        """Frees the memory of a group, for the next one."""
+        """Frees the memory of a group for the next group."""
         if self._protocol.interleaved and not self._keeps_workers:
             for worker in self._of(jobs):
                 worker.restart()
-        else:  # one network each, or few
+        else:  # one network in each group, or few in all
             for job in jobs:
                 self._worker(job).unload(job.handle)
 
     def _passes(self, order: Sequence[Job], cheap: AbstractSet[Question]) -> list[dict[Job, int]]:
         """Passes of a round: jobs in order, each with the number of its round.
 
-        Each pass holds all cheap jobs and a part of the others. The passes take about the same
-        time. All jobs that run once have one round number, wherever in the round they run: their
-        samples belong together.
+        Each pass holds all cheap jobs and a part of the others. All passes take about the same
+        time. The jobs that run only once share one round number, wherever in the round they run,
+        because their samples belong together.
         """
         again = [job for job in order if job.key in cheap]
         if not again:
@@ -356,7 +358,7 @@ class Session:
         return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
 
     def _measure_calls(self, jobs: Iterable[Job]) -> None:
-        """Measures the cost of a call of the timer, where turns do not."""
+        """Measures the cost of a call of the timer, where turns do not measure it."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for worker in self._of(jobs):
             if not self._in_turns(worker):
@@ -366,10 +368,10 @@ class Session:
         return self._protocol.interleaved and worker.in_turns
 
     def _turns(self, jobs: Iterable[Job]) -> Iterator[list[Job]]:
-        """Turns: jobs that a worker runs without an answer to this process in between.
+        """Turns: sequences of jobs that a worker runs without returning to this process in between.
 
-        Where the backend does not want turns, a turn is one job. Otherwise it is as long as may
-        be lost when the session is interrupted.
+        A turn is a single job where the backend opts out of turns. Otherwise its length is limited
+        by the work that an interruption may lose.
         """
         turn: list[Job] = []
         rest_ms = 0.0
@@ -386,7 +388,7 @@ class Session:
             yield turn
 
     def _take(self, turn: Sequence[Job], failures: dict[Question, str]) -> list[_Taken]:
-        """Samples of the jobs. If one fails, that is noted, and the others run again."""
+        """Samples of the jobs. If a job fails, that is recorded, and the others run again."""
         worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
         if not self._in_turns(worker):
             return self._alone(turn[0], failures)
@@ -401,7 +403,7 @@ class Session:
                 self.effort.seconds[blamed.key.subject.kind] += perf_counter() - begin
                 self._fail(blamed, error, failures)
                 continue
-            # The jobs share the time that belongs to none of them.
+            # Overhead that belongs to no single job is divided among all of them.
             rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
             taken = [
                 _Taken(job, [latency_ms], spent_s + rest_s / len(found))
@@ -413,7 +415,7 @@ class Session:
         return []
 
     def _alone(self, job: Job, failures: dict[Question, str]) -> list[_Taken]:
-        """One sample of a job; all that it lacks where the protocol loops."""
+        """One sample of a job, or all missing samples where the protocol loops."""
         samples = self._attempt(job, failures, self._sample)
         return [_Taken(job, samples, self._spent_s)] if samples else []
 
@@ -429,7 +431,7 @@ class Session:
         numbers: Mapping[Job, int],
         warnings: tuple[str, ...],
     ) -> None:
-        """Commits samples in one step, under the numbers of their rounds."""
+        """Commits samples in one transaction, with the numbers of their rounds."""
         kept = [
             (
                 each.job.key,
@@ -457,7 +459,7 @@ class Session:
     def _attempt(
         self, job: Job, failures: dict[Question, str], step: Callable[[Job], StepT]
     ) -> StepT | None:
-        """Result of a step; ``None`` if it failed, which is noted with the reason."""
+        """Result of a step; ``None`` if it failed. The failure is recorded with its reason."""
         begin = perf_counter()
         try:
             return step(job)
@@ -474,5 +476,5 @@ class Session:
 
 
 def reason_of(error: DLBricksError) -> str:
-    """Why a network has no samples, with what the user can do about it."""
+    """Reason why a network has no samples, with a hint to the user."""
     return f"{error.message} ({error.hint})" if error.hint else error.message

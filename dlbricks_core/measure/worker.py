@@ -1,4 +1,4 @@
-"""Workers of backends, which are replaced when a network breaks them."""
+"""Workers: child processes of backends, which are replaced when a network breaks them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
 _START_S = 30.0
-"""Seconds that importing a framework may take, beside what a network may take."""
+"""Seconds that importing a framework may take, beyond the limit of a network."""
 
 _RESERVED_TIMES = 8
-"""Memory that a worker may map while it rewrites a model, as a multiple of what it may use. Weights
-of zeros are mapped once or twice and use none."""
+"""Limit of the address space of a worker that rewrites a model, as a multiple of its memory.
+Weights of zeros are mapped once or twice, but occupy no memory.
+"""
 
 START_BYTES = 2**30
-"""Memory in bytes that a framework may take, with networks of next to no work loaded."""
+"""Bytes of memory that a framework may take before it loads any network of notable size."""
 
 _CHECK_BATCH = 64
 _REST_TIMEOUT_S = 0.5
@@ -35,12 +36,12 @@ KEEPS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-"""Environment of a worker whose allocator keeps what is freed, for what allocates next.
+"""Environment of a worker whose allocator keeps freed memory for the next allocation.
 
-By default, glibc returns freed feature maps to the system above a threshold, which moves with the
-sizes that were freed before. A run that allocates them anew pays for page faults: several percent
-of its latency, and more in a model than in its bricks. The threshold never moves beyond 32 MB
-(mallopt(3)).
+By default, glibc returns freed feature maps above a threshold to the system, and moves the
+threshold with the sizes that were freed before. A run that allocates them again pays for page
+faults: several percent of its latency, and more in a model than in its bricks. The threshold never
+exceeds 32 MB (mallopt(3)).
 """
 
 
@@ -51,13 +52,13 @@ class WorkerSettings:
     Attributes:
         backend: Threads and options of the backend.
         seed: Seed of weights and inputs.
-        timeout_s: Longest time in seconds that a network may take to load or to run once.
-        memory_bytes: Memory in bytes that the worker may allocate; ``None`` for 90% of what is
-            free.
-        keeps_memory: Whether the worker's allocator keeps what is freed, as timing needs it;
-            otherwise it does what a user's process does.
-        warm: Whether the worker loads small networks before the first that it is given. Without
-            these it can only observe.
+        timeout_s: Maximum time in seconds for a network to load or to run once.
+        memory_bytes: Memory in bytes that the worker may allocate; ``None`` for 90% of the free
+            memory.
+        keeps_memory: Whether the worker's allocator keeps freed memory, as timing requires.
+            Otherwise the allocator is in its default state.
+        warm: Whether the worker loads small networks before its first job. Without them it cannot
+            time networks, only observe them.
     """
 
     backend: BackendSettings
@@ -73,7 +74,7 @@ class Checked:
     """Networks that cannot be loaded, by key.
 
     Attributes:
-        unsupported: Reason for each network that the backend has no counterpart for.
+        unsupported: Reason for each network that the backend does not support.
         failed: Reason for each network that could not be checked.
     """
 
@@ -97,13 +98,12 @@ class NetworkError(DLBricksError):
 
 
 class BackendWorker:
-    """Loads and samples networks in a process of their own.
+    """Loads and samples networks in a child process.
 
-    Workers take turns: none begins before the threads of the last one rest, nor while another
-    process measures on the same cores (:mod:`dlbricks_core.machine.turns`). Every method that is
-    given a network raises :class:`DLBricksError` with the reason if the network fails. The worker
-    is then ready for the next network. Networks that were loaded before are loaded again when they
-    are next sampled.
+    Workers take turns: a worker begins only once the threads of the previous one rest, and while no
+    other process measures on the same cores (:mod:`dlbricks_core.machine.turns`). Every method that
+    takes a network raises :class:`DLBricksError` with the reason if the network fails. The worker
+    is then ready for the next network, and loads earlier networks again when they are next sampled.
 
     Args:
         target: The backend as ``"module:Class"``.
@@ -114,7 +114,7 @@ class BackendWorker:
         call_ms: Cost of a call of the timer in milliseconds, as last measured.
     """
 
-    #: The service in the process, as ``"module:Class"``.
+    #: Class of the service in the child process, as ``"module:Class"``.
     service: ClassVar[str] = "dlbricks_core.backends.host:TimerHost"
 
     _last: ClassVar[WorkerProcess | None] = None
@@ -140,26 +140,26 @@ class BackendWorker:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the networks may take, as far as is known: other limits may leave less."""
+        """Bytes that networks may take, as far as is known. Other limits may leave less."""
         return self._room
 
     def start(self) -> None:
-        """Imports the framework, unless that is done; the first network would do it."""
+        """Imports the framework, unless it is imported. Otherwise the first network imports it."""
         self._started()
 
     def nbytes(self, model: CanonicalModel) -> int:
-        """Bytes that a network takes by our count, with the copy that primes it."""
+        """Bytes that a network takes by our count, including the copy that primes the caches."""
         copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)
         held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
 
     def load(self, key: str, model: CanonicalModel, kind: str = "") -> float:
-        """Loads a network and returns its latency when warm, in milliseconds.
+        """Loads a network and returns its warm latency in milliseconds.
 
         Args:
             key: Key of the network.
             model: In canonical form.
-            kind: What it is timed as: ``"brick"``, ``"model"`` or ``"native"``.
+            kind: Role in which it is timed: ``"brick"``, ``"model"`` or ``"native"``.
         """
         seed = self._settings.seed
         self._latency_ms[key] = float(self._call("load", key, model, seed, kind))
@@ -168,11 +168,11 @@ class BackendWorker:
         return self._latency_ms[key]
 
     def latency_ms(self, key: str) -> float:
-        """Latency of a loaded network in milliseconds, as it was when it was loaded."""
+        """Latency of a loaded network in milliseconds, taken when it was loaded."""
         return self._latency_ms[key]
 
     def sample(self, key: str, runs: int, *, warm_io: bool) -> list[float]:
-        """Latencies in milliseconds of a number of runs of a loaded network."""
+        """Latencies of a number of runs of a loaded network, in milliseconds."""
         self._reload([key])
         samples: list[float] = self._call(
             "sample", key, runs, warm_io, extra_s=self._longest_s([key]) * runs
@@ -180,17 +180,17 @@ class BackendWorker:
         return samples
 
     def sample_in_turn(self, keys: Sequence[str], *, warm_io: bool) -> list[tuple[float, float]]:
-        """Runs each of several loaded networks once, and measures what a call of the timer costs.
+        """Runs each of several loaded networks once, and measures the cost of a call of the timer.
 
-        The worker goes from one to the next without a pause, as a model does from layer to
-        layer: whatever else computed in between would leave its traces in the caches.
+        The worker runs them without a pause, as a model runs its layers: any other computation in
+        between would change the caches.
 
         Returns:
-            Latency of each in milliseconds, and the seconds that the run took with what comes
-            before it.
+            Latency of each network in milliseconds, and the seconds of the run including its
+            preparation.
 
         Raises:
-            NetworkError: If one of them fails. The others have no samples then.
+            NetworkError: If a network fails. The others have no samples then.
         """
         self._reload(keys)
         names = [*keys, *CALLS]
@@ -208,7 +208,7 @@ class BackendWorker:
         return taken[: len(keys)]
 
     def _reload(self, keys: Iterable[str]) -> None:
-        """Loads the networks that are not in the process: an earlier one had loaded them."""
+        """Loads networks again that only an earlier process had loaded."""
         for key in keys:
             if key not in self._in_worker:
                 try:
@@ -217,38 +217,38 @@ class BackendWorker:
                     raise NetworkError(key, error) from error
 
     def _longest_s(self, keys: Iterable[str]) -> float:
-        """Seconds that a run of each may take: long enough unless one hangs."""
+        """Time limit in seconds for one run of each network, exceeded only if one hangs."""
         return 5 * sum(self._latency_ms[key] for key in keys) / 1e3
 
     def measure_call(self, runs: int, *, warm_io: bool) -> None:
-        """Measures the cost of a call of the timer: the median of a number of runs."""
+        """Measures the cost of a call of the timer as the median of a number of runs."""
         self.call_ms = start_of_a_line(
             [float(np.median(self._call("sample", key, runs, warm_io))) for key in CALLS]
         )
 
     def outputs(self, key: str) -> dict[str, Array]:
-        """Results of a loaded network's last run, by name."""
+        """Outputs of the last run of a loaded network, by name."""
         results: dict[str, Array] = self._call("outputs", key)
         return results
 
     def infer(self, model: CanonicalModel) -> dict[str, Array]:
         """Outputs of a network by name: loads it, runs it twice, and unloads it."""
         settings = self._settings
-        # One limit for loading and the first run, as elsewhere, and one for the second.
+        # One time limit for loading and the first run, as elsewhere, and another for the second.
         results: dict[str, Array] = self._call(
             "infer", model, settings.seed, extra_s=settings.timeout_s
         )
         return results
 
     def unload(self, key: str) -> None:
-        """Frees a network, if it is loaded."""
+        """Unloads a network, if it is loaded."""
         self._networks.pop(key, None)
         if key in self._in_worker:
             self._in_worker.remove(key)
             self._call("unload", key)
 
     def observe(self, probe: str, model: CanonicalModel, *, whole: bool) -> tuple[float, ...]:
-        """One observation of a network: its values, as the probe tells them.
+        """One observation of a network by a probe: values of the quantity and its parts.
 
         Args:
             probe: The probe as ``"module:Class"``.
@@ -256,7 +256,7 @@ class BackendWorker:
             whole: Whether it is a whole model.
         """
         settings = self._settings
-        # One limit for loading and running the network, and one for doing so once more.
+        # One time limit for loading and running the network, and another for doing so once more.
         values: tuple[float, ...] = self._call(
             "observe", probe, model, settings.seed, whole, extra_s=settings.timeout_s
         )
@@ -265,7 +265,7 @@ class BackendWorker:
     def rewrite(self, model: CanonicalModel) -> CanonicalModel:
         """Graph that the backend executes in place of a whole model.
 
-        Nothing is timed, so several workers may do so at the same time.
+        Nothing is timed, so several workers may rewrite models at the same time.
         """
         settings, worker = self._settings, self._launched(asked=True)
         asked = self._target, model, settings.backend, settings.seed
@@ -276,7 +276,7 @@ class BackendWorker:
         return made
 
     def profile(self, model: CanonicalModel, runs: int, latency_ms: float) -> Profile:
-        """Where the time of a whole model goes, as the framework itself sees it.
+        """Profile of a whole model: the time of each operator, as the framework reports it.
 
         Args:
             model: In canonical form, with the names that ``rewrite`` is given.
@@ -291,7 +291,7 @@ class BackendWorker:
         return found
 
     def timeline(self, model: CanonicalModel, latency_ms: float) -> Timeline:
-        """What each thread does in one run of a whole model, as the framework itself sees it.
+        """Timeline of one run of a whole model, thread by thread, as the framework reports it.
 
         Args:
             model: In canonical form, with the names that ``rewrite`` is given.
@@ -306,10 +306,10 @@ class BackendWorker:
         return found
 
     def check(self, models: Mapping[str, CanonicalModel]) -> Checked:
-        """Networks that cannot be loaded, by what the backend says of them beforehand.
+        """Networks that cannot be loaded, according to the backend's check before loading.
 
         Args:
-            models: In canonical form, by a key that the caller chooses.
+            models: Networks in canonical form, by a key that the caller chooses.
         """
         checked = Checked({}, {})
         items = list(models.items())
@@ -318,13 +318,13 @@ class BackendWorker:
         return checked
 
     def _checked(self, models: dict[str, CanonicalModel]) -> Checked:
-        self._started()  # a framework that does not start is no model's fault
+        self._started()  # a framework that does not start is not the fault of a network
         try:
             return Checked(self._call("check", self._target, models), {})
         except BackendError as error:
             if len(models) == 1:
                 return Checked({}, dict.fromkeys(models, f"checking it: {error}"))
-        # One of them breaks the check or its worker: find out which.
+        # One of the networks breaks the check or its worker: each is checked alone.
         checked = Checked({}, {})
         for key, model in models.items():
             checked |= self._checked({key: model})
@@ -346,7 +346,7 @@ class BackendWorker:
             raise
 
     def _started(self) -> WorkerProcess:
-        """The process with the framework imported, ready to time."""
+        """The child process, with the framework imported and ready to time."""
         worker = self._launched(asked=False)
         if not self._ready:
             start = (
@@ -367,7 +367,7 @@ class BackendWorker:
         return worker
 
     def _launched(self, *, asked: bool) -> WorkerProcess:
-        """The process, for timing or for rewriting. While it rewrites, its memory is watched."""
+        """The child process, for timing or rewriting. Its memory is limited while it rewrites."""
         if self._worker is not None and self._asked != asked:
             self._discard()
         if self._worker is None:
@@ -383,13 +383,13 @@ class BackendWorker:
                 resident=memory if asked else 0,
             )
             self._worker, self._asked = worker, asked
-            if self._ended:  # by another thread, when the run was interrupted
+            if self._ended:  # another thread closed it when the run was interrupted
                 self._discard()
                 raise BackendError("the worker is closed")
         return self._worker
 
     def _discard(self) -> None:
-        # Another thread than the one that calls may close the worker.
+        # A thread other than the caller's may close the worker.
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
@@ -403,10 +403,10 @@ class BackendWorker:
             give_turn()
 
     def restart(self) -> None:
-        """Frees all networks; the next call starts a new process.
+        """Ends the process with all its networks; the next call starts a new one.
 
-        The memory that an allocator keeps after many small networks is in pieces, between which
-        large feature maps find no room.
+        After many small networks, the allocator's free memory is fragmented, so that large feature
+        maps find no room.
         """
         self.close()
         self._networks.clear()
@@ -431,11 +431,11 @@ class BackendWorker:
 
 
 _UNSAID = "error return without exception set"
-"""What CPython says of an error that it lacked the memory to describe."""
+"""Message of CPython for an error that it lacked the memory to describe."""
 
 
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
-    """Error that says why a framework does not start; no network is to blame."""
+    """Error for a framework that does not start, for which no network is to blame."""
     limits = ulimits()
     told = tells_of_memory(error.message) or _UNSAID in error.message
     if limits and (isinstance(error, WorkerError) or told):
@@ -447,10 +447,10 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
 
 
 def start_of_a_line(latencies_ms: Sequence[float]) -> float:
-    """Cost of a call without its layers, from what the networks in ``CALLS`` take.
+    """Cost of a call of the timer in milliseconds, derived from the latencies of ``CALLS``.
 
-    Values lie on a line over the number of layers, and the line begins at the call's own cost. The
-    least that any layer costs is not in it, because a model pays that for each layer.
+    The latencies lie on a line over the number of layers. Its intercept is the cost of the call.
+    The minimum cost of a layer is not part of it, because a model pays that for each layer.
     """
     slope, start = linear_regression(list(CALLS.values()), latencies_ms)
     return max(start, 0.0) if slope > 0 else min(latencies_ms)

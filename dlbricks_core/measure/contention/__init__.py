@@ -1,4 +1,4 @@
-"""Times bricks of a model while other instances on the machine run bricks of the same model."""
+"""Contention: times bricks of a model while other instances run the same model on the machine."""
 
 from dlbricks_core.measure.contention.instance import Instance, play_together
 from dlbricks_core.measure.contention.passes import SLICES, Slice, take_slices

@@ -1,4 +1,4 @@
-"""The service of one instance: it runs networks over and over for a while."""
+"""The service of one instance: it runs networks repeatedly for a given time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.pinned import PinnedHost
 
 _SPIN_S = 0.002
-"""Seconds before a begin from which an instance waits awake: a sleep may last too long."""
+"""Seconds before the start during which an instance waits without sleeping: a sleep may overrun."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,8 @@ class Played:
     """Runs of a sequence of networks, one pass after another.
 
     Attributes:
-        begins_s: Begin of each pass on the clock ``time.perf_counter``, which all processes of a
-            machine share: shape (passes,).
+        begins_s: Start time of each pass, on the clock ``time.perf_counter`` that all processes of
+            a machine share: shape (passes,).
         ms: Latency of each network in each pass, in milliseconds: shape (passes, networks).
     """
 
@@ -35,20 +35,20 @@ class Played:
 
 
 class PlayingHost(PinnedHost):
-    """Service inside a worker that also runs sequences of networks for a given time."""
+    """Service inside a worker that also runs sequences of networks repeatedly for a given time."""
 
     def play(self, keys: Sequence[str], begin_s: float, end_s: float, prepared: bool) -> Played:
-        """Runs a sequence of networks over and over between two moments.
+        """Runs a sequence of networks repeatedly between two moments.
 
-        A pass that did not end in time is left out, because the other instances may have ended
-        before it.
+        A pass that ends too late is left out, because the other instances may have stopped during
+        it.
 
         Args:
             keys: Keys of loaded networks, in order; a key may occur several times.
-            begin_s: Begin of the first pass, on the clock ``time.perf_counter``.
-            end_s: End, on the same clock.
-            prepared: Whether each run is prepared, as for a sample that is taken alone. Nothing
-                else runs between two networks otherwise.
+            begin_s: Start time of the first pass, on the clock ``time.perf_counter``.
+            end_s: End time of the last pass, on the same clock.
+            prepared: Whether caches are prepared before each run, as for a sample that is taken
+                alone. Otherwise nothing else runs between two networks.
         """
         begins, passes = [], []
         _wait_until(begin_s)
@@ -61,7 +61,7 @@ class PlayingHost(PinnedHost):
 
     def _once(self, key: str, prepared: bool) -> float:
         (ms,) = self.sample(key, 1, prepared)
-        self.timer.release(self._loaded[key])  # in a model, later layers get the memory
+        self.timer.release(self._loaded[key])  # in a model, later layers reuse the memory
         return ms
 
 

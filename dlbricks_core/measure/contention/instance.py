@@ -1,4 +1,4 @@
-"""Instances: workers on cores of their own that compute at the same time."""
+"""Instances: workers on separate cores that compute at the same time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dlbricks_core.measure.contention.host import Played
 from dlbricks_core.measure.pinned import PinnedWorker
 
 _AHEAD_S = 0.02
-"""Seconds from asking instances to play until they begin: each must have heard of it."""
+"""Seconds between the request to all instances and their common start, so that each receives it."""
 
 
 class Instance(PinnedWorker):
-    """A worker on CPUs of its own, which may compute while others do."""
+    """A worker on CPUs of its own, which may compute at the same time as others."""
 
     service = "dlbricks_core.measure.contention.host:PlayingHost"
 
     def hold(self, key: str, model: CanonicalModel) -> None:
-        """Loads a network, unless that is done.
+        """Loads a network, unless it is loaded.
 
         Args:
             key: Key of the network.
@@ -32,9 +32,9 @@ class Instance(PinnedWorker):
     def play(
         self, keys: Sequence[str], begin_s: float, end_s: float, *, prepared: bool = False
     ) -> Played:
-        """Runs networks over and over; see :meth:`PlayingHost.play`.
+        """Runs networks repeatedly; see :meth:`PlayingHost.play`.
 
-        It does not wait for other workers to rest. The networks are loaded, or in
+        The call does not wait until other workers rest. Each network must be loaded, or be one of
         :data:`~dlbricks_core.backends.host.CALLS`.
         """
         held = [key for key in keys if key in self._networks]
@@ -52,16 +52,16 @@ def play_together(
     seconds: float,
     prepared: Sequence[bool] | None = None,
 ) -> list[Played]:
-    """What several instances run at the same time.
+    """Runs of several instances at the same time.
 
     Args:
         instances: The instances.
-        keys: Keys of the networks that each runs, in order.
-        seconds: How long they run.
-        prepared: Whether the runs of each are prepared; ``None`` for none.
+        keys: Keys of the networks that each instance runs, in order.
+        seconds: Duration of the runs.
+        prepared: Whether the runs of each instance are prepared; ``None`` for bare runs of all.
 
     Raises:
-        DLBricksError: If one of them fails. The others play to their end first.
+        DLBricksError: If an instance fails. The others complete their runs first.
     """
     begin_s = perf_counter() + _AHEAD_S
     with ThreadPoolExecutor(len(instances)) as pool:

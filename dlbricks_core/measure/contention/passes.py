@@ -1,4 +1,4 @@
-"""Passes: all bricks of a model in its order, in several instances at the same time."""
+"""Passes: all bricks of a model in its order, run by several instances at the same time."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ from dlbricks_core.measure.contention.instance import Instance, play_together
 from dlbricks_core.measure.worker import start_of_a_line
 
 SLICES = 8
-"""Parts of the time that instances play: all of them rest between two parts."""
+"""Number of slices of the measuring time. All instances rest between two slices.
+"""
 
 _PASSES = 400
-"""Bare passes of all instances that are enough: the 99th percentile has four beyond it."""
+"""Sufficient number of bare passes of all instances: four lie beyond the 99th percentile.
+"""
 
 _TIMED = 50
-"""Passes that are enough to time each brick."""
+"""Sufficient number of passes in which each brick is timed."""
 
 _SHORTEST_S, _LONGEST_S = 3.0, 12.0
-"""Least and most seconds that instances play for either of both, unless one pass takes long."""
+"""Minimum and maximum seconds of either kind of passes, unless a single pass takes longer."""
 
 _KEPT = 512
-"""Most passes of a part that are kept, evenly chosen: all parts together are enough for a 99th
-percentile, and a tiny network passes a million times."""
+"""Maximum number of passes that are kept of a slice, evenly chosen. All slices together suffice for
+a 99th percentile, while a tiny network passes a million times.
+"""
 
 _PREPARED = 2.5
-"""What a prepared pass takes at most, in bare passes, unless its bricks are tiny."""
+"""Upper bound on the duration of a prepared pass, in bare passes; tiny bricks may exceed it."""
 
 _AT_LEAST = 2.0
-"""Passes that each part has time for; at least one of them then ends in time."""
+"""Number of passes that a slice has time for, so that at least one of them ends in time."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What one part of the time tells.
+    """Measurements of one slice of the measuring time.
 
     Attributes:
         bricks_ms: Latencies of each network in the first instance while the others were busy, in
             milliseconds, by its key.
         call_ms: Cost of a call of the timer in milliseconds.
-        passes_ms: What bare passes of all instances took, in milliseconds.
-        spent_s: Seconds that all of it took.
+        passes_ms: Latencies of bare passes of all instances, in milliseconds.
+        spent_s: Duration of the slice in seconds.
     """
 
     bricks_ms: Mapping[str, Sequence[float]]
@@ -58,15 +61,15 @@ class Slice:
 
 
 def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) -> Iterator[Slice]:
-    """Times networks in the first of some instances while the others are busy with the same ones.
+    """Times networks in the first of several instances while the others run the same networks.
 
-    In each part of the time, the first instance prepares each run as usual, while the others run
-    bare passes. Then all of them run bare passes, which show how the time of a pass scatters.
+    In each slice, the first instance prepares each run as usual, while the others run bare passes.
+    Then all instances run bare passes, which show the scatter of a pass.
 
     Args:
         instances: Instances that compute at the same time.
         keys: Keys of networks that are loaded in each, in the order in which they run.
-        count: Number of parts, of :data:`SLICES`.
+        count: Number of slices, at most :data:`SLICES`.
 
     Raises:
         DLBricksError: If an instance fails.
@@ -94,11 +97,11 @@ def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) 
 
 
 def _thinned(passes: FloatArray) -> FloatArray:
-    """At most so many passes as are kept, along the first axis."""
+    """The passes that are kept, evenly chosen along the first axis."""
     return passes[:: math.ceil(len(passes) / _KEPT)] if len(passes) else passes
 
 
 def _seconds(pass_s: float, wanted: float) -> float:
-    """Seconds of each part in which so many passes are to run in all parts."""
+    """Seconds of each slice, so that all slices together hold a wanted number of passes."""
     total_s = min(max(wanted * pass_s, _SHORTEST_S), _LONGEST_S)
     return max(total_s / SLICES, _AT_LEAST * pass_s)

@@ -1,7 +1,7 @@
-"""Loads whole models as MLPerf's scenarios do, in real time, on instances with cores of their own.
+"""Load tests: whole models under the load of MLPerf's scenarios, in real time, on pinned instances.
 
-Instances take samples from one line by themselves (:mod:`.line`), so that while they run nothing
-else of DLBricks does.
+Instances take samples from a shared line by themselves (:mod:`.line`), so no other process of
+DLBricks runs meanwhile.
 """
 
 from dlbricks_core.measure.load.generator import LoadGenerator, LoadRun

@@ -1,4 +1,4 @@
-"""The load generator: puts samples into a line, and reads latencies off what instances served."""
+"""The load generator: fills a line with samples, and derives latencies from their service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlbricks_core.scenarios import PATTERNS, Run, Scenario, poisson_arrivals
 
 _KEY = "model"
 _LEAD_NS = 250_000_000
-"""Nanoseconds from telling instances of a line until it begins: each must have heard of it."""
+"""Nanoseconds between announcing a line to instances and its start, so that each is ready."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,14 @@ class LoadRun:
     """A run of a scenario, in real time.
 
     Attributes:
-        run: Latencies and throughput. Latency counts from the time of the arrival.
-        service_ms: Time of each inference alone, in milliseconds: shape (k,).
-        dispatch_ms: Time from when a sample had arrived, and its instance was done with the one
-            before, until its inference began, in milliseconds: shape (k,). It is what the
-            generator adds, and what a framework takes to drop results.
-        generator_share: Cores that the process of the generator kept busy meanwhile, on average.
-        complete: Whether all samples were served; otherwise the run was given up as too many were
-            late.
+        run: Latencies and throughput. Latency counts from the arrival of a query.
+        service_ms: Duration of each inference in milliseconds: shape (k,).
+        dispatch_ms: Dispatch time of each sample in milliseconds: shape (k,). It begins once the
+            sample has arrived and its instance is free, and ends when the inference begins. It
+            holds the overhead of the generator and the time in which a framework drops results.
+        generator_share: Mean number of cores that the generator's process kept busy.
+        complete: Whether all samples were served. Otherwise the run was aborted, because too many
+            samples were late.
     """
 
     run: Run
@@ -44,28 +44,28 @@ class LoadRun:
 
 
 class LoadGenerator:
-    """Instances of a model under load.
+    """Puts instances of a model under load.
 
     Args:
-        workers: The instances. They are closed by whoever opened them.
+        workers: The instances. The caller closes them.
     """
 
     def __init__(self, workers: Sequence[ServingWorker]) -> None:
         self._workers = workers
 
     def load(self, model: CanonicalModel) -> float:
-        """Loads the model in all instances and returns its latency when warm, in milliseconds.
+        """Loads the model in all instances and returns its warm latency in milliseconds.
 
         Raises:
-            DLBricksError: If it cannot be loaded in one of them.
+            DLBricksError: If an instance cannot load it.
         """
         return max([worker.load(_KEY, model) for worker in self._workers])
 
     def offline(self, seconds: float) -> LoadRun:
-        """All samples are there: instances take them up for a time in seconds.
+        """Runs the offline scenario for some seconds: all samples are available at once.
 
-        The throughput is the sum over the instances of what each served per second. So it is that
-        of many samples, where instances that wait for the last one make no difference.
+        The throughput is the sum of the instances' rates. So it holds for many samples, where the
+        wait for the last sample makes no difference.
         """
         served = self._served(Rules(seconds=seconds), self._workers)
         rates = [
@@ -76,20 +76,20 @@ class LoadGenerator:
         return served.run(served.end_ns - served.begin_ns, 1e9 * float(sum(rates)), served.ready_ns)
 
     def stream(self, scenario: Scenario, seconds: float) -> LoadRun:
-        """One query after another for a time in seconds, each as soon as the one before is done.
+        """Runs one query after another for some seconds, without a pause in between.
 
         Args:
             scenario: The single-stream or the multi-stream scenario.
-            seconds: Time after which no query is begun.
+            seconds: Seconds after which no query begins.
 
         Raises:
-            BackendError: If no query was done by then.
+            BackendError: If no query was completed in that time.
         """
         samples = PATTERNS[scenario].samples
-        # More instances than a query has samples have nothing to do.
+        # A query has too few samples for more instances.
         workers = self._workers[:samples]
         served = self._served(Rules(seconds=seconds, samples=samples), workers)
-        whole = len(served.numbers) // samples * samples  # the last query may lack some
+        whole = len(served.numbers) // samples * samples  # the last query may be incomplete
         ends = served.end_ns[:whole].reshape(-1, samples).max(axis=1)
         arrivals = np.concatenate([served.ready_ns[:1], ends])
         per_s = 1e9 * len(ends) / float(ends[-1] - arrivals[0])
@@ -99,16 +99,16 @@ class LoadGenerator:
     def server(
         self, qps: float, queries: int, bound_ms: float, rng: np.random.Generator
     ) -> LoadRun:
-        """Queries of one sample arrive by a Poisson process.
+        """Runs the server scenario: queries of one sample arrive by a Poisson process.
 
-        The run is given up once too many queries are late for the 99th percentile to be within the
+        The run is aborted once too many queries are late for the 99th percentile to stay within the
         bound.
 
         Args:
             qps: Mean number of queries that arrive per second.
             queries: Number of queries.
             bound_ms: Bound on the latency in milliseconds.
-            rng: Draws the arrivals.
+            rng: Generator that draws the arrivals.
         """
         share = PATTERNS[Scenario.SERVER].percentile
         assert share is not None
@@ -126,10 +126,10 @@ class LoadGenerator:
     def _served(
         self, rules: Rules, workers: Sequence[ServingWorker], samples: int | None = None
     ) -> _Served:
-        """Lets instances serve a line, all at the same time."""
+        """Serves a line with all instances at the same time."""
         with opened_line(len(workers), samples) as (folder, held):
             if samples is not None and held < samples:
-                raise BackendError(f"a line holds {held} queries, and not {samples}")
+                raise BackendError(f"a line holds {held} queries, but {samples} are needed")
             line = Line(folder, perf_counter_ns() + _LEAD_NS, rules)
             last_s = 0.0 if rules.arrivals_ns is None else rules.arrivals_ns[-1] / 1e9
             seconds = _LEAD_NS / 1e9 + (last_s if rules.seconds is None else rules.seconds)
@@ -143,7 +143,7 @@ class LoadGenerator:
 
 
 def _together(serving: Sequence[Future[Served]], workers: Sequence[ServingWorker]) -> list[Served]:
-    """What each instance has served; if one fails, so do all."""
+    """Samples that each instance served. If one instance fails, all do."""
     try:
         wait(serving, return_when=FIRST_EXCEPTION)
         for each in serving:
@@ -151,18 +151,18 @@ def _together(serving: Sequence[Future[Served]], workers: Sequence[ServingWorker
                 each.result()
         return [each.result() for each in serving]
     except BaseException:
-        for worker in workers:  # others wait for what the failed one has not served
+        for worker in workers:  # the others would wait for the samples of the failed instance
             worker.stop()
         raise
 
 
 class _Served:
-    """What all instances have served, in the order of the samples.
+    """Times of all served samples, in their order.
 
     Args:
         line: The line.
-        each: What each instance has served.
-        generator_share: Cores that this process kept busy meanwhile.
+        each: Samples that each instance served.
+        generator_share: Mean number of cores that this process kept busy.
 
     Raises:
         BackendError: If an instance has served nothing.
@@ -182,12 +182,12 @@ class _Served:
         self.end_ns = joined(lambda one: one.end_ns)
 
     def run(self, latency_ns: Nanoseconds, throughput: float, arrived_ns: Nanoseconds) -> LoadRun:
-        """The run with latencies of its queries.
+        """The run, given the latencies of its queries.
 
         Args:
             latency_ns: Latency of each query in nanoseconds.
             throughput: Samples or queries per second.
-            arrived_ns: Time at which each sample had arrived.
+            arrived_ns: Arrival time of each sample in nanoseconds.
         """
         return LoadRun(
             Run(latency_ns / 1e6, throughput),

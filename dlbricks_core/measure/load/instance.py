@@ -1,4 +1,4 @@
-"""Instances that serve samples of a line, each a process on cores of its own."""
+"""Instances that serve samples from a line, each a process on cores of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlbricks_core.measure.pinned import PinnedHost, PinnedWorker
 
 
 class ServingHost(PinnedHost):
-    """Service inside a worker that also serves samples of a line."""
+    """Service inside a worker that also serves samples from a line."""
 
     def serve(self, key: str, line: Line) -> Served:
         """Serves samples of a line with a loaded network until the line ends.
@@ -35,17 +35,17 @@ class ServingWorker(PinnedWorker):
     service = "dlbricks_core.measure.load.instance:ServingHost"
 
     def serve(self, key: str, line: Line, seconds: float) -> Served:
-        """Serves samples of a line with a loaded network; does not wait for other workers to rest.
+        """Serves samples with a loaded network, without waiting for other workers to rest.
 
         Args:
             key: Key of the network.
             line: The line.
-            seconds: Time from now on after which the line is over, but for samples that have begun.
+            seconds: Seconds from now after which no further sample begins.
         """
         timeout = self._settings.timeout_s + seconds
         served: Served = self._answer(self._started(), "serve", key, line, timeout=timeout)
         return served
 
     def stop(self) -> None:
-        """Ends the process at once; another thread that waits for it hears of it."""
+        """Ends the process at once. A thread that waits for it gets an error."""
         self._discard()

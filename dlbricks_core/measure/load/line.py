@@ -1,9 +1,9 @@
-"""The line in which samples wait for instances, and from which each instance takes by itself.
+"""The line: a queue of samples from which instances take the next one by themselves.
 
 The line is a named pipe that holds the numbers of the samples in the order of their arrival. The
-kernel gives each number to one reader. An instance that is free takes the next number, waits for
-the sample's arrival, and serves it. So samples are served in the order in which they arrive, each
-by the instance that is free first, and no process but the instances has anything to do.
+kernel gives each number to one reader. A free instance reads the next number, waits for the arrival
+of that sample, and serves it. So samples are served in the order of their arrival, each by the
+instance that is free first, and no process but the instances has anything to do.
 """
 
 from __future__ import annotations
@@ -28,37 +28,39 @@ Nanoseconds = npt.NDArray[np.int64]
 
 _NUMBER_BYTES = 8
 _END = -1
-"""What stands in the line, once for each instance, after the last sample."""
+"""Number that ends the line; the line holds one for each instance, after the last sample."""
 
 _PIPE_BYTES = 1 << 20
-"""Bytes of a pipe that any user may ask the kernel for (pipe(7))."""
+"""Bytes of a pipe that the kernel grants any user (pipe(7))."""
 
 _AWAKE_NS = 200_000
-"""Nanoseconds before an arrival from which an instance waits awake: a sleep may last longer than it
-should, by some 60 µs for the kernel's timer and more for a core that has fallen asleep."""
+"""Nanoseconds before an arrival during which an instance waits without sleeping. A sleep may
+overrun by some 60 µs because of the kernel's timer, and by more if the core enters a deep idle
+state.
+"""
 
 _PIPE, _MARKS = "line", "marks"
-"""Files in the folder of a line."""
+"""Names of the files in the folder of a line."""
 
 _OPEN, _DONE, _LATE = 0, 1, 2
-"""What is marked of a sample, in a byte each."""
+"""States of a sample, marked in one byte each."""
 
 _STOPPED = -1
-"""Place of the mark that tells all instances to stop."""
+"""Position of the mark that tells all instances to stop."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """When samples of a line arrive, and when the line ends.
+    """Arrival of the samples in a line, and end of the line.
 
     Attributes:
-        seconds: Seconds after the begin after which no sample is begun; ``None`` for no such time.
-        arrivals_ns: Arrival of each sample in nanoseconds after the begin: shape (k,); ``None``
-            where all are there, or each query follows the one before.
-        samples: Number of samples of a query that waits until the query before is done; 0 where
-            queries do not wait for each other.
-        bound_ns: Latency in nanoseconds above which a sample that arrives is late.
-        most_late: Number of late samples with which instances go on; with more they stop.
+        seconds: Seconds after the start after which no sample begins; ``None`` for no limit.
+        arrivals_ns: Arrival of each sample in nanoseconds after the start: shape (k,); ``None``
+            where all samples are available at once, or where each query follows the previous one.
+        samples: Number of samples in a query that waits for the previous query; 0 where queries do
+            not wait for each other.
+        bound_ns: Latency in nanoseconds above which a sample is late.
+        most_late: Maximum number of late samples; with more, instances stop.
     """
 
     seconds: float | None = None
@@ -70,12 +72,12 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line, as instances are told of it.
+    """Description of a line for instances.
 
     Attributes:
         folder: Folder of the pipe and of the marks.
-        begin_ns: Time at which all instances begin, on the clock ``time.perf_counter_ns``.
-        rules: When its samples arrive, and when it ends.
+        begin_ns: Common start time of all instances, on the clock ``time.perf_counter_ns``.
+        rules: Arrival of its samples, and its end.
     """
 
     folder: str
@@ -83,26 +85,26 @@ class Line:
     rules: Rules
 
     def arrival_ns(self, number: int) -> int | None:
-        """Arrival of a sample on the same clock; ``None`` if it depends on other samples."""
+        """Arrival time of a sample on the clock of the line; ``None`` if it depends on others."""
         arrivals = self.rules.arrivals_ns
         return None if arrivals is None else self.begin_ns + int(arrivals[number])
 
     @property
     def end_ns(self) -> float:
-        """Time after which no sample is begun, on the same clock."""
+        """Time after which no sample begins, on the clock of the line."""
         seconds = self.rules.seconds
         return math.inf if seconds is None else self.begin_ns + seconds * 1e9
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """What one instance has served, in order; arrays of shape (k,), times in nanoseconds.
+    """Samples that one instance served, in order; arrays of shape (k,), times in nanoseconds.
 
     Attributes:
         numbers: Number of each sample.
-        ready_ns: Time at which the instance was done with the sample before.
-        begin_ns: Time at which its inference began.
-        end_ns: Time at which its results were there.
+        ready_ns: Time at which the instance had completed the previous sample.
+        begin_ns: Time at which the inference began.
+        end_ns: Time at which the results were available.
     """
 
     numbers: Nanoseconds
@@ -113,22 +115,23 @@ class Served:
 
 @contextmanager
 def opened_line(instances: int, samples: int | None = None) -> Iterator[tuple[str, int]]:
-    """A line that holds samples until the context ends.
+    """Opens a line of samples for as long as the context lasts.
 
     Args:
-        instances: Number of instances that will take from it.
-        samples: Number of samples, as far as there is room; ``None`` for as many as there is.
+        instances: Number of instances that will read from the line.
+        samples: Number of samples, as far as the pipe has room; ``None`` to fill the pipe.
 
     Returns:
-        Folder of the line, and the number of samples in it.
+        Folder of the line, and the number of samples in the line.
     """
     with TemporaryDirectory(prefix="dlbricks-line-") as folder:
         path = Path(folder, _PIPE)
         os.mkfifo(path, 0o600)
-        # Open for both, so that this end neither waits for readers nor lets the line vanish.
+        # Opened for reading and writing, so that opening does not wait for readers and the line
+        # persists.
         pipe = os.open(path, os.O_RDWR)
         try:
-            with suppress(OSError):  # a container may allow less
+            with suppress(OSError):  # a container may grant fewer
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) // _NUMBER_BYTES - instances
             held = room if samples is None else min(samples, room)
@@ -141,15 +144,16 @@ def opened_line(instances: int, samples: int | None = None) -> Iterator[tuple[st
 
 
 def serve(line: Line, infer: Callable[[], int], clear: Callable[[], None]) -> Served:
-    """Serves samples of a line until it ends; runs in an instance.
+    """Serves samples from a line until it ends. Runs inside an instance.
 
     Args:
         line: The line.
-        infer: Runs one inference and returns the time at which its results were there.
-        clear: Called after each inference.
+        infer: Function that runs one inference and returns the time at which its results were
+            available.
+        clear: Function that is called after each inference.
 
     Raises:
-        BackendError: If the line has begun already.
+        BackendError: If the start of the line has passed.
     """
     taken: list[tuple[int, int, int, int]] = []
     with _opened(line) as (pipe, marks):
@@ -191,18 +195,19 @@ def _next(pipe: int) -> int:
 
 
 def _arrived(number: int, line: Line, marks: mmap.mmap) -> bool:
-    """Waits until a sample is there. Returns whether it is to be served: not after the end."""
+    """Waits for the arrival of a sample. Returns False if the line ends before it."""
     arrival = line.arrival_ns(number)
     samples = line.rules.samples or 1
     first = number // samples * samples
     if arrival is not None:
         wait_until(arrival)
     elif line.rules.samples:
-        # The line goes on as soon as the last of the query before is done: nothing to sleep for.
+        # The next query begins as soon as the last sample of the previous one is done: no time to
+        # sleep.
         while _OPEN in marks[max(first - samples, 0) : first]:
             if marks[_STOPPED]:
                 return False
-    # A query that is begun is done with.
+    # A query that has begun is completed.
     return not marks[_STOPPED] and (number > first or perf_counter_ns() < line.end_ns)
 
 
@@ -212,7 +217,7 @@ def _mark(number: int, end: int, line: Line) -> int:
 
 
 def wait_until(moment_ns: int) -> None:
-    """Waits until a time on the clock ``time.perf_counter_ns``: asleep at first, then awake."""
+    """Waits until a time on the clock ``time.perf_counter_ns``: sleeps first, then spins."""
     left = moment_ns - perf_counter_ns() - _AWAKE_NS
     if left > 0:
         sleep(left / 1e9)

@@ -1,1 +1,1 @@
-"""The probes that come with DLBricks, one a file."""
+"""The built-in probes, one in each file."""

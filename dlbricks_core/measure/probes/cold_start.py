@@ -1,4 +1,4 @@
-"""Cold start: what it takes from a file to the first result, in a new process."""
+"""Cold start: the time from a model file to the first result in a new process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from dlbricks_core.measure.probe import Probe, Values, added_up
 from dlbricks_core.values import materialize
 
 _RUNS = 8
-"""Runs after the first, in which a network settles."""
+"""Runs after the first, until the latency of a network settles."""
 
 _SAMPLE_BYTES = 2**26
-"""Size of the file that shows how fast the disk is. Reading ahead has no effect on files as small
-as that of a brick."""
+"""Bytes of the file that measures the disk. Read-ahead has no effect on a file as small as that of
+a brick.
+"""
 
 _BLOCK_BYTES = 2**20
-"""Bytes that are read at a time."""
+"""Bytes of each read."""
 
 _FIRST_RUN = Quantity("first-run", "ms", Composition.SUM, "time of the first run")
 _SECOND_COPY = Quantity(
@@ -40,19 +41,20 @@ _SECOND_COPY = Quantity(
 
 
 class ColdStart(Probe):
-    """Time from a file to the first result, in a process of its own.
+    """Cold-start time: from a file to the first result, in a new process.
 
-    A network is written to files as users of its framework keep it, opened, and run. A process
-    starts, imports its framework and warms some code up only once: the first network of a process
-    shows what that takes. All else adds up over the bricks. They come one after the other in one
-    process, so that each finds what the layers before it leave in a model: libraries that were
-    read, and kernels that were generated.
+    The probe saves a network in the usual files of its framework, opens them, and runs the network.
+    A process starts, imports its framework and warms up shared code only once; the first network of
+    a process measures that. All other parts add up over the bricks. The bricks run one after the
+    other in one process. So each finds the state that earlier layers leave in a model: libraries
+    that are loaded, and kernels that are generated.
 
-    A model is one file. So a brick takes its bytes' share of what it takes to read a large file.
+    A model is a single file. So the read time of a brick is its share, by bytes, of the time to
+    read a large file.
     """
 
     quantity = Quantity("cold-start", "ms", Composition.SUM, "time from a file to the first result")
-    #: Those that count, and then those that only tell more.
+    #: Parts that add up to the cold-start time, and then parts for information only.
     parts = (
         Quantity("starting", "ms", Composition.ONCE, "time to start and import the framework"),
         Quantity("reading", "ms", Composition.SUM, "time to read the files from the disk"),
@@ -71,10 +73,10 @@ class ColdStart(Probe):
         self._process: _Process | None = None
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
-        """Milliseconds to the first result, and its parts.
+        """Milliseconds to the first result, and the milliseconds of its parts.
 
-        Each value is that of a process which does nothing else: what the first network of this
-        process took for all is a part of it.
+        Each value holds for a process of its own: it includes the shared costs that the first
+        network of this process paid.
         """
         network = materialize(model, seed)
         with tempfile.TemporaryDirectory() as name:
@@ -85,28 +87,29 @@ class ColdStart(Probe):
             files = [path for path in folder.rglob("*") if path.is_file()]
             nbytes = sum(path.stat().st_size for path in files)
             read = self._process.read(nbytes) if self._process else _read_twice(files)
-            # In a model, the layers before a brick have touched memory that it computes in.
+            # In a model, a brick computes in memory that earlier layers have touched.
             touched = model.live_bytes if self._process else 0
             opened, copy = (_open(timer, saved, fed, touched) for _ in range(2))
         if self._process:
             opened = opened.later_than(self._process.once)
         else:
             self._process = _Process(_start_ms(timer.importing), read, opened.beyond(copy))
-        # Parsing read the files from the page cache, and that is a part of its own.
+        # Parsing read the files from the page cache; that reading is a part of its own.
         parsing = max(opened.parsing - read.again, 0.0)
         counted = self._process.start, read.first, parsing, opened.preparing, opened.first_run
         return sum(counted), *counted, copy.first_run, read.again, opened.settling
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """The sum of the parts that count; a model has nothing to do with the start."""
+        """The sum of the parts that count; the start is the same for every model."""
         parts = values[1:]
         counted = self.parts[: self.parts.index(_FIRST_RUN) + 1]
         return sum((self.part_total(each, cut, parts) for each in counted), np.zeros(1))
 
     def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """As the part's composition says, but for the first run of bricks that occur again.
+        """Value of a part of a model, by the part's composition; first runs are an exception.
 
-        What a framework generates for a layer, all later layers like it use.
+        A framework generates code for a layer once, and all later equal layers reuse it. So a
+        repeated brick counts with the first run of a second copy.
         """
         if part != _FIRST_RUN:
             return super().part_total(part, cut, values)
@@ -116,17 +119,17 @@ class ColdStart(Probe):
 
 
 class _Read(NamedTuple):
-    """Milliseconds to read files that the page cache does not hold, and to read them again."""
+    """Milliseconds to read files from the disk, and to read them again from the page cache."""
 
     first: float
     again: float
 
 
 class _Opened(NamedTuple):
-    """Milliseconds that it takes to open and run a network that is in files.
+    """Milliseconds to open and to run a network that is saved in files.
 
     Attributes:
-        settling: What the first runs take beyond later ones.
+        settling: Excess of the first runs over later ones.
     """
 
     parsing: float
@@ -135,20 +138,21 @@ class _Opened(NamedTuple):
     settling: float
 
     def beyond(self, copy: _Opened) -> _Opened:
-        """What this took beyond a copy of the same network."""
+        """Excess over a second copy of the same network."""
         return _Opened(*(max(own - other, 0.0) for own, other in zip(self, copy, strict=True)))
 
     def later_than(self, once: _Opened) -> _Opened:
-        """What this would have taken, had it not come after another network."""
+        """The times that the network would have taken as the first of its process."""
         return _Opened(*(own + more for own, more in zip(self, once, strict=True)))
 
 
 class _Process:
-    """What a process does once, in milliseconds.
+    """One-time costs of a process, in milliseconds.
 
     Attributes:
-        start: Starting, and importing the framework.
-        once: What only the first network of the process takes.
+        start: Time to start and to import the framework.
+
+    once: Costs of the first network of the process alone.
     """
 
     def __init__(self, start: float, file: _Read, once: _Opened) -> None:
@@ -161,13 +165,13 @@ class _Process:
             self._sample = _read_twice([Path(sample.name)])
 
     def read(self, nbytes: int) -> _Read:
-        """What it takes to read so many bytes, from files that are opened once for all bricks."""
+        """Time to read a number of bytes, from files that are opened once for all bricks."""
         share = nbytes / _SAMPLE_BYTES
         return _Read(*(f + share * s for f, s in zip(self._file, self._sample, strict=True)))
 
 
 def _start_ms(importing: str) -> float:
-    """Time from the start of a new Python to the end of its import of the framework."""
+    """Milliseconds from the start of a Python process to the end of the framework's import."""
     # The clock is the same in all processes.
     statement = f"{importing}; import time; print(time.perf_counter())"
     begin = perf_counter()
@@ -175,22 +179,22 @@ def _start_ms(importing: str) -> float:
         [sys.executable, "-c", statement], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["it ended without a message"])[-1]
         raise BackendError(f"a new process does not import the framework: {reason}")
     return (float(done.stdout.split()[-1]) - begin) * 1e3
 
 
 def _open(timer: CpuTimer[Any], saved: Saved[Any], fed: Any, touched: int) -> _Opened:
-    """Opens a network, runs it until it has settled, and unloads it.
+    """Opens a network, runs it until its latency settles, and unloads it.
 
-    Memory for its weights is new to the process, as it is for those of a model: to touch it for the
-    first time takes longer than to read them.
+    The memory for its weights is new to the process, as in a cold start of a model: the first touch
+    of a page takes longer than reading the weights.
 
     Args:
         timer: The backend's timer.
-        saved: The network in files.
-        fed: Its inputs.
-        touched: Bytes of memory that the first run finds free, and touched before.
+        saved: The network, saved in files.
+        fed: Inputs of the network.
+        touched: Bytes of free memory that the process has touched before the first run.
     """
     give_back()
     begin = perf_counter()
@@ -200,7 +204,7 @@ def _open(timer: CpuTimer[Any], saved: Saved[Any], fed: Any, touched: int) -> _O
     loaded = saved.prepare(parsed, fed)
     preparing = _since(begin)
     del parsed
-    bytearray(b"\1") * touched  # freed at once, to the allocator that the framework uses
+    bytearray(b"\1") * touched  # freed at once: the framework's allocator reuses the memory
     try:
         runs = [_run(timer, loaded) for _ in range(1 + _RUNS)]
     finally:
@@ -218,7 +222,7 @@ def _run(timer: CpuTimer[Any], loaded: Any) -> float:
 
 
 def _read_twice(paths: Sequence[Path]) -> _Read:
-    """Reads files after the page cache was told to drop them, and reads them once more."""
+    """Drops files from the page cache, reads them, and reads them once more."""
     for path in paths:
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Load time: what a framework takes to make a network ready to run."""
+"""Load time: the time in which a framework makes a network ready to run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dlbricks_core.values import materialize
 
 
 class LoadTime(Probe):
-    """Time of the timer's ``load``, in a process that has loaded the same network once before.
+    """Duration of the timer's ``load``, in a process that has loaded the same network before.
 
-    Reading a file is no part of it: weights and inputs are in memory. What a framework puts off
-    until a network's first run is not in it either. The cost of loading any network, however small,
-    is in a model's load time once.
+    It excludes reading a file, because weights and inputs are in memory, and any work that a
+    framework defers to the first run. A model's load time includes the fixed cost of loading any
+    network once.
     """
 
     quantity = Quantity("load-time", "ms", Composition.SUM, "time to load a network, when warm")
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
-        """Milliseconds of the second of two times that the network is loaded."""
+        """Milliseconds of the second of two loads of the network."""
         network = materialize(model, seed)
         taken_ms = 0.0
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Peak memory: the most resident memory that a network takes."""
+"""Peak memory: the maximum resident memory of a process that loads and runs a network."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ from dlbricks_core.measure.probe import Probe, Values, added_up, largest
 from dlbricks_core.values import materialize
 
 _ENOUGH_MIB = 128
-"""Size that the further copies of a network have together, if they are not too many. The resident
-memory of a process scatters, because freed memory stays with the allocator in pieces."""
+"""Combined size of the additional copies of a network, if these are not too many. The resident
+memory of a process scatters, because the allocator keeps freed memory in pieces.
+"""
 
 _MOST_COPIES = 9
 
 
 class PeakMemory(Probe):
-    """Resident memory at its peak while a network is loaded from a file and run, less that before.
+    """Increase of resident memory up to its peak while a network is loaded from a file and run.
 
-    A network is also observed as several copies beside each other in one network. What each more
-    adds is what adds up over the bricks of a model. At its peak, a model is being loaded, or it
-    has just been loaded, with freed memory that the allocator did not give back, or it runs.
+    The probe also observes several copies of a network side by side in one network. The increase
+    for each additional copy adds up over the bricks of a model. The peak occurs at one of three
+    times: while the model is loaded, just after loading, when the allocator still keeps freed
+    memory, or while the model runs.
 
-    A run takes what bricks hold without that freed memory, the feature maps that the model holds
-    at a time, and the scratch memory of one brick. How many feature maps those are follows from
-    the model; what a brick needs beside them, from its own run. It takes freed memory first, but
-    code that is read the first time does not.
+    A run needs three kinds of memory: what bricks keep without that freed memory, the feature maps
+    that the model holds at a time, and the scratch memory of one brick. The model itself tells the
+    number of feature maps; the run of a brick tells its scratch memory. Runs reuse freed memory
+    first, but code that is read for the first time cannot.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
@@ -55,12 +57,12 @@ class PeakMemory(Probe):
     isolated = True
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
-        """MiB at the peak; parts from what further copies of the network add."""
+        """MiB at the peak, and the parts, derived from additional copies of the network."""
         first = _Peaks.of(timer, model, seed, trimmed=True)
         again = _Peaks.of(timer, model, seed, trimmed=True)
         copies = _copies(model)
         several = _Peaks.of(timer, side_by_side(model, copies), seed, trimmed=True)
-        # Code is there already, as for all but one brick of a model.
+        # Code is loaded already, as for all but one brick of a model.
         inputs, ends = _mib(model, model.inputs), _mib(model, (*model.inputs, *model.outputs))
         more = (several - again) / (copies - 1)
         kept = max(more.running - ends, model.weight_bytes / MIB)
@@ -72,11 +74,11 @@ class PeakMemory(Probe):
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
-        """MiB at the peak; a single network does not tell the parts."""
+        """MiB at the peak, without the parts, which a single network does not reveal."""
         return (_Peaks.of(timer, model, seed).most,)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """The largest of three peaks: while loading, once loaded, and while running."""
+        """The highest of three peaks: while loading, just after loading, and while running."""
         _, kept, loading, loaded, running, code = values
         live = live_bytes(cut)
         moments = {s: each + (live[s].within - live[s].alone) / MIB for s, each in running.items()}
@@ -92,13 +94,16 @@ class PeakMemory(Probe):
 
 @dataclass(frozen=True)
 class _Peaks:
-    """MiB that a network takes beyond what was there before.
+    """Increase of resident memory by a network, in MiB.
 
     Attributes:
-        loading: At most while it is loaded from its file.
-        loaded: Once it is loaded.
-        held: The same, or without freed memory if that was given back.
-        running: At most while it runs.
+        loading: Peak while the network is loaded from its file.
+
+    loaded: Increase after loading.
+
+    held: Increase after loading, without freed memory if that was returned.
+
+    running: Peak while the network runs.
     """
 
     loading: float
@@ -110,13 +115,14 @@ class _Peaks:
     def of(
         cls, timer: CpuTimer[Any], model: CanonicalModel, seed: int, *, trimmed: bool = False
     ) -> _Peaks:
-        """Those of a network that is loaded, run a few times, and unloaded.
+        """Observes the peaks of a network: loads it, runs it a few times, and unloads it.
 
         Args:
             timer: The backend's timer.
             model: In canonical form.
-            seed: Of weights and inputs.
-            trimmed: Whether memory that loading has freed is given back before the runs.
+            seed: Seed of weights and inputs.
+            trimmed: Whether memory that loading has freed is returned to the system before the
+                runs.
         """
         with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
             saved = timer.save(materialize(model, seed), Path(folder))
@@ -146,7 +152,7 @@ class _Peaks:
 
     @property
     def grown(self) -> float:
-        """What runs added."""
+        """Increase during the runs."""
         return self.running - self.held
 
     def __sub__(self, other: _Peaks) -> _Peaks:
@@ -157,20 +163,20 @@ class _Peaks:
 
 
 def _copies(model: CanonicalModel) -> int:
-    """Number of copies that are loaded together: 2, or more of a small network."""
+    """Number of copies that are loaded together: 2, or more for a small network."""
     size = model.weight_bytes / MIB + _mib(model, (*model.inputs, *model.outputs))
     return int(min(2 + _ENOUGH_MIB // max(size, 1.0), _MOST_COPIES))
 
 
 def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
-    """Size of some of a model's tensors, each counted once."""
+    """Size of some tensors of a model in MiB, each counted once."""
     return sum(model.tensors[name].nbytes for name in set(names)) / MIB
 
 
 def _shared_mib(cut: CutModel) -> float:
-    """Size of weights that several bricks read, each as often as it is read once more.
+    """Size in MiB of weights that several bricks share, counted once for each additional brick.
 
-    A decoder's embedding is often its last layer, too.
+    The embedding of a decoder is often the weight of its last layer, too.
     """
     graph = cut.graph
     read = [
