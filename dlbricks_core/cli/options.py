@@ -136,7 +136,7 @@ cut_options = _group(
         "-G",
         "--granularity",
         type=POSITIVE,
-        help="Most layers in a brick. Selects the paper's sum of chains "
+        help="Maximum number of layers in a brick. Selects the paper's sum of chains "
         "unless a composer is named.",
     ),
     click.option(
@@ -178,7 +178,7 @@ granularities_option = click.option(
     metavar="LIST",
     default="1-10",
     show_default=True,
-    help="Most layers in a brick: several numbers, as 1-10 or 1,3,5.",
+    help="Maximum number of layers in a brick: several numbers, as 1-10 or 1,3,5.",
 )
 
 

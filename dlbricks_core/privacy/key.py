@@ -29,7 +29,7 @@ class Key:
         backend: Name of the backend that rewrote the models; empty where they were cut as they are.
         composer: Name of the composer.
         strategy: Name of the split strategy.
-        granularity: Most layers in a brick.
+        granularity: Maximum number of layers in a brick.
         models: Structures of the models.
         graphs: What was cut of each, in the order of the models.
         rereading: Whether a sequence whose weights the model has just read is a brick of its own.

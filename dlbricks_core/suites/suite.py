@@ -18,7 +18,7 @@ class Cut:
     Attributes:
         composer: Name of the composer.
         strategy: Name of the split strategy.
-        granularity: Most layers in a brick.
+        granularity: Maximum number of layers in a brick.
     """
 
     composer: str

@@ -1,4 +1,4 @@
-"""What users do, from loading models to results: one module for each job."""
+"""Workflows: one module for each job of a user, from loading models to results."""
 
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.workflows.answers import Answer, Rate, SizeCurve, SizePoint

@@ -1,4 +1,4 @@
-"""Backends that are not installed here: what is known of them stands in."""
+"""Stand-ins for backends that are not installed here, derived from stored measurements."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dlbricks_core.ir import CanonicalModel
 
 
 class AbsentBackend(Backend):
-    """A framework that others ran; it answers from what they kept, and runs nothing.
+    """A framework that is not installed: it answers from stored measurements and runs nothing.
 
     Args:
-        setups: Setups that figures are known of, the nearest first.
+        setups: Setups with known figures, the nearest first.
     """
 
-    #: Nobody tells whether it does; what others kept of it says so for each model.
+    #: Unknown for the framework; stored graphs tell it for each model.
     traits = Traits(rewrites=True)
 
     def __init__(self, setups: Sequence[Setup]) -> None:
@@ -29,15 +29,15 @@ class AbsentBackend(Backend):
         self._version = nearest.version
 
     def version(self) -> str:
-        """Version of the framework that the figures come from."""
+        """Version of the framework behind the figures."""
         return self._version
 
     def timer(self, settings: BackendSettings) -> CpuTimer[object]:
-        """No timer: raises an error."""
+        """Raises an error: without the framework there is no timer."""
         self._refuse()
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
-        """No answer: raises an error."""
+        """Raises an error: without the framework nothing can be checked."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -48,7 +48,7 @@ class AbsentBackend(Backend):
 
 
 def _options(setups: Sequence[Setup]) -> dict[str, BackendOption]:
-    """Options of a backend as far as setups show them; the first one has the defaults."""
+    """Options of a backend that occur in setups. The first setup provides the defaults."""
     every = [json.loads(setup.options) for setup in setups]
     return {
         name: BackendOption(

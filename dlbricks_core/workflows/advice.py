@@ -1,4 +1,4 @@
-"""Advice on where to run models: what is wanted, the alternatives, and their ranks."""
+"""Records of advice: the user's wishes, the alternatives, and their ranks."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from dlbricks_core.workflows.requirements import Basis, Known, Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 MILLION = 1_000_000
-"""Inferences that a price is told for."""
+"""Number of inferences that a price refers to."""
 
 _MS_PER_HOUR = 3_600_000.0
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user wants to know.
+    """The user's requirements and data for advice.
 
     Attributes:
-        max_latency_ms: Longest latency that is allowed, in milliseconds; ``None`` for any.
-        min_accuracy: Least accuracy that is allowed; ``None`` for any.
-        prices: Prices of systems; with them the cheapest is first, without them the fastest.
-        accuracies: Accuracies of models; with them the models are alternatives for one task.
-        batch: Inferences that one run of a model makes.
-        requirements: Bounds of quantities, latency among them if one is of it.
+        max_latency_ms: Maximum permitted latency in milliseconds; ``None`` for no limit.
+        min_accuracy: Minimum permitted accuracy; ``None`` for no limit.
+        prices: Prices of systems. With prices the cheapest alternative is first, without them the
+            fastest.
+        accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
+        batch: Number of inferences in one run of a model.
+        requirements: Bounds on quantities, which may include latency.
     """
 
     max_latency_ms: float | None = None
@@ -44,7 +45,7 @@ class Wanted:
 
     @property
     def longest_ms(self) -> float | None:
-        """Longest latency that is allowed by all that bounds it; ``None`` for any."""
+        """Maximum latency in milliseconds that all bounds permit; ``None`` for no limit."""
         own = [each.most for each in self.requirements if each.probe is None]
         return min(
             [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
@@ -52,12 +53,12 @@ class Wanted:
 
     @property
     def others(self) -> list[Requirement]:
-        """Requirements of quantities other than latency."""
+        """Requirements on quantities other than latency."""
         return [each for each in self.requirements if each.probe is not None]
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything is bounded that an alternative may keep or not."""
+        """Whether there is a bound that an alternative may exceed."""
         return self.longest_ms is not None or bool(self.others)
 
     def __post_init__(self) -> None:
@@ -75,21 +76,21 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """One model in one place.
+    """One model in one place: a system with a setup.
 
     Attributes:
         model: The model.
-        place: Where and how it runs.
+        place: System and setup.
         ms: Latency of one run, in milliseconds.
-        draws: Latencies that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
-            all alternatives belong together.
-        basis: What the latency rests on.
-        origin: Shares of the sum over the bricks by where their figures come from; all of it
-            stored if the whole model was measured.
-        batch: Inferences of one run.
-        per_hour: Price of an hour of the system; ``None`` if it is not known.
-        accuracy: Accuracy of the model; ``None`` if it is not known.
-        required: What is known of the quantities that are required, one for each.
+        draws: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
+            alternatives are joint.
+        basis: Basis of the latency: measured, composed or predicted.
+        origin: Shares of the sum over the bricks by the origin of their figures; entirely stored if
+            the whole model was measured.
+        batch: Number of inferences in one run.
+        per_hour: Price of the system per hour; ``None`` if unknown.
+        accuracy: Accuracy of the model; ``None`` if unknown.
+        required: Figures of the required quantities, one for each.
     """
 
     model: CanonicalModel
@@ -105,22 +106,22 @@ class Alternative:
 
     @property
     def interval_ms(self) -> tuple[float, float]:
-        """90% interval of the latency."""
+        """90% interval of the latency in milliseconds."""
         return interval(self.draws)
 
     @property
     def per_second(self) -> float:
-        """Inferences in a second of one process that runs the model again and again."""
+        """Inferences per second of one process that runs the model repeatedly."""
         return 1e3 * self.batch / self.ms
 
     @property
     def per_second_interval(self) -> tuple[float, float]:
-        """90% interval of these."""
+        """90% interval of the inferences per second."""
         return interval(1e3 * self.batch / self.draws)
 
     @property
     def price(self) -> float | None:
-        """Price of a million inferences of one process that has the system for itself."""
+        """Price of a million inferences by one process that uses the system alone."""
         return None if self.per_hour is None else self.ms * self._per_ms(self.per_hour)
 
     @property
@@ -130,7 +131,7 @@ class Alternative:
 
     @property
     def cost(self) -> float:
-        """What is to be small: the price where it is known, or else the latency of an inference."""
+        """Quantity to minimize: the price if it is known, otherwise the latency of an inference."""
         return self.ms * self._weight
 
     @property
@@ -148,15 +149,15 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Ranked:
-    """An alternative among others.
+    """An alternative with its rank.
 
     Attributes:
         alternative: The alternative.
-        first: Probability that it is the first: of least cost among those that keep the bounds.
-        keeps: Probability that it keeps all bounds; 1 if there is none.
-        is_allowed: Whether it is expected to keep them.
-        front: Probability that it is on the Pareto front; ``None`` without accuracies.
-        is_on_front: Whether it is expected to be.
+        first: Probability of the least cost among the alternatives that keep all bounds.
+        keeps: Probability of keeping all bounds; 1 if there is none.
+        is_allowed: Whether the alternative is expected to keep all bounds.
+        front: Probability of lying on the Pareto front; ``None`` without accuracies.
+        is_on_front: Whether the alternative is expected to lie on the front.
     """
 
     alternative: Alternative
@@ -169,10 +170,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Alternatives for one task, the first first; those that do not keep the bound come last.
+    """Alternatives for one task, the best first. Alternatives that exceed a bound come last.
 
     Attributes:
-        name: Name of the model, or how many there are.
+        name: Name of the model, or the number of models.
         ranked: The alternatives.
     """
 
@@ -181,7 +182,7 @@ class Ranking:
 
     @property
     def first(self) -> Ranked | None:
-        """The advice; ``None`` if no alternative is expected to keep the bounds."""
+        """The recommended alternative; ``None`` if none is expected to keep the bounds."""
         return next((each for each in self.ranked if each.is_allowed), None)
 
     @property
@@ -193,15 +194,15 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Advice:
-    """Where to run models, and which of them.
+    """Advice on the place to run models in, and on the model to choose.
 
     Attributes:
-        wanted: What was asked.
-        rankings: One for each model, or one for all if they are alternatives.
-        places: Where the models might run.
+        wanted: The user's requirements.
+        rankings: A ranking for each model, or a single one if the models are alternatives.
+        places: Candidate places.
         notes: Remarks on the figures.
-        failures: Models without a latency, or without an accuracy.
-        unread: Models that were named and could not be loaded.
+        failures: Models without a latency or an accuracy.
+        unread: Models that could not be loaded.
     """
 
     wanted: Wanted

@@ -1,4 +1,4 @@
-"""Advises on where to run models, and which of several models to run."""
+"""Advises on the place to run models in, and on the choice among several models."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from dlbricks_core.workflows.requirements import Answers, Basis
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
 OF_BACKEND = 0.5
-"""Correlation of the errors that a predictor makes with one backend on two systems: on six cloud
-systems 0.7 on average (benchmarks/systems/advise.py)."""
+"""Correlation between the errors of a predictor for one backend on two systems: 0.7 on average over
+six cloud systems (benchmarks/systems/advise.py).
+"""
 
 _OF_SYSTEM = 0.2
-"""What is added where the system is the same and the number of threads is not: 0.7 to 0.97 in all
-on one system (benchmarks/systems/in_common.py). Errors with two backends had nothing in common."""
+"""Increase of that correlation between two numbers of threads on the same system: 0.7 to 0.97 in
+total on one system (benchmarks/systems/in_common.py). Errors of two backends were uncorrelated.
+"""
 
 _LEAST_MS = 1e-9
 
@@ -43,18 +45,18 @@ def advise(
     observer: Observer,
     predictor: str | None = None,
 ) -> Advice:
-    """Ranks places, and models if they are alternatives; runs nothing.
+    """Ranks places, and models if they are alternatives. Runs nothing.
 
     Args:
         models: Models in canonical form.
-        places: Where they might run.
-        wanted: What the user wants to know.
-        store: Where measurements are kept.
-        observer: Hears of each place.
-        predictor: Name of the predictor for what nobody measured; ``None`` for none.
+        places: Candidate places.
+        wanted: The user's requirements.
+        store: Store of the measurements.
+        observer: Receives a notice of each place.
+        predictor: Name of the predictor for figures that were not measured; ``None`` for none.
 
     Raises:
-        DLBricksError: If no model has an accuracy, or no system a price, where they are asked for.
+        DLBricksError: If no model has a required accuracy, or no system has a required price.
         PluginError: If there is no such predictor, or it fails.
     """
     collected = _Collected()
@@ -85,12 +87,12 @@ def advise(
 
 
 def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Ranking:
-    """Ranks alternatives by cost, and tells how probable it is that each is the first.
+    """Ranks alternatives by cost, with the probability that each is the best.
 
     Args:
-        name: Name of what they are alternatives for.
-        alternatives: At least one; all of them with a price, or none.
-        wanted: Which bounds they are to keep.
+        name: Name of the ranking.
+        alternatives: At least one. Either all of them have a price or none has.
+        wanted: The bounds.
     """
     limit = np.inf if wanted.longest_ms is None else wanted.longest_ms
     costs = np.array([each.cost_draws for each in alternatives])
@@ -137,10 +139,9 @@ def _with_required(
     collected: _Collected,
     predicts: bool,
 ) -> list[Alternative]:
-    """Alternatives with what is known of the required quantities.
+    """Alternatives with figures of the required quantities.
 
-    One of which too little is known is left out by name: nobody can tell whether it keeps the
-    bound.
+    An alternative without a figure is reported and left out, because it may exceed the bound.
     """
     positions = {id(model): position for position, model in enumerate(models)}
     answers: dict[tuple[Place, int], Answers] = {}
@@ -167,7 +168,7 @@ def _with_required(
 
 @dataclass
 class _Collected:
-    """What is told beside the figures."""
+    """Notes and failures that accompany the figures."""
 
     notes: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -176,14 +177,14 @@ class _Collected:
 def _with_accuracies(
     models: Sequence[CanonicalModel], wanted: Wanted, collected: _Collected
 ) -> list[CanonicalModel]:
-    """Models that are accurate enough; those without an accuracy are named."""
+    """Models that are accurate enough. Models without an accuracy become failures."""
     accuracies = wanted.accuracies
     if accuracies is None:
         return list(models)
     found = {id(model): accuracies.of(_names(model)) for model in models}
     for model in models:
         if found[id(model)] is None:
-            reason = f"{accuracies.path} has no accuracy of it"
+            reason = f"{accuracies.path} holds no accuracy of it"
             collected.failures.append(Failure(model.name, reason, "read"))
     known = [model for model in models if found[id(model)] is not None]
     least = -np.inf if wanted.min_accuracy is None else wanted.min_accuracy
@@ -201,7 +202,7 @@ def _with_accuracies(
 
 
 def _with_prices(places: Sequence[Place], wanted: Wanted, collected: _Collected) -> list[Place]:
-    """Places that have a price; others are named."""
+    """Places that have a price. The others are reported."""
     prices = wanted.prices
     if prices is None:
         return list(places)
@@ -210,7 +211,7 @@ def _with_prices(places: Sequence[Place], wanted: Wanted, collected: _Collected)
     named = ", ".join(f"{each[:8]} ({system.cpu})" for each, system in unpriced.items())
     if not found:
         raise DLBricksError(
-            f"{prices.path} has a price of none of the systems", hint=f"Systems: {named}."
+            f"{prices.path} holds no price of any of the systems", hint=f"Systems: {named}."
         )
     if unpriced:
         collected.notes.append(f"without a price, and left out: {named}")
@@ -227,7 +228,7 @@ def _alternatives(
     wanted: Wanted,
     collected: _Collected,
 ) -> list[Alternative]:
-    """Every model in every place, where it has a latency."""
+    """Every combination of model and place that has a latency."""
     known = [
         (place, model)
         for place, result in zip(places, results, strict=True)
@@ -245,7 +246,7 @@ def _alternatives(
 
 
 def _is_inferred(model: ModelResult) -> bool:
-    """Whether a predictor tells how far a latency may be off."""
+    """Whether the uncertainty of a latency comes from a predictor."""
     by_predictor = model.composer == LEARNED_COMPOSER or "predicted" in model.origin
     return model.measured is None and by_predictor
 
@@ -301,7 +302,7 @@ def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternati
 
 
 def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
-    """Factors of an estimate's draws: nothing is known of what these errors have in common."""
+    """Random factors for the errors of composing, independent for each alternative."""
     setup, whole = place.setup, result.cut.whole.signature
     text = f"{whole} {setup} {place.system.fingerprint}"
     drawn = np.random.default_rng(crc32(text.encode())).standard_normal(RESAMPLES)
@@ -311,14 +312,14 @@ def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
 def _with_common_errors(
     alternatives: Sequence[Alternative], inferred: Mapping[Place, Sequence[int]]
 ) -> list[Alternative]:
-    """Alternatives whose predictions err together as far as that is known.
+    """Alternatives whose prediction errors are correlated across places.
 
-    What a predictor tells of several models in one place already belongs together. Samples of two
-    systems are independent, and samples of the same rounds vary together: both stay as they are.
+    Predictions for several models in one place are joint already. Samples of two systems are
+    independent, and samples of the same rounds vary together: both remain unchanged.
 
     Args:
         alternatives: All alternatives.
-        inferred: For each place, those that a predictor tells of.
+        inferred: Predicted alternatives of each place.
     """
     drawn = [np.array([alternatives[i].draws for i in rows]) for rows in inferred.values()]
     found = list(alternatives)
@@ -330,7 +331,7 @@ def _with_common_errors(
 
 
 def _correlation(places: Sequence[Place]) -> FloatArray:
-    """Correlation of a predictor's errors in several places."""
+    """Correlation matrix of a predictor's errors over places."""
     found = np.eye(len(places))
     for i, one in enumerate(places):
         for j, other in enumerate(places[:i]):

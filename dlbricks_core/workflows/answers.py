@@ -1,4 +1,4 @@
-"""Results for models at several sizes: answers about generating text, and curves."""
+"""Results for models at several sizes: speed of text generation, and size curves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Rate:
     """Tokens per second.
 
     Attributes:
-        value: The rate; ``None`` if the time is not known, or a lower bound.
-        interval: 90% interval; ``None`` where the time has none above 0.
+        value: The rate; ``None`` if the time is unknown or only bounded from below.
+        interval: 90% interval; ``None`` where the interval of the time is unknown or reaches 0.
     """
 
     value: float | None = None
@@ -25,7 +25,7 @@ class Rate:
 
     @classmethod
     def of(cls, tokens: int, time: Estimate) -> Self:
-        """Rate of so many tokens in an estimated time in milliseconds."""
+        """Rate of a number of tokens in an estimated time in milliseconds."""
         if not time.value or time.partial:
             return cls()
         per_ms = 1e3 * tokens
@@ -37,17 +37,17 @@ class Rate:
 
 @dataclass(frozen=True)
 class Answer:
-    """How fast a language model does a workload.
+    """Speed of a language model in a workload.
 
     Attributes:
         name: Name of the model.
         workload: The workload.
         first: Time to the first token in milliseconds (TTFT).
-        token: Mean time for each output token after the first in milliseconds (TPOT); ``None``
-            where there is only one.
+        token: Mean time per output token after the first, in milliseconds (TPOT); ``None`` for a
+            single output token.
         total: Time from the prompt to the last token in milliseconds.
-        prefill: The model on the prompt.
-        curve: The model on one token, by the tokens that the cache holds before it.
+        prefill: Result for the model on the prompt.
+        curve: Results for the model on one token, by the number of tokens in the cache.
     """
 
     name: str
@@ -60,22 +60,22 @@ class Answer:
 
     @property
     def results(self) -> list[ModelResult]:
-        """Results that the answer follows from, each once."""
+        """Results behind the answer, without duplicates."""
         return [self.prefill, *self.curve.values()]
 
     @property
     def prompt_rate(self) -> Rate:
-        """Tokens of prompts that are read per second, over the whole batch."""
+        """Prompt tokens processed per second, over the whole batch."""
         return Rate.of(self.workload.batch * self.workload.prompt, self.first.estimate)
 
     @property
     def generation_rate(self) -> Rate:
-        """Output tokens per second while text is generated, over the whole batch."""
+        """Output tokens per second during generation, over the whole batch."""
         return Rate.of(self.workload.batch, self.token.estimate) if self.token else Rate()
 
     @property
     def output_rate(self) -> Rate:
-        """Output tokens per second of the total time, over the whole batch."""
+        """Output tokens per second over the total time, over the whole batch."""
         return Rate.of(self.workload.batch * self.workload.generate, self.total.estimate)
 
 
@@ -85,7 +85,7 @@ class SizePoint:
 
     Attributes:
         sizes: Sizes by the names of the axes.
-        result: Its result.
+        result: Result of the model at these sizes.
     """
 
     sizes: Mapping[str, int]
@@ -98,7 +98,7 @@ class SizeCurve:
 
     Attributes:
         name: Name of the model.
-        points: In the order of the grid, the last axis running fastest.
+        points: Points in the order of the grid; the last axis varies fastest.
     """
 
     name: str
@@ -106,5 +106,5 @@ class SizeCurve:
 
     @property
     def results(self) -> list[ModelResult]:
-        """Results at all of the points."""
+        """Results at all points."""
         return [point.result for point in self.points]

@@ -1,4 +1,4 @@
-"""Assembles the results of a run from what was measured."""
+"""Assembles the results of a run from its measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Benchmarking, BrickResult, RunResult
 
 _NATIVE_TOLERANCE = 0.03
-"""Relative difference to the framework's own form from which on it is worth a note."""
+"""Minimum relative difference to the framework's own form that deserves a note."""
 
 _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
 
@@ -39,10 +39,9 @@ def assemble(
 
     Args:
         request: How networks were measured.
-        cutting: The models and their bricks, and how the bricks' figures follow.
+        cutting: The models, their bricks, and the plan from which the bricks' figures follow.
         outcome: Measurements and failures.
-        predicted_parts: For each part of the quantity, figures of bricks that the plan has a
-            prediction of.
+        predicted_parts: For each part of the quantity, figures of the bricks that are predicted.
     """
     brickset, plan, calibration = cutting.brickset, cutting.plan, cutting.calibration
     seen = calibration.signatures if calibration else frozenset()
@@ -56,14 +55,14 @@ def assemble(
     parts = [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)]
     latencies = plan.figures(known)
     composer, calibrated = _estimators(request, cutting, parts)
-    # Of a folder of bricks nobody knows how often they occur; what is timed besides does not.
+    # The occurrences of bricks in a folder are unknown; networks timed in addition do not count.
     often = {**dict.fromkeys(plan.besides, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
         _brick_result(brick, often[signature], latencies.get(signature), request, outcome)
         for signature, brick in networks.items()
     ]
     models = [
-        # What was measured of a whole model must not come back to it by way of a calibration.
+        # A model's own measurement must not influence its estimate by way of a calibration.
         _model_result(cut, composer, plan, latencies, request, outcome, _CALIBRATED_ON)
         if cut.whole.signature in seen
         else _model_result(cut, calibrated, plan, latencies, request, outcome)
@@ -89,7 +88,7 @@ def assemble(
 
 
 class _Estimator(Protocol):
-    """Something that composes estimates: a composer, or a probe for its quantity."""
+    """Composes estimates: a composer, or a probe for its quantity."""
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure], /) -> Estimate:
         """Estimate of a model from figures of its bricks, by signature."""
@@ -97,7 +96,7 @@ class _Estimator(Protocol):
 
 @dataclass(frozen=True)
 class _ByProbe:
-    """Composes a quantity as its probe says.
+    """Composes a quantity with its probe.
 
     Attributes:
         probe: The probe.
@@ -114,7 +113,7 @@ class _ByProbe:
 def _estimators(
     request: Request, cutting: Cutting, parts: Sequence[Mapping[str, Figure]]
 ) -> tuple[_Estimator, _Estimator]:
-    """The estimator with its own parameters, and the one with parameters fitted here."""
+    """Two estimators: one with default parameters, one with parameters fitted to this system."""
     if request.probe:
         by_probe = _ByProbe(request.probe, parts)
         return by_probe, by_probe
@@ -126,7 +125,7 @@ def _estimators(
 def _figures(
     networks: Iterable[str], request: Request, outcome: Outcome
 ) -> list[dict[str, Figure]]:
-    """Figures of bricks by signature: of the quantity, then of each of its parts."""
+    """Figures of bricks by signature, for the quantity and then for each of its parts."""
     parts = request.probe.parts if request.probe else ()
     found: list[dict[str, Figure]] = [{} for _ in (request.quantity, *parts)]
     for signature in networks:
@@ -168,7 +167,7 @@ def _origins(
 ) -> Mapping[Origin, float]:
     """Shares of the sum over a model's known bricks, by the origin of their figures.
 
-    Where the whole model was measured in their place, its figure is all of it.
+    Where the whole model was measured instead of its bricks, its figure is the whole sum.
     """
     sums: dict[Origin, float] = {}
     for signature, count in cut.counts.items():
@@ -184,13 +183,13 @@ def _origins(
 
 
 def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
-    """Figure of a whole model that was measured in place of its bricks; ``None`` if it was not."""
+    """Figure of a whole model that was measured instead of its bricks; ``None`` otherwise."""
     whole = cut.whole.signature
     return None if whole in cut.counts else latencies.get(whole)
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
-    """Reason why a brick has no figure that should follow from measurements of these keys."""
+    """Reason why measurements under these keys give a brick no figure."""
     failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
     if failed or not all(key in outcome.measurements for key in keys):
         return failed or "not measured"
@@ -224,7 +223,7 @@ def _model_result(
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
     in_place = _whole(cut, latencies) is not None
-    # What an estimate rests on is nothing to compare it with.
+    # A figure that an estimate rests on is no reference for the estimate.
     compared = None if in_place else measurement
     measured = Measured.of(compared, request.protocol) if compared else None
     native = Measured.of(original, request.protocol) if original else None
@@ -269,7 +268,7 @@ def _part_results(
 
 
 def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Sequence[str]:
-    """Signatures of the networks that a brick's figure follows from: itself, or others."""
+    """Signatures of the networks behind a brick's figure: the brick itself or others."""
     latency = latencies.get(signature)
     if latency is None:
         return plan.sources(signature)
@@ -277,7 +276,7 @@ def _timed(signature: str, plan: Plan, latencies: Mapping[str, Figure]) -> Seque
 
 
 def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, ...]:
-    """A note if exporting and lowering a model changed its latency."""
+    """A note if export and lowering changed the latency of a model."""
     if (
         measured is None
         or native is None
@@ -318,7 +317,7 @@ def _benchmarking(
     if not bricks:
         return None
     return Benchmarking(
-        # Every model counts, also one that differs from another in its weights alone.
+        # All models count, including models that differ only in their weights.
         models_s=sum(m.measured.value for m in compared if m.measured) / 1e3,
         bricks_s=sum(latencies[signature].value for signature in bricks) / 1e3,
     )

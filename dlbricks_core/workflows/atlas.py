@@ -1,4 +1,4 @@
-"""Everything that a store holds, in one record: for people who look around in it."""
+"""Atlas: the whole content of a store in one record, for browsing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dlbricks_core.workflows.knowledge import FEATURES, quiet_values
 from dlbricks_core.workflows.observer import Observer
 
 Basis = Literal["measured", "composed", "predicted"]
-"""What a value rests on."""
+"""Basis of a value."""
 
 BASES: tuple[Basis, ...] = get_args(Basis)
 
@@ -36,7 +36,7 @@ DEFAULT_PROTOCOL = next(iter(PROTOCOLS.values()))
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where networks ran, and what ran them.
+    """A system and a setup under which networks ran.
 
     Attributes:
         system: Fingerprint of the system.
@@ -54,19 +54,19 @@ class Place:
 
     @classmethod
     def of(cls, question: Question) -> Self:
-        """The place of a question; protocol and version of the plugin make no difference."""
+        """The place of a question, whatever its protocol and its version of the plugin."""
         setup = question.setup
         return cls(question.system, setup.backend, setup.version, setup.options, setup.threads)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a measured value rests on.
+    """Evidence for a measured value.
 
     Attributes:
-        protocol: How it was measured, as the store names it.
+        protocol: Name of the protocol in the store.
         plugin: Version of the backend's plugin.
-        samples: Number of samples that count.
+        samples: Number of valid samples.
         begin: Time of the first observation, as ISO 8601.
         end: Time of the last observation.
     """
@@ -84,13 +84,13 @@ class Entry:
 
     Attributes:
         subject: The network.
-        quantity: What the value is of.
-        place: Where it holds.
+        quantity: The quantity.
+        place: The place.
         value: The value, in the quantity's unit.
-        interval: Its 90% interval.
-        origin: Where it comes from: samples of the network itself, those of its bricks, or a
+        interval: 90% interval of the value.
+        origin: Origin of the value: samples of the network itself, samples of its bricks, or a
             predictor.
-        evidence: What a measured value rests on; ``None`` for others.
+        evidence: Evidence for a measured value; ``None`` for others.
     """
 
     subject: Subject
@@ -104,14 +104,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Known:
-    """What a store knows of a network beside its values.
+    """Facts about a network in a store, besides its values.
 
     Attributes:
-        name: Name that a calibration tells; empty where none does.
-        families: Families of models that it is, or was cut from; names of files are not among
-            them.
+        name: Name of the network in a calibration; empty where there is none.
+        families: Families of the network, or of the models that it was cut from, without names of
+            files.
         layers: Operators of its layers.
-        features: Features of its layers; ``None`` where this version has none.
+        features: Features of its layers; ``None`` where the store holds none of this version.
     """
 
     name: str = ""
@@ -122,10 +122,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a network is made of, as far as a predictor tells.
+    """Predicted breakdown of a network by kind of layer.
 
     Attributes:
-        place: Where it would run.
+        place: The place of the prediction.
         by_kind: Number of layers and milliseconds, by the kind of layer.
     """
 
@@ -135,13 +135,13 @@ class Parts:
 
 @dataclass(frozen=True)
 class BrickShare:
-    """A brick as a part of a model.
+    """A brick's share of a model.
 
     Attributes:
         signature: Signature of the brick.
         operators: Operators of its layers.
-        times: How often it occurs in the model.
-        ms: Milliseconds of all occurrences together.
+        times: Number of occurrences in the model.
+        ms: Total milliseconds of all occurrences.
     """
 
     signature: str
@@ -152,11 +152,11 @@ class BrickShare:
 
 @dataclass(frozen=True)
 class Bricks:
-    """Bricks that a model consists of.
+    """The bricks of a model.
 
     Attributes:
-        place: Where they were timed.
-        shares: The bricks, the one that takes most first.
+        place: Place of the timings.
+        shares: The bricks in descending order of time.
     """
 
     place: Place
@@ -165,16 +165,16 @@ class Bricks:
 
 @dataclass(frozen=True)
 class Atlas:
-    """Everything that a store holds.
+    """The content of a store.
 
     Attributes:
-        source: Where the store is.
-        systems: Systems by fingerprint; those without facts have none but it.
-        networks: What is known of each network, by signature.
-        entries: Values: the measured ones first, then the composed and the predicted ones.
-        failed: Measurements that failed.
-        parts: Kinds of layers that models are made of, by signature.
-        bricks_of: Bricks that models consist of, by signature of the model.
+        source: Location of the store.
+        systems: Systems by fingerprint. A system without recorded facts has only its fingerprint.
+        networks: Facts about each network, by signature.
+        entries: Values: measured, then composed, then predicted ones.
+        failed: Failed measurements.
+        parts: Predicted breakdown of models by kind of layer, by signature.
+        bricks_of: Bricks of models, by signature of the model.
     """
 
     source: str
@@ -187,13 +187,13 @@ class Atlas:
 
     @property
     def places(self) -> list[Place]:
-        """Every place, in order."""
+        """All places in order."""
         found = {each.place for each in self.entries}
         return sorted(found | {Place.of(each.question) for each in self.failed})
 
     @property
     def models(self) -> list[str]:
-        """Signatures of whole models, those with names first."""
+        """Signatures of whole models; models with names come first."""
         subjects = [each.subject for each in self.entries]
         subjects += [each.question.subject for each in self.failed]
         found = {each.signature for each in subjects if each.kind != "brick"}
@@ -201,7 +201,7 @@ class Atlas:
 
     @property
     def known_latencies(self) -> set[tuple[Place, str]]:
-        """Places and models whose latency needs no further source: it is known, or it failed."""
+        """Places and models whose latency is known or whose measurement failed."""
         found = [(e.place, e.subject) for e in self.entries if e.quantity == LATENCY]
         found += [
             (Place.of(e.question), e.question.subject)
@@ -212,12 +212,12 @@ class Atlas:
 
     @property
     def bricks(self) -> int:
-        """Number of different bricks with a value."""
+        """Number of distinct bricks with a value."""
         subjects = {each.subject for each in self.entries}
         return sum(each.kind == "brick" for each in subjects)
 
     def origins(self, kinds: Iterable[str] = ("model", "native")) -> Counter[str]:
-        """Number of latencies of some kinds of networks by where they come from."""
+        """Number of latencies of given kinds of networks, by origin."""
         wanted = frozenset(kinds)
         latencies = (each for each in self.entries if each.quantity == LATENCY)
         return Counter(each.origin for each in latencies if each.subject.kind in wanted)
@@ -229,14 +229,14 @@ class Atlas:
 
 
 def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
-    """What a store holds, nothing predicted.
+    """The content of a store, without predictions.
 
     Args:
         store: The store.
-        observer: Hears of progress.
+        observer: Receives the progress.
 
     Raises:
-        DLBricksError: If nothing was measured.
+        DLBricksError: If the store holds no measurement.
     """
     observer.stage(f"Reading {store.place.name}")
     outlines = store.outlines()
@@ -282,7 +282,7 @@ def _entry(sampled: Sampled) -> Entry:
 
 
 def _protocol(identity: str) -> Protocol:
-    """The protocol of that name, whatever its version; probes have the statistic of the default."""
+    """The protocol with a given name, whatever its version. Probes use the default statistic."""
     return PROTOCOLS.get(identity.partition("/")[0], DEFAULT_PROTOCOL)
 
 
@@ -305,7 +305,7 @@ def _networks(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, 
 
 
 def _known(name: str, layers: tuple[str, ...], described: NetworkFeatures | None) -> Known:
-    """What is known of a network; families outlast the features that they were kept with."""
+    """Facts about a network. Its families stay valid when the features stored with them do not."""
     if described is None:
         return Known(name, (), layers)
     families = sorted(group for group in described.groups if _told(group))
@@ -314,5 +314,5 @@ def _known(name: str, layers: tuple[str, ...], described: NetworkFeatures | None
 
 
 def _told(group: str) -> bool:
-    """Whether a group is a family of models that has a name; hashes stand for those of files."""
+    """Whether a group is a named family of models; models from files have hashes instead."""
     return ":" not in group

@@ -1,4 +1,4 @@
-"""Times a suite on a machine that does not have the models."""
+"""Times a suite on a machine that does not hold the models."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dlbricks_core.workflows.run import run_bricks
 def bench(folder: Path, request: Request, store: ResultStore, observer: Observer) -> RunResult:
     """Times every brick of a suite that the store lacks, and no whole model.
 
-    Models of the suite are cut here, from what the backend makes of them. The store keeps that, so
-    that estimates elsewhere know which bricks to add up.
+    The graphs into which the backend rewrites the suite's models are cut on this machine. The store
+    keeps these graphs, so that estimates elsewhere know which bricks to add up.
 
     Raises:
         DLBricksError: If the folder holds no suite, or nothing in it can be read.
@@ -39,7 +39,7 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
 
 
 def keep_unsupported(outcome: Outcome, store: ResultStore) -> None:
-    """Keeps what the backend does not support: estimates elsewhere must not predict that."""
+    """Stores which bricks the backend does not support, so that no estimate predicts them."""
     for question, reason in outcome.unsupported.items():
         store.record_failure(question, reason)
 
@@ -58,14 +58,14 @@ def cut_suite(
     observer: Observer,
     rewrites: Rewrites | None = None,
 ) -> Cutting:
-    """Models of a suite, cut as the backend runs them; of a suite of bricks, the bricks.
+    """Models of a suite, cut as the backend runs them, or the bricks of a suite of bricks.
 
     Args:
         suite: The suite.
         request: The backend and its settings.
-        store: Keeps what the backend makes of the models.
-        observer: Hears of progress.
-        rewrites: What the backend makes of the models, if that is known.
+        store: Store that keeps the rewritten graphs.
+        observer: Receives the progress.
+        rewrites: Rewritten graphs of the models, if they are known.
     """
     options = CutOptions(suite.cut.granularity, suite.cut.strategy, suite.cut.composer)
     if not suite.models:
@@ -73,7 +73,7 @@ def cut_suite(
         brickset = BrickSet(options.granularity, options.strategy, {b.signature: b for b in bricks})
         return Cutting.all_timed(options, brickset)
     if request.probe:
-        # What a backend makes of a model is a result of loading: the model itself is cut.
+        # For a probe the model itself is cut, because loading includes rewriting it.
         options = CutOptions.chosen(None, None, None, quantity=request.quantity.name)
     models = [each.model for each in suite.models]
     cutting = cut_models(models, options, request, observer, rewrites=rewrites)
@@ -85,9 +85,9 @@ def cut_suite(
 def _keep_graphs(
     models: Sequence[SuiteModel], cutting: Cutting, request: Request, store: ResultStore
 ) -> None:
-    """Keeps what was cut of each model, also where that is the model itself.
+    """Stores the graph that each model was cut from, even if it is the model itself.
 
-    Who estimates elsewhere cannot ask the backend whether it runs a model as it is.
+    An estimate elsewhere cannot ask the backend whether it runs a model unchanged.
     """
     for each, cut in zip(models, cutting.brickset.models, strict=True):
         graph = packed(cut.graph)

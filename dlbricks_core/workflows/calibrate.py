@@ -1,4 +1,4 @@
-"""Fits the parameters of a composer to this system, on networks that are timed for it."""
+"""Calibrates a composer: fits its parameters to networks that are timed on this system."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 CALIBRATION_SET = ("onnx:",)
-"""Networks to calibrate on unless the user names others: those of the onnx package, which
-come with DLBricks."""
+"""Default networks of a calibration: those of the onnx package, which come with DLBricks."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class Parameter:
 
     Attributes:
         name: Name under which it is stored.
-        meaning: What it is, for people.
-        default: Value that was found on the development corpus.
-        value: Value that was fitted; ``None`` if there was nothing to fit to.
+        meaning: Description for the user.
+        default: Value from the development corpus.
+        value: Fitted value; ``None`` if there was no data to fit to.
     """
 
     name: str
@@ -47,8 +46,8 @@ class Fitting:
 
     Attributes:
         parameters: Parameters of the composer.
-        calibration: Calibration that was stored; ``None`` if no network could be timed.
-        evaluation: Errors of the networks' estimates before the calibration, all bricks timed.
+        calibration: Stored calibration; ``None`` if no network could be timed.
+        evaluation: Errors of the networks' estimates before the calibration, with all bricks timed.
     """
 
     parameters: Sequence[Parameter]
@@ -56,7 +55,7 @@ class Fitting:
     evaluation: Evaluation
 
     def lacking(self, unread: Sequence[Failure]) -> Fitting:
-        """The same result, with the models that could not be loaded."""
+        """A copy of the result with the models that could not be loaded."""
         return replace(self, evaluation=self.evaluation.lacking(unread))
 
 
@@ -69,15 +68,15 @@ def calibrate(
 ) -> Fitting:
     """Times networks and all of their bricks in the same rounds, and fits parameters to them.
 
-    The calibration replaces an earlier one of the same composer, backend and system. Estimates use
-    it from then on.
+    The calibration replaces an earlier one of the same composer, backend and system. Later
+    estimates use it.
 
     Args:
-        models: Networks in canonical form; those with the same layers count once.
+        models: Networks in canonical form. Networks with equal layers count once.
         cut_options: How to cut, and the composer whose parameters are fitted.
-        request: How to measure.
-        store: Where measurements and the calibration are kept.
-        observer: Hears of progress.
+        request: How networks are measured.
+        store: Store of the measurements and the calibration.
+        observer: Receives the progress.
 
     Raises:
         DLBricksError: If the composer has no parameters to fit.
@@ -107,17 +106,17 @@ def calibrate(
 
 
 def forget_calibration(cut_options: CutOptions, request: Request, store: ResultStore) -> bool:
-    """Removes a calibration. Returns whether there was one.
+    """Removes a calibration. Returns whether it existed.
 
     Raises:
-        DLBricksError: If the composer has nothing to calibrate.
+        DLBricksError: If the composer has no parameters to fit.
     """
     calibrated_composer(cut_options.composer)
     return store.forget_calibration(cut_options.calibration_key(request))
 
 
 def calibrated_composer(name: str) -> Composer:
-    """The composer of that name, which must have parameters to fit.
+    """The composer of a name, which must have parameters to fit.
 
     Raises:
         DLBricksError: If there is no such composer, or it has no parameters.
@@ -133,7 +132,7 @@ def calibrated_composer(name: str) -> Composer:
 
 
 def _observed(evaluation: Evaluation) -> Observed:
-    """Networks that were timed and estimated, each once, and their bricks."""
+    """Networks that were timed and estimated, without duplicates, and their bricks."""
     wholes = {
         each.model.cut.whole.signature: Whole(each.model.cut, each.model.measured)
         for each in evaluation.models
@@ -148,7 +147,7 @@ def _observed(evaluation: Evaluation) -> Observed:
 
 
 def _rested_on(composer: Composer, observed: Observed) -> tuple[CalibrationModel, ...]:
-    """The networks, with the calibrated composer's estimates of them."""
+    """The networks behind a calibration, with estimates by the calibrated composer."""
     return tuple(
         CalibrationModel(
             name=whole.cut.model.name,

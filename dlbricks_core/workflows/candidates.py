@@ -1,4 +1,4 @@
-"""Networks that a survey may time, and which of them come first."""
+"""Candidates of a survey: networks to time, and their order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from dlbricks_core.workflows.measuring import Target
 from dlbricks_core.workflows.request import Request
 
 BASE = 400
-"""Networks that are drawn whatever the predictor errs by. Of all but the rarest families, that is
-about ten or more, from which an error can be told."""
+"""Networks that are drawn regardless of prediction errors. All but the rarest families get about
+ten or more of them, from which their error can be judged.
+"""
 
 _POOL = 3000
-"""Drawn networks among which a batch is chosen, beyond those that are timed already."""
+"""Drawn networks, in addition to timed ones, from which a batch is chosen."""
 
 
 def _target(drawn: Drawn) -> Target:
@@ -31,11 +32,11 @@ class Candidates:
 
     Args:
         pieces: Bricks of models.
-        drawn: Networks without end.
-        timed: Tells which of some networks are timed already, by their signatures.
+        drawn: Unlimited source of drawn networks.
+        timed: Function that returns the signatures of networks that are timed already.
 
     Attributes:
-        drawn: Number of drawn networks that were given away, or are timed already.
+        drawn: Number of drawn networks that were handed out or are timed already.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Candidates:
     ) -> None:
         known = timed(pieces)
         self._pieces = [each for each in pieces if each.brick.signature not in known]
-        # Mixed, so that those which come first are a fair sample of all models.
+        # Shuffled, so that the first bricks are a fair sample of all models.
         order = np.random.default_rng(0).permutation(len(self._pieces))
         self._pieces = [self._pieces[i] for i in order]
         self._stream = map(_target, drawn)
@@ -56,7 +57,7 @@ class Candidates:
         self._fill(BASE)
 
     def _fill(self, count: int) -> None:
-        """Draws networks until so many are in the pool or were in it."""
+        """Draws networks until a total number has passed through the pool."""
         while len(self._pool) + self.drawn < count:
             more = list(islice(self._stream, BASE))
             known = self._timed(more)
@@ -70,7 +71,7 @@ class Candidates:
 
         Args:
             size: Number of networks.
-            errors: Relative error of each family's predictions; empty if they are not known.
+            errors: Relative error of each family's predictions; empty if unknown.
         """
         found, self._pieces = self._pieces[: size // 2], self._pieces[size // 2 :]
         wanted = size - len(found)
@@ -85,11 +86,10 @@ class Candidates:
     def _by_error(
         self, wanted: int, errors: Mapping[str, float], without: Collection[str]
     ) -> list[str]:
-        """Signatures of networks: those of each family in proportion to its share and its error.
+        """Signatures of networks, from each family in proportion to its share and its error.
 
-        Of all ways to divide a number of samples among strata, this is the one after which the
-        error of their weighted sum is least (Neyman, Journal of the Royal Statistical Society 97,
-        1934).
+        This allocation of samples to strata minimizes the error of their weighted sum (Neyman,
+        Journal of the Royal Statistical Society 97, 1934).
         """
         shares, ranks = weights(), Counter[str]()
         places: dict[str, float] = {}
@@ -107,7 +107,7 @@ def already_timed(
 ) -> frozenset[str]:
     """Signatures of the targets that are timed already, or have failed.
 
-    Their features are kept: older versions of DLBricks did not, or kept others.
+    Their present features are stored, because older versions of DLBricks stored none or others.
     """
     bricks = {each.brick.signature: each.brick for each in targets}
     found = store.get([request.key(signature, "brick") for signature in bricks])

@@ -1,4 +1,4 @@
-"""Results that travel: what is measured goes into one file, and estimates rest on such files."""
+"""Results files: a file receives measurements, and estimates rest on such files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from dlbricks_core.workflows.systems import find_machine
 
 @contextmanager
 def written_results(path: Path) -> Iterator[ResultStore]:
-    """A store whose content becomes a results file in the end.
+    """Opens a store whose content becomes a results file at the end.
 
-    Until then, what is measured is kept beside the file, so that whatever ends the measuring, the
-    next one goes on. What the file holds already is not measured again.
+    Until then, a working store beside the file keeps the measurements. So an interrupted
+    measurement continues where it ended. The content of an existing file is not measured again.
 
     Args:
         path: Path of the results file.
 
     Raises:
-        StoreError: If the file holds something else, or cannot be written.
+        StoreError: If the file is no results file, or cannot be written.
     """
     working = _working(path)
     begins = not working.exists()
@@ -49,10 +49,10 @@ def written_results(path: Path) -> Iterator[ResultStore]:
 
 @contextmanager
 def read_results(paths: Sequence[Path]) -> Iterator[ResultStore]:
-    """A store that holds what results files hold; it is gone afterwards.
+    """Opens a temporary store with the content of results files.
 
     Raises:
-        StoreError: If a file cannot be read, or holds something else.
+        StoreError: If a file cannot be read, or is no results file.
     """
     folder = Path(tempfile.mkdtemp(prefix="dlbricks-results-"))
     try:
@@ -66,11 +66,11 @@ def read_results(paths: Sequence[Path]) -> Iterator[ResultStore]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where, and how, networks of results were measured.
+    """System and setup under which networks in a results file were measured.
 
     Attributes:
         system: The system.
-        setup: The backend, with what it was set to.
+        setup: The backend and its settings.
     """
 
     system: System
@@ -86,19 +86,18 @@ def place_of(
     threads: int | None = None,
     backend_options: Mapping[str, str] = MappingProxyType({}),
 ) -> Place:
-    """The one place of the results that is meant.
+    """The one place in the results that matches.
 
     Args:
-        store: What was measured.
+        store: Measurements of the results files.
         backend: Name of the backend.
-        protocol: Protocol of the quantity that is asked for.
-        system: Name of the machine, or start of its fingerprint; ``None`` where there is one system
-            only.
-        threads: Threads that compute one operator; ``None`` where there is one number only.
-        backend_options: Values of the backend's options; those left out may have any value.
+        protocol: Protocol of the wanted quantity.
+        system: Name of the machine, or beginning of its fingerprint; ``None`` for a single system.
+        threads: Threads that compute one operator; ``None`` for a single number.
+        backend_options: Values of the backend's options. Omitted options may have any value.
 
     Raises:
-        DLBricksError: If no place is meant, or more than one.
+        DLBricksError: If no place matches, or more than one.
     """
     meant = None if system is None else find_machine(store, system).system
     systems = {name: System.from_dict(name, facts) for name, facts in store.systems().items()}
@@ -133,7 +132,7 @@ def place_of(
 
 
 def _ways(places: Sequence[Place]) -> list[str]:
-    """Arguments that tell places apart; none if they differ in versions alone."""
+    """Arguments that distinguish places; none if they differ only in versions."""
     differing: Mapping[str, Collection[str | int]] = {
         "system": {place.system.fingerprint for place in places},
         "threads": {place.setup.threads for place in places},
@@ -143,7 +142,7 @@ def _ways(places: Sequence[Place]) -> list[str]:
 
 
 def _latest(store: ResultStore, places: Sequence[Place]) -> Place:
-    """The place where something was measured last: an upgrade makes what was before obsolete."""
+    """The place of the latest measurement: an upgrade makes earlier ones obsolete."""
     if len(places) == 1:
         return places[0]
     taken = [
@@ -153,13 +152,13 @@ def _latest(store: ResultStore, places: Sequence[Place]) -> Place:
         if (each.question.setup, each.question.system) == (place.setup, place.system.fingerprint)
         for observation in each.observations
     ]
-    if not taken:  # nothing but failures
+    if not taken:  # the place holds only failures
         return places[0]
     return max(taken, key=lambda pair: pair[0])[1]
 
 
 def _choices(store: ResultStore, places: Sequence[Place]) -> str:
-    """The places, in one line."""
+    """List of the places in one line."""
     if not places:
         backends = sorted({each.question.setup.backend for each in store.measurements()})
         return f"They are of: {', '.join(backends) or 'no backend'}."
@@ -175,7 +174,7 @@ def _told(place: Place) -> str:
 
 
 def _working(path: Path) -> Path:
-    """Store that holds what is measured for a results file until it is complete."""
+    """Path of the working store that receives measurements for a results file."""
     return path.with_name(f"{path.name}.partial")
 
 

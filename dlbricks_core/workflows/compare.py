@@ -1,4 +1,4 @@
-"""Compares what models take on several frameworks: whole, and part by part."""
+"""Compares the latencies of models on several frameworks: whole, and part by part."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from dlbricks_core.workflows.results import ModelResult, RunResult
 from dlbricks_core.workflows.timing_order import sweeps_side_by_side
 
 _FAR_SLOWDOWN = 2.0
-"""Factor by which networks slow down, at most, while virtual CPUs are far from each other."""
+"""Maximum factor by which networks slow down while virtual CPUs are far from each other."""
 
 _UNEXPLAINED = 0.1
-"""Share of a model's latency from which a difference from the sum of its parts is told."""
+"""Share of a model's latency above which a difference from the sum of its parts is reported."""
 
 
 def compare(
@@ -50,18 +50,18 @@ def compare(
     """Times whole models and their bricks on several backends in turn.
 
     Each backend's bricks are cut from the graphs that it rewrites the models into, where the
-    composer works on these. What is compared are the parts of a model between places where all
-    backends cut it. What the store holds is not measured again.
+    composer works on these. The comparison covers the parts of a model between positions where all
+    backends cut it. Stored measurements are not repeated.
 
     Args:
         models: In canonical form.
         cut_options: How to cut and compose.
-        requests: How to measure: for each backend, the same but for the backend and its options.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        requests: A request for each backend. They differ only in the backend and its options.
+        store: Store of the measurements.
+        observer: Receives the progress.
 
     Raises:
-        DLBricksError: If fewer than two backends are named, or one twice.
+        DLBricksError: If fewer than two backends are named, or one is named twice.
     """
     names = [each.backend.name for each in requests]
     if len(set(names)) < len(names) or len(names) < 2:
@@ -92,23 +92,23 @@ def compare(
 
 
 Counts = Mapping[str, Counter[str]]
-"""By backend, how often each brick runs, by signature."""
+"""Number of runs of each brick, by backend and signature."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """One part of one model, and the bricks that each backend runs for it."""
+    """A part of a model, and the bricks that each backend runs for it."""
 
     brick: Brick
     bricks: Counts
 
 
 class _Comparing:
-    """Ranks backends by what their runs measured.
+    """Ranks backends by their measurements.
 
     Args:
-        runs: By backend.
-        loads: Share of the processors' time that others used, by session; only where it is known.
+        runs: Runs by backend.
+        loads: Share of the CPU time that other programs used, by session, where known.
     """
 
     def __init__(self, runs: Mapping[str, RunResult], loads: Mapping[str, float]) -> None:
@@ -120,7 +120,7 @@ class _Comparing:
         }
 
     def comparison(self) -> Comparison:
-        """Everything together."""
+        """The complete comparison."""
         pieces = [self._pieces(position) for position in range(len(self._any_run.models))]
         models = [self._model(position, each) for position, each in enumerate(pieces)]
         parts = self._parts([piece for each in pieces for piece in each])
@@ -142,7 +142,7 @@ class _Comparing:
         return self._any_run.request.quantity
 
     def _pieces(self, position: int) -> list[_Piece]:
-        """The common parts of the model at a position, in the order in which they run."""
+        """Parts that all backends have of the model at a position, in execution order."""
         cuts = [run.models[position].cut for run in self._runs.values()]
         return [
             _Piece(
@@ -179,7 +179,7 @@ class _Comparing:
         )
 
     def _parts(self, pieces: Iterable[_Piece]) -> list[PartComparison]:
-        """Parts of equal structure together; those that differ most first."""
+        """Parts grouped by equal structure, the largest differences first."""
         alike: dict[str, list[_Piece]] = {}
         for piece in pieces:
             alike.setdefault(piece.brick.signature, []).append(piece)
@@ -205,14 +205,13 @@ class _Comparing:
         return compared
 
     def _ranking(self, bricks: Counts) -> Ranking:
-        """Of the backends that measured all of their bricks."""
+        """Ranking of the backends that measured all of their bricks."""
         return Ranking.of(self._costs(bricks), self._slowdown(bricks, "brick"))
 
     def _composed(self, results: Mapping[str, ModelResult]) -> dict[str, Cost]:
-        """What the bricks of a model come to on each backend that measured them all.
+        """Composed cost of a model on each backend that measured all of its bricks.
 
-        A quantity with a probe is composed as the probe says. Of latencies, the call of the timer
-        is left out.
+        A probe composes its own quantity. Latencies exclude the call of the timer.
         """
         if self._any_run.request.probe is None:
             return self._costs({name: result.cut.counts for name, result in results.items()})
@@ -224,9 +223,9 @@ class _Comparing:
         }
 
     def _costs(self, bricks: Mapping[str, Mapping[str, int]]) -> dict[str, Cost]:
-        """What bricks cost together on each backend that measured them all.
+        """Total cost of bricks on each backend that measured all of them.
 
-        That is their total where the quantity adds up, and the largest of them otherwise.
+        The total is the sum where the quantity adds up, and the maximum otherwise.
         """
         found = {}
         for name, counts in bricks.items():
@@ -241,7 +240,7 @@ class _Comparing:
         return found
 
     def _call_ms(self, bricks: Mapping[str, Mapping[str, int]]) -> float:
-        """What one call of the timer costs on the backend where that is least."""
+        """Cost of a call of the timer in milliseconds, on the backend where it is lowest."""
         calls = [
             [self._latencies[name][s].overhead for s in counts if s in self._latencies[name]]
             for name, counts in bricks.items()
@@ -253,7 +252,7 @@ class _Comparing:
 
         Args:
             networks: Signatures by backend.
-            kind: Which of the two they are.
+            kind: Kind of the networks: bricks or whole models.
         """
         if not self._quantity.is_time:
             return 1.0
@@ -269,7 +268,7 @@ class _Comparing:
     def _measurements(
         self, name: str, signatures: Iterable[str], kind: Kind
     ) -> Iterable[Measurement]:
-        """What the figures of networks on a backend rest on."""
+        """Measurements behind the figures of networks on a backend."""
         run = self._runs[name]
         for each in signatures:
             for timed in run.timed.get(each, ()) if kind == "brick" else (each,):
@@ -278,7 +277,7 @@ class _Comparing:
                     yield undisturbed(measurement)
 
     def _cut_notes(self) -> tuple[str, ...]:
-        """Says so where parts are not cut from what backends execute."""
+        """A note if parts are not cut from the graphs that backends execute."""
         if find_composer(self._any_run.cut_options.composer).cuts_rewritten:
             return ()
         names = [name for name, run in self._runs.items() if run.request.backend.traits.rewrites]
@@ -291,7 +290,7 @@ class _Comparing:
         )
 
     def _load_notes(self) -> tuple[str, ...]:
-        """A note if nobody knows how busy the machine was during some sessions."""
+        """A note if the load of the machine is unknown for some sessions."""
         if not self._quantity.is_time:
             return ()
         sessions = {
@@ -309,7 +308,7 @@ class _Comparing:
         )
 
     def _session_notes(self) -> tuple[str, ...]:
-        """Says so where backends were not timed side by side."""
+        """A note if backends were not timed side by side."""
         if not self._quantity.is_time:
             return ()
         if self._any_run.request.probe is not None:
@@ -349,7 +348,7 @@ def _rank(part: PartComparison) -> tuple[bool, float]:
 
 
 def _ideal(parts: Sequence[PartComparison], call_ms: float) -> Estimate:
-    """The sum of the parts' minima, and one call of the timer as in every estimate."""
+    """Sum of the parts' minima, plus one call of the timer as in every estimate."""
     minima = [next(iter(part.ranking.costs.values()), None) for part in parts]
     missing = tuple(
         part.brick.signature for part, least in zip(parts, minima, strict=True) if least is None
@@ -361,7 +360,7 @@ def _ideal(parts: Sequence[PartComparison], call_ms: float) -> Estimate:
 
 
 def _notes(compared: ModelComparison) -> Iterable[str]:
-    """What the table of parts is not, for one model."""
+    """Notes on the limits of the table of parts for one model."""
     name = compared.model.name
     numbers = {n: len(result.cut.occurrences) for n, result in compared.results.items()}
     parts = sum(part.occurrences for part in compared.parts)
@@ -388,7 +387,7 @@ def _notes(compared: ModelComparison) -> Iterable[str]:
 
 
 def _is_unexplained(result: ModelResult) -> bool:
-    """Whether the sum of the parts is not what was measured, beyond both intervals."""
+    """Whether the sum of the parts differs from the measurement by more than both intervals."""
     ends = result.estimate.interval
     if result.normalized is None or result.measured is None or ends is None:
         return False

@@ -1,4 +1,4 @@
-"""What a comparison of backends found out."""
+"""Records of a comparison of backends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BrickComparison:
 
     Attributes:
         brick: The brick.
-        results: By backend.
-        ranking: Of the backends, by what the brick adds to a model.
+        results: Results by backend.
+        ranking: Ranking of the backends by the cost that the brick adds to a model.
     """
 
     brick: Brick
@@ -30,20 +30,19 @@ class BrickComparison:
 
     @property
     def occurrences(self) -> int:
-        """Number of times that the brick stands in the models, on the backend with the most."""
+        """Number of occurrences in the models, on the backend with the most."""
         return max(result.occurrences for result in self.results.values())
 
 
 @dataclass(frozen=True)
 class PartComparison:
-    """Parts of equal structure, which all backends cut at the same places.
+    """Parts of equal structure, which all backends cut at the same positions.
 
     Attributes:
-        brick: One of the parts, cut out of its model.
-        occurrences: Number of the parts.
-        bricks: By backend, the number of times that each brick runs for all of the parts, by
-            signature.
-        ranking: Of the backends, by the total over all of the parts; by one of them where the
+        brick: One of the parts, as a network of its own.
+        occurrences: Number of parts.
+        bricks: Number of runs of each brick for all parts, by backend and signature.
+        ranking: Ranking of the backends by the total over all parts, or by a single part where the
             quantity does not add up.
     """
 
@@ -54,7 +53,7 @@ class PartComparison:
 
     @property
     def difference_ms(self) -> float | None:
-        """Total on the slowest backend less that on the fastest; ``None`` without two of them."""
+        """Total on the slowest backend minus that on the fastest; ``None`` with fewer than two."""
         costs = [cost.ms for cost in self.ranking.costs.values()]
         return costs[-1] - costs[0] if len(costs) > 1 else None
 
@@ -64,15 +63,15 @@ class ModelComparison:
     """One model on every backend.
 
     Attributes:
-        results: By backend.
-        parts: Those that differ most first.
-        ranking: Of the backends, by what was measured of the whole model.
-        sums: What the parts come to by backend, without the timer's own cost; a backend on which a
-            part has no measurement is left out.
-        ideal: Estimate that takes each part on the backend where it is fastest: the sum of the
-            parts' minima. A bound: it leaves out what handing a tensor from one framework to
-            another costs. No value where the quantity does not add up.
-        picks: Number of the model's parts that the ideal takes on each backend.
+        results: Results by backend.
+        parts: Parts of the model, the largest differences first.
+        ranking: Ranking of the backends by measurements of the whole model.
+        sums: Sum of the parts by backend, without the call of the timer. A backend that lacks the
+            measurement of a part is left out.
+        ideal: Estimate with each part on the backend where it is fastest: the sum of the parts'
+            minima. It is a lower bound, without the cost of handing tensors from one framework to
+            another. Empty where the quantity does not add up.
+        picks: Number of parts that the ideal runs on each backend.
     """
 
     results: Mapping[str, ModelResult]
@@ -94,7 +93,7 @@ class ModelComparison:
 
     @cached_property
     def sum_ratios(self) -> Mapping[str, Ratio]:
-        """By backend, the sum of the parts over that on the backend that is fastest end to end."""
+        """Sum of the parts by backend, relative to the backend that is fastest end to end."""
         fastest, *others = self.ranking.costs or [""]
         if fastest not in self.sums:
             return {}
@@ -106,26 +105,26 @@ class ModelComparison:
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether there is a winner end to end, and the parts sum up to less elsewhere."""
+        """Whether the parts have a smaller sum on another backend than the winner end to end."""
         ratios = self.sum_ratios.values() if self.ranking.winner else ()
         return any(ratio.value is not None and ratio.value < 1 for ratio in ratios)
 
     @property
     def notes(self) -> dict[str, Sequence[str]]:
-        """What to keep in mind, by backend."""
+        """Notes on the figures, by backend."""
         return {name: result.notes for name, result in self.results.items() if result.notes}
 
 
 @dataclass(frozen=True)
 class OperatorTotal:
-    """Total of the parts that consist of the same operators, over all models.
+    """Total over all models of the parts with the same operators.
 
     Attributes:
         operators: Operator types of the parts.
-        occurrences: Number of the parts.
-        totals_ms: By backend, the total of the parts that were measured there, without the timer's
-            own cost; ``None`` if that is none of them.
-        missing: By backend, the number of parts that have no measurement.
+        occurrences: Number of parts.
+        totals_ms: Total of the measured parts in milliseconds by backend, without the call of the
+            timer; ``None`` if no part was measured.
+        missing: Number of parts without a measurement, by backend.
     """
 
     operators: tuple[str, ...]
@@ -135,7 +134,7 @@ class OperatorTotal:
 
     @property
     def fastest(self) -> str | None:
-        """The backend with the lowest total, among those that lack nothing."""
+        """The backend with the lowest total, among those that measured all parts."""
         whole = {
             n: ms for n, ms in self.totals_ms.items() if ms is not None and not self.missing[n]
         }
@@ -144,16 +143,16 @@ class OperatorTotal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that a comparison found out.
+    """The results of a comparison.
 
     Attributes:
-        runs: By backend, what a run of its own would have found out.
-        models: In the order in which they were given.
-        parts: Of all models; those that differ most first.
-        bricks: In order of first occurrence.
-        operators: The longest total first; none where the quantity does not add up.
-        notes: What to keep in mind when reading the ratios.
-        unread: Models that were named and could not be loaded.
+        runs: Results by backend, as of separate runs.
+        models: Models in the given order.
+        parts: Parts of all models, the largest differences first.
+        bricks: Bricks in order of first occurrence.
+        operators: Totals by operators, the longest first; empty where the quantity does not add up.
+        notes: Notes on the ratios.
+        unread: Models that could not be loaded.
     """
 
     runs: Mapping[str, RunResult]
@@ -166,15 +165,15 @@ class Comparison:
 
     @property
     def any_run(self) -> RunResult:
-        """A run, for what all of them have in common: system, protocol, threads, options."""
+        """One of the runs, for their common settings: system, protocol, threads, options."""
         return next(iter(self.runs.values()))
 
     @property
     def quantity(self) -> Quantity:
-        """What is compared."""
+        """The compared quantity."""
         return self.any_run.request.quantity
 
     @property
     def failures(self) -> list[Failure]:
-        """What is missing and why."""
+        """All failures, with their reasons."""
         return [*self.unread, *(each for run in self.runs.values() for each in run.failures)]

@@ -1,4 +1,4 @@
-"""Latencies of whole models that follow from their bricks, where nobody timed the models."""
+"""Composes latencies of whole models that were not timed from their stored bricks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from dlbricks_core.workflows.observer import Observer
 
 
 def with_composed(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas:
-    """The atlas with latencies composed of bricks, and the bricks that models consist of.
+    """The atlas with composed latencies, and with the bricks of models.
 
-    Graphs that backends made of models are cut as estimates cut them. A model counts where the
-    store holds all of its bricks; where the model itself was timed, that latency stays alone.
+    Graphs that backends rewrote models into are cut as for estimates. A model gets a latency if the
+    store holds all of its bricks and no timing of the model itself.
 
     Args:
-        atlas: What was measured.
-        store: The store that it is from.
-        observer: Hears of progress.
+        atlas: Measured values.
+        store: The store behind the atlas.
+        observer: Receives the progress.
     """
     found = _composed(atlas, store, observer)
     bricks: dict[str, Bricks] = {}
@@ -57,8 +57,8 @@ class _Composed:
     """A model composed of its bricks.
 
     Attributes:
-        entry: Its latency.
-        shares: Its bricks, the one that takes most first.
+        entry: Latency of the model.
+        shares: Bricks in descending order of time.
         operators: Operators of the graph that was cut.
     """
 
@@ -68,9 +68,9 @@ class _Composed:
 
 
 def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Composed]:
-    """Models of which the store holds all bricks, at each place where it keeps their graphs."""
+    """Models whose bricks are all in the store, at each place with a stored graph."""
     kept = [each for each in store.rewritten() if each[2] in atlas.systems]
-    observer.stage("Composing models of their bricks", len(kept))
+    observer.stage("Composing models from their bricks", len(kept))
     composing = _Composing(atlas, store, find_composer(DEFAULT_COMPOSER))
     found = []
     for signature, setup, system in kept:
@@ -89,12 +89,12 @@ def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Com
 
 @dataclass(frozen=True)
 class _Composing:
-    """What composes models.
+    """Composes models from stored bricks.
 
     Attributes:
-        atlas: What is known of systems.
-        store: Holds the figures of bricks.
-        composer: Cuts and composes.
+        atlas: Source of the systems.
+        store: Store with the figures of bricks.
+        composer: The composer.
     """
 
     atlas: Atlas
@@ -104,10 +104,10 @@ class _Composing:
     def composed(
         self, signature: str, graph: CanonicalModel, setup: Setup, system: str
     ) -> _Composed | None:
-        """The model of which a backend made a graph; ``None`` where bricks are missing."""
+        """A model, composed from the graph that a backend made of it; ``None`` if bricks are missing."""
         composer, calibration = self.composer, self._calibration(setup, system)
         fitted = composer.calibrated(calibration.values) if calibration else composer
-        # What was measured of a model must not come back to it by way of a calibration.
+        # A model's own measurement must not influence its estimate by way of a calibration.
         own = calibration is not None and signature in calibration.signatures
         brickset = BrickSet.of(
             [graph],
@@ -135,7 +135,7 @@ class _Composing:
         )
 
     def _calibration(self, setup: Setup, system: str) -> Calibration | None:
-        """Numbers of the composer that were fitted to a system, if there are some."""
+        """Calibration of the composer for a system, if there is one."""
         own = self.composer
         return self.store.calibration(
             CalibrationKey(own.name, own.strategy, own.granularity, LATENCY, setup, system)
@@ -144,7 +144,7 @@ class _Composing:
     def _figures(
         self, signatures: Iterable[str], setup: Setup, system: str
     ) -> Mapping[str, Figure]:
-        """Figures of bricks that the store holds, by signature."""
+        """Stored figures of bricks, by signature."""
         keys = [Question(Subject(s, "brick"), LATENCY, setup, system) for s in signatures]
         return {
             key.subject.signature: Measured.of(found, DEFAULT_PROTOCOL)

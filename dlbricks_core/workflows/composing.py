@@ -1,4 +1,4 @@
-"""How models are cut and composed."""
+"""Options for cutting and composing models."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dlbricks_core.plugins import find, use
 from dlbricks_core.workflows.request import Request
 
 DEFAULT_COMPOSER = "segmented"
-"""Estimates best."""
+"""Name of the most accurate composer."""
 
 PAPER_COMPOSER = "sequential"
-"""Sums up the layer sequences of the paper."""
+"""Name of the composer that adds up the layer sequences of the paper."""
 
 
 LEARNED_COMPOSER = "learned"
-"""Takes the figures of all bricks from a predictor."""
+"""Name of the composer that takes the figures of all bricks from a predictor."""
 
 
 @dataclass(frozen=True)
 class CutOptions:
-    """How models are cut and composed.
+    """Options for cutting and composing models.
 
     Attributes:
-        granularity: Most layers in a brick.
+        granularity: Maximum number of layers in a brick.
         strategy: Name of the split strategy.
         composer: Name of the composer behind ``Estimate``.
     """
@@ -43,12 +43,12 @@ class CutOptions:
         *,
         quantity: str = LATENCY.name,
     ) -> CutOptions:
-        """Options with everything filled in that the user left open.
+        """Options with defaults for all values that the user left open.
 
-        A user who names a granularity or a strategy but no composer gets the paper's sum. One who
-        names none of them gets the composer that estimates best. For quantities other
-        than latency the model itself is cut, into the segments of that composer: what a backend
-        rewrites a model into is a result of loading.
+        A granularity or a strategy without a composer selects the paper's sum. Without any of the
+        three, the most accurate composer is selected. For quantities other than latency the model
+        itself is cut, into the segments of that composer, because a backend rewrites a model only
+        when it loads it.
 
         Raises:
             PluginError: If there is no such composer, or it is broken.
@@ -64,7 +64,7 @@ class CutOptions:
 
     @property
     def cuts_rewritten(self) -> bool:
-        """Whether the composer cuts what the backend makes of a model."""
+        """Whether the composer cuts the graph that the backend rewrites a model into."""
         return find_composer(self.composer).cuts_rewritten
 
     def calibration_key(self, request: Request) -> CalibrationKey:
@@ -73,10 +73,10 @@ class CutOptions:
 
 
 def find_composer(name: str) -> Composer:
-    """The composer of that name.
+    """The composer of a name.
 
     Raises:
-        PluginError: If there is none, or it is broken.
+        PluginError: If there is no such composer, or it is broken.
     """
     plugin = find("composer", name, Composer)
     composer: Composer = use(plugin, plugin.loaded)

@@ -1,4 +1,4 @@
-"""Cuts models as a composer wants them: as they are, or as a backend rewrites them."""
+"""Cuts models as a composer requires: as they are, or as a backend rewrites them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Cutting:
     Attributes:
         options: How the models were cut, and how they are composed again.
         brickset: The models and their bricks.
-        plan: What is timed, and how the figure of each brick follows.
-        calibration: Fitted numbers that the plan rests on; ``None`` for the composer's own.
-        seconds: Seconds that the backend took to rewrite the models: a cost of benchmarking by
-            bricks.
-        footprints: Memory that each model takes as a whole, by its signature, where that is known.
+        plan: Networks to time, and how the figure of each brick follows from them.
+        calibration: Fitted parameters behind the plan; ``None`` for the composer's defaults.
+        seconds: Seconds in which the backend rewrote the models, part of the cost of benchmarking
+            by bricks.
+        footprints: Memory of each whole model by its signature, where known.
     """
 
     options: CutOptions
@@ -44,7 +44,7 @@ class Cutting:
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
-        """Models of which each brick is timed itself, whatever the composer."""
+        """Models whose bricks are all timed, whatever the composer."""
         return cls(options, brickset, Plan.all_timed(brickset.bricks))
 
 
@@ -57,21 +57,21 @@ def cut_models(
     rewrites: Rewrites | None = None,
     store: ResultStore | None = None,
 ) -> Cutting:
-    """Cuts models into bricks and plans what is timed for these.
+    """Cuts models into bricks and plans their timing.
 
-    If the backend cannot run a model, the model itself is cut, and its notes say so: its bricks
-    then show which layers are to blame.
+    If the backend cannot run a model, the model itself is cut, and a note says so. Its bricks then
+    show which layers are to blame.
 
     Args:
         models: Models in canonical form.
         cut_options: How to cut and compose.
         request: The backend and its settings.
-        observer: Hears of progress.
-        calibration: Fitted numbers for the composer; ``None`` for its own.
+        observer: Receives the progress.
+        calibration: Fitted parameters of the composer; ``None`` for its defaults.
         rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
-            backend is asked.
-        store: Store that keeps what the backend makes of the models, if the composer asked for it;
-            ``None`` for none.
+            backend rewrites the models.
+        store: Store that keeps the rewritten graphs, if the composer needs them; ``None`` for no
+            store.
     """
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)

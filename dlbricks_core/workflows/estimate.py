@@ -69,7 +69,7 @@ def estimate(
             default composer, or of the paper's (``bench`` times those). Models of which it holds
             neither are left to the predictor.
         request: Which measurements to use, and of which system.
-        store: Where measurements are kept.
+        store: Store of the measurements.
         predictor: Name of the predictor for bricks that the store does not hold; without one,
             these are missing.
 

@@ -40,9 +40,9 @@ def evaluate(
     Args:
         models: In canonical form.
         cut_options: How to cut and compose.
-        request: How to measure.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        request: How networks are measured.
+        store: Store of the measurements.
+        observer: Receives the progress.
         precision: Relative half-width of the intervals for which the costs of both ways of
             benchmarking are compared; ``None`` for the request's precision.
     """

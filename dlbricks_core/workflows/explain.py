@@ -186,9 +186,9 @@ def explain(
     Args:
         model: In canonical form.
         cut_options: How to cut and compose.
-        request: How to measure.
+        request: How networks are measured.
         store: Where measurements are kept; a profile is not.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     result = evaluate([model], cut_options, request, store, observer).result
     return Explanation.of(result, _profiling(result, observer))

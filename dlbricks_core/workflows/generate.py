@@ -33,7 +33,7 @@ def generate(
         cut_options: How to cut; ``None`` for the structures.
         folder: Created if it is not there; must not hold a suite already.
         seed: Seed of the weights in the files of bricks.
-        observer: Hears of progress.
+        observer: Receives the progress.
 
     Raises:
         DLBricksError: If the folder cannot be written, or holds a suite already.

@@ -260,7 +260,7 @@ def load_models(
     Args:
         specs: Names as the user typed them.
         options: How models are read.
-        observer: Hears of each model.
+        observer: Receives a notice of each model.
         settings: How models are imported.
 
     Raises:
@@ -283,7 +283,7 @@ def load_each(
         specs: Names as the user typed them.
         loader: The loader that the function uses.
         load: Loads one model by its name.
-        observer: Hears of each model.
+        observer: Receives a notice of each model.
 
     Raises:
         DLBricksError: If no model can be loaded, or a size or value belongs to none of them.

@@ -139,7 +139,7 @@ def measure_side_by_side(
         shares: One for each backend. Requests are alike in all but the backend and its options,
             cuttings are of the same models, and there are equally many sweeps.
         store: Store that keeps the samples.
-        observer: Hears of progress.
+        observer: Receives the progress.
         worker: Worker of the one backend; without it, each backend gets a new one.
 
     Returns:

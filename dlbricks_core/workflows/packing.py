@@ -36,7 +36,7 @@ def pack(
     Args:
         store: Store of the measurements.
         folder: Made if it is not there; files of an earlier packing are replaced.
-        observer: Hears of each file.
+        observer: Receives a notice of each file.
         backend: Name of the backend; ``None`` for every one.
 
     Raises:

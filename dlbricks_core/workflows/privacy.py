@@ -127,7 +127,7 @@ def privacy(
         folder: The suite.
         key_file: The owner's key.
         published: Models that the attacker knows.
-        observer: Hears of progress.
+        observer: Receives the progress.
         request: Gives the request for a backend's name.
 
     Raises:
@@ -200,7 +200,7 @@ def examples_of(
         options: How to cut.
         request: The backend that rewrites models; ``None`` for none.
         decoys: Number of decoys for each brick; with 0 there is nothing to learn.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     found = []
     random = np.random.default_rng()

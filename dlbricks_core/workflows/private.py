@@ -67,7 +67,7 @@ def private_options(strategy: str | None = None, most: int | None = None) -> Cut
 
     Args:
         strategy: Name of the split strategy; ``None`` for short segments.
-        most: Most layers in a brick; ``None`` for the composer's own number.
+        most: Maximum number of layers in a brick; ``None`` for the composer's own number.
     """
     return CutOptions.chosen(most, strategy or STRATEGY, DEFAULT_COMPOSER)
 
@@ -98,7 +98,7 @@ def generate_private(
         decoys: Number of decoys for each brick.
         folder: Created if it is not there; must not hold a suite already.
         key: File of the key; must not be there already.
-        observer: Hears of progress.
+        observer: Receives the progress.
         seed: Seed of the decoys; ``None`` for one that nobody can find out.
 
     Raises:
@@ -142,7 +142,7 @@ def hide(
         donors: Models that decoys come from, beside networks that are drawn.
         decoys: Number of decoys for each brick.
         random: Draws the decoys.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     granularity, strategy = options.granularity, options.strategy
     rereading = find_composer(options.composer).rereading
@@ -189,7 +189,7 @@ def published_models(specs: Sequence[str], observer: Observer) -> list[Canonical
 
     Args:
         specs: Names of models and collections; none for those of :data:`PUBLISHED`.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     names = expand(specs or PUBLISHED)
     observer.stage("Loading published models", len(names))

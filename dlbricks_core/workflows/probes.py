@@ -106,8 +106,8 @@ def probe(
             probes tell about networks of the atlas.
         most: Number of probes.
         request: How to measure, with a fixed number of runs.
-        store: Where the measurements are kept.
-        observer: Hears of progress.
+        store: Store of the measurements.
+        observer: Receives the progress.
     """
     observer.stage("Choosing probes")
     search = _Search.of(models, request, knowledge(store, request.setup.backend))

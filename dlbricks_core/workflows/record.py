@@ -126,7 +126,7 @@ class RecordedCut:
     Attributes:
         composer: Name of the composer.
         split: Name of the split strategy.
-        granularity: Most layers in a brick.
+        granularity: Maximum number of layers in a brick.
         predictor: Name of the predictor of bricks without a measurement; ``None`` for none.
         chosen: What chose how each model is cut: ``user``, with the command's defaults, or
             ``store``, by what it holds.

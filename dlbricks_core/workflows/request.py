@@ -272,7 +272,7 @@ class Request:
         Args:
             composer: Name of the composer.
             strategy: Name of the split strategy.
-            granularity: Most layers in a brick.
+            granularity: Maximum number of layers in a brick.
         """
         return CalibrationKey(
             composer, strategy, granularity, self.quantity, self.setup, self.fingerprint

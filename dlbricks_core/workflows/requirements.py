@@ -152,7 +152,7 @@ class Answers:
             requirement: What is required, of a quantity with a probe.
             models: Models in canonical form.
             place: Where they run.
-            store: Where observations are kept.
+            store: Store of the observations.
             predicts: Whether values that nobody observed are predicted.
         """
         probe = requirement.probe

@@ -181,7 +181,7 @@ class Repetition:
             folder: Folder in which models are looked for by the names of their files if they are
                 not where the record says.
             store: Store that an estimate rests on.
-            observer: Hears of progress.
+            observer: Receives the progress.
             settings: How models are imported.
 
         Raises:
@@ -203,7 +203,7 @@ class Repetition:
 
         Args:
             store: Where measurements are kept, and for an estimate, what it rests on.
-            observer: Hears of progress.
+            observer: Receives the progress.
         """
         results = _WAYS[self.record.command](self, store, observer)
         now = {

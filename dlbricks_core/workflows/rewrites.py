@@ -98,7 +98,7 @@ def keep_rewrites(
         rewrites: Result of :func:`rewrite_models`.
         models: The same models, cut.
         request: The backend and its settings.
-        store: Where the graphs are kept.
+        store: Store of the graphs.
     """
     own: dict[int, CanonicalModel] = {}
     if not request.backend.traits.rewrites:

@@ -37,9 +37,9 @@ def run(
     Args:
         models: Models in canonical form.
         cut_options: How to cut and compose.
-        request: How to measure.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        request: How networks are measured.
+        store: Store of the measurements.
+        observer: Receives the progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
     begin = monotonic()
@@ -64,9 +64,9 @@ def run_bricks(
 
     Args:
         cutting: The models, their bricks, and what is timed for them.
-        request: How to measure.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        request: How networks are measured.
+        store: Store of the measurements.
+        observer: Receives the progress.
         end_to_end: Whether to time the whole models as well, to compare.
     """
     begin = monotonic()

@@ -98,9 +98,9 @@ class OpenSuite:
 
         Args:
             signatures: Networks of the share.
-            request: How to measure.
-            store: Where measurements are kept.
-            observer: Hears of progress.
+            request: How networks are measured.
+            store: Store of the measurements.
+            observer: Receives the progress.
         """
         targets = [each for each in self.targets if each.brick.signature in set(signatures)]
         cutting = self.cutting if self.suite.models else None

@@ -78,7 +78,7 @@ def study(
         request: How to measure; :data:`RUNS` runs of each network unless it or the protocol
             say how many.
         store: Where measurements are kept, and those from before are found.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     request = _fixed(request)
     composers = compared_composers()

@@ -98,8 +98,8 @@ def survey(
     Args:
         specs: Models whose bricks are timed as well; none for all that collections list.
         request: How to measure, with a fixed number of runs.
-        store: Where measurements are kept.
-        observer: Hears of progress, in seconds of the budget.
+        store: Store of the measurements.
+        observer: Receives the progress, in seconds of the budget.
         budget_s: Seconds after which no batch of networks begins.
         load: How models are read.
         settings: How models are imported.

@@ -30,7 +30,7 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     Args:
         atlas: What was measured.
         store: The store that it is from.
-        observer: Hears of progress.
+        observer: Receives the progress.
     """
     homes = _homes(atlas)
     asked = _asked(atlas, homes)

@@ -101,7 +101,7 @@ def verify(
         models: In canonical form.
         requests: One for each backend, which runs in a process of its own.
         options: How to compare.
-        observer: Hears of progress.
+        observer: Receives the progress.
 
     Returns:
         A verdict for each model on each backend, model by model.

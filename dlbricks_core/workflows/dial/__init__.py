@@ -1,4 +1,4 @@
-"""The dial: from an estimate without any run to every brick timed, as far as precision asks."""
+"""The dial: times as few bricks as the requested precision permits, from none to all."""
 
 from dlbricks_core.workflows.dial.asked import cut_and_precision
 from dlbricks_core.workflows.dial.loop import dial

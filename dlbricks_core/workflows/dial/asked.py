@@ -1,4 +1,4 @@
-"""What a user who estimates models asks for: how they are cut, and how precisely."""
+"""Interprets a user's request for estimates: how models are cut, and how precisely they are timed."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def cut_and_precision(
     quantity: str = LATENCY.name,
     compares: bool = False,
 ) -> tuple[CutOptions, float | None]:
-    """How models are cut, and the precision: those of the dial, if nothing speaks against it.
+    """Options of cutting and a precision: the dial's, unless the request rules them out.
 
-    ``None`` is what the user does not say.
+    ``None`` stands for a value that the user left open.
 
     Args:
-        granularity: Most layers in a brick.
+        granularity: Maximum number of layers in a brick.
         strategy: Name of the split strategy.
         composer: Name of the composer.
         runs: Runs of each network.
         precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds that measuring may take.
+        budget_s: Maximum seconds of measuring.
         protocol: Name of the protocol.
         quantity: Name of the quantity.
-        compares: Whether the user wants to see how good estimates are, not estimates.
+        compares: Whether the user asks for the accuracy of estimates rather than for estimates.
 
     Returns:
-        Options of cutting, and the precision to ask for, which stays ``None`` where the default
-        of all other measurements holds.
+        Options of cutting, and the precision to reach; ``None`` for the default precision of
+        measurements.
 
     Raises:
         PluginError: If there is no such composer, or it is broken.

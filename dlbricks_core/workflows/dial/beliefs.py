@@ -1,4 +1,4 @@
-"""Beliefs of the dial: what a predictor makes of all that is known."""
+"""Beliefs of the dial: predictions from all that is known."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dlbricks_core.workflows.oracle import Oracle
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is believed at a stop of the dial.
+    """Beliefs at one stop of the dial.
 
     Attributes:
         figures: Figures of bricks as parts of a model, and of measured whole models, by signature.
-        sums: Draws of each model's latency in milliseconds, with the error of composing where they
-            are sums: shape (draws, models).
+        sums: Draws of each model's latency in milliseconds, including the error of composing where
+            they are sums: shape (draws, models).
         half_widths: Half-width of each model's 90% interval, relative to its latency.
     """
 
@@ -40,13 +40,13 @@ class State:
 
 
 class Beliefs:
-    """What a predictor makes of all that is known.
+    """Predicts latencies from all that is known.
 
     Args:
         predictor: Name of the predictor.
-        subjects: What could be timed.
-        bench: What is known of it.
-        atlas: What else was measured, here and elsewhere.
+        subjects: Networks that could be timed.
+        bench: Source of the known figures of these networks.
+        atlas: Further measurements, here and elsewhere.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Beliefs:
     ) -> None:
         self.subjects = subjects
         self._bench = bench
-        # What the store holds of the networks themselves is known, or not to be known.
+        # For the networks themselves, stored figures are known already, or must stay unknown.
         apart = subjects.kept_apart | bench.known.keys()
         self._oracle = Oracle(predictor, subjects.request, atlas, apart)
         models = len(subjects.cutting.brickset.models)
@@ -63,7 +63,7 @@ class Beliefs:
         self._composing = 1 + composer.composing_error * normal
 
     def state(self) -> State:
-        """What is believed now."""
+        """The present beliefs."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
@@ -86,7 +86,7 @@ class Beliefs:
             if signature not in known:
                 figures[signature] = each
                 continue
-            # A whole model hands over its inputs and outputs, as it does when it is timed.
+            # A whole model hands over its inputs and outputs, as in its timing.
             placed = _as_measured(known[signature]) if signature in wholes else each
             figures[signature] = Placed(known[signature], placed)
         return figures
@@ -97,7 +97,7 @@ def _as_measured(figure: Figure) -> Predicted:
 
 
 def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:
-    """Draws of a model's latency: of the whole if that was measured, or of the sum of its bricks.
+    """Draws of a model's latency: its own if it was measured, otherwise the sum of its bricks.
 
     Bricks without a figure do not count.
     """

@@ -1,4 +1,4 @@
-"""The bench of the dial: it times networks on one worker, which stays."""
+"""The bench of the dial: times networks on one persistent worker."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.timing_order import run_targets
 
 RUNS = 4
-"""Runs of each network: what is not known of all others is more than their scatter."""
+"""Runs of each network. The uncertainty of all untimed networks outweighs the scatter of so few."""
 
 _ENOUGH_S = 0.2
-"""Seconds of a network's runs after which three of them are enough."""
+"""Total seconds of a network's runs after which three of them suffice."""
 
 
 class Bench:
     """Times networks on one worker, which stays until the end.
 
     Args:
-        subjects: What could be timed.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        subjects: Networks that could be timed.
+        store: Store of the measurements.
+        observer: Receives the progress.
         opened: Closes the worker.
 
     Attributes:
-        subjects: What could be timed.
+        subjects: Networks that could be timed.
         outcome: Measurements and failures so far.
         known: Figures of measured networks, by signature.
-        insisted: Signatures of whole models that were timed until they are precise.
-        spent_s: Seconds of timing, starting the worker included.
-        importing_s: Seconds of these until the framework was imported.
+        insisted: Signatures of whole models that were timed to the requested precision.
+        spent_s: Seconds of timing, including the start of the worker.
+        importing_s: Part of these seconds until the framework was imported.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Bench:
 
     @property
     def started(self) -> bool:
-        """Whether something was timed."""
+        """Whether the worker has timed anything."""
         return self._worker is not None
 
     def open(self, signature: str) -> bool:
@@ -77,7 +77,7 @@ class Bench:
         return self.subjects.key(signature) in self.outcome.failures
 
     def look_up(self) -> None:
-        """Takes what the store holds."""
+        """Takes over stored measurements and failures."""
         request = self.subjects.request
         if request.force:
             return
@@ -91,7 +91,7 @@ class Bench:
         self.outcome.reused = len(self.known)
 
     def time(self, signatures: Iterable[str]) -> None:
-        """Times networks; the first time, all bricks are checked before."""
+        """Times networks. The first call checks all bricks beforehand."""
         begin = perf_counter()
         if self._worker is None:
             self._start()
@@ -103,7 +103,7 @@ class Bench:
         self.spent_s += perf_counter() - begin
 
     def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
-        """Times whole models until each is as precise as asked for."""
+        """Times whole models until each reaches the requested precision."""
         begin = perf_counter()
         if self._worker is None:
             self._start()
@@ -124,13 +124,13 @@ class Bench:
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
         cutting = self.subjects.cutting
         found = measure(targets, request, self.store, self._observer, cutting, self._worker)
-        # Whatever is timed for an estimate is a cost of the estimate.
+        # Whatever is timed for an estimate counts as a cost of the estimate.
         found.effort = found.effort.counted_as("brick")
         found.notes = ()
         self._take(found)
 
     def costs(self) -> Costs:
-        """What timing costs, as far as it was seen."""
+        """Cost of timing, as observed so far."""
         every = self.subjects.every
         seen = self.outcome.measurements.values()
         return Costs.seen(
@@ -140,7 +140,7 @@ class Bench:
         )
 
     def _start(self) -> None:
-        """Starts the worker, and asks which bricks the backend does not support."""
+        """Starts the worker, and checks which bricks the backend does not support."""
         begin = perf_counter()
         subjects = self.subjects
         self._worker = self._opened.enter_context(open_worker(subjects.request))
@@ -157,7 +157,7 @@ class Bench:
         self.outcome.failures |= {**failed, **unsupported}
 
     def know(self, measurement: Measurement) -> None:
-        """Takes note of a measurement."""
+        """Adds a measurement to the known figures."""
         key = measurement.question
         self.outcome.measurements[key] = measurement
         if key.subject.signature in self.subjects.every:
@@ -165,7 +165,7 @@ class Bench:
             self.known[key.subject.signature] = figure
 
     def _take(self, found: Outcome) -> None:
-        """Adds what was measured to the outcome."""
+        """Adds measurements to the outcome."""
         for measurement in found.measurements.values():
             self.know(measurement)
         outcome = self.outcome

@@ -1,4 +1,4 @@
-"""Choices of the dial: which networks are timed next, and what that would tell."""
+"""Choices of the dial: the networks to time next, and the information that they yield."""
 
 from __future__ import annotations
 
@@ -18,36 +18,41 @@ from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.results import Offer
 
 _ERROR = 0.04
-"""Relative error of what timing a network tells of its latency as a part of a model."""
+"""Relative error of a brick's timing as an estimate of its latency inside a model."""
 
 _WHOLE_ERROR = 0.01
-"""The same of a whole model, which is no part of anything: it scatters."""
+"""Relative error of a whole model's timing, which only scatter causes."""
 
 _AHEAD = 0.95
-"""Share of the precision that a batch is planned to reach: what is known then is not quite as was
-planned."""
+"""Factor on the precision that a batch is planned to reach, because the outcome differs somewhat
+from the plan.
+"""
 
 _BEYOND = 0.5
-"""Share of the precision to which a batch goes on that would take less time than planning it."""
+"""Factor on the precision up to which a batch continues, if that takes less time than planning
+another batch.
+"""
 
 _BATCH = 0.5
-"""Share of what is left of the budget that a batch may take; the next one is planned with what was
-seen of the costs."""
+"""Maximum share of the remaining budget for a batch; the next batch is planned with the observed
+costs.
+"""
 
 _MOST_STEPS = 400
-"""Networks that are planned at a time: planning must not take longer than timing."""
+"""Maximum number of networks to plan at a time: planning must not take longer than timing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Networks that could be timed, and what that would tell.
+    """Networks that could be timed, and the information in their timings.
 
     Attributes:
         signatures: Signatures of the networks.
-        uncertain: What is known of them and of the models.
+        uncertain: Uncertainty of the networks and of the models.
         half_widths: Half-width of each model's 90% interval, relative to its latency.
         wholes: Signature of each model as a whole.
-        settled: Whether each model's estimate rests on its whole: no other network tells more.
+        settled: Whether each model's estimate rests on a timing of the whole, so that no other
+            network holds further information.
     """
 
     signatures: Sequence[str]
@@ -58,12 +63,12 @@ class Choice:
 
     @classmethod
     def of(cls, state: State, bench: Bench, *, probing: bool = False) -> Self:
-        """All networks that were not timed: bricks, and whole models or else probes.
+        """All networks that are not timed yet: bricks, and either whole models or probes.
 
         Args:
-            state: What is believed now.
-            bench: Knows what was timed, and what that took.
-            probing: Whether probes may be timed, and no whole models.
+            state: The present beliefs.
+            bench: Source of timed networks and their costs.
+            probing: Whether probes may be timed instead of whole models.
         """
         subjects, costs = bench.subjects, bench.costs()
         models = subjects.cutting.brickset.models
@@ -97,14 +102,14 @@ class Choice:
         return cls(signatures, uncertain, state.half_widths, wholes_of, settled)
 
     def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:
-        """Networks to time next: until the precision is reached, or a share of the time is used.
+        """Networks to time next, until the precision is reached or a share of the time is used.
 
-        Models that are precise enough, or settled, do not count.
+        Models that are precise enough or settled do not count.
 
         Args:
             precision: Half-width of all models' intervals to reach, relative to their latencies.
-            left_s: Seconds that are left.
-            least_s: Seconds that a batch takes at least: the next one costs a prediction.
+            left_s: Remaining seconds.
+            least_s: Minimum seconds of a batch, because the next batch costs a prediction.
         """
         able = np.flatnonzero(self.uncertain.seconds <= left_s)
         lacking = np.flatnonzero((self.half_widths > precision) & ~self.settled)
@@ -121,18 +126,19 @@ class Choice:
             suffices |= step.half_widths.max() <= _AHEAD * precision
             if suffices and step.seconds >= least_s:
                 break
-        # One by one, bricks may tell more in each second than a whole model, and all of them less.
+        # Single bricks may be worth more per second than a whole model, while all of them together
+        # are worth less.
         if not suffices and wholes.seconds <= left_s:
             return [*wholes.signatures]
         return [self.signatures[i] for i in self._thrifty(chosen, lacking)]
 
     def first(self, most: int, precision: float, left_s: float) -> list[str]:
-        """Networks that tell most in each second, however little all of them tell.
+        """Networks with most information per second, however little that is.
 
         Args:
             most: Number of networks.
-            precision: Half-width of all models' intervals at which there is no more to tell.
-            left_s: Seconds that they may take.
+            precision: Half-width of all models' intervals at which no information is missing.
+            left_s: Maximum seconds for all of them.
         """
         able = np.flatnonzero(self.uncertain.seconds <= left_s)
         chosen: list[str] = []
@@ -143,7 +149,7 @@ class Choice:
         return chosen
 
     def _thrifty(self, chosen: Sequence[int], lacking: IntArray) -> list[int]:
-        """The choice with whole models in place of bricks that take longer and serve no other.
+        """The choice with whole models instead of bricks that take longer and serve no other model.
 
         Args:
             chosen: Positions of networks.
@@ -162,7 +168,7 @@ class Choice:
         return [*found]
 
     def offer(self, precision: float) -> Offer | None:
-        """Seconds until the precision is reached; ``None`` if nothing is known to reach it."""
+        """Seconds until the precision is reached; ``None`` if no timing is known to reach it."""
         seconds = self._instead(np.flatnonzero(self.half_widths > precision)).seconds
         for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
             if step.seconds > seconds:
@@ -173,7 +179,7 @@ class Choice:
         return Offer(precision, seconds) if math.isfinite(seconds) else None
 
     def _instead(self, models: IntArray) -> _Wholes:
-        """Some of the models as wholes."""
+        """Timing some of the models as a whole."""
         wholes = tuple(dict.fromkeys(self.wholes[i] for i in models))
         if not {*wholes} <= {*self.signatures}:
             return _Wholes((), math.inf)
@@ -183,7 +189,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Wholes:
-    """Whole models that may be timed in place of bricks, and the seconds that it takes."""
+    """Whole models that may be timed instead of bricks, and the seconds of their timing."""
 
     signatures: tuple[str, ...]
     seconds: float

@@ -1,4 +1,6 @@
-"""The loop of the dial: it predicts, and times what tells most, until estimates are precise."""
+"""The loop of the dial: predicts, and times the most informative networks, until estimates are
+precise.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from dlbricks_core.workflows.results import Dial, Offer, RunResult
 from dlbricks_core.workflows.targets import not_within
 
 _LEVELS = (0.2, 0.1, 0.07, FINEST)
-"""Precisions that more time may buy."""
+"""Precisions offered for more time."""
 
 _MOST_OFFERS = 2
 
@@ -43,15 +45,15 @@ def dial(
     end_to_end: bool,
     predictor: str = PREDICTOR,
 ) -> RunResult:
-    """Estimates models from what is known, and times what tells most until they are precise.
+    """Estimates models, and times the most informative networks until the estimates are precise.
 
     Args:
         models: Models in canonical form.
-        request: How to measure, how precisely, and for how long.
-        store: Where measurements are kept.
-        observer: Hears of progress.
-        end_to_end: Whether to time the whole models as well, to compare. The estimates then rest
-            on bricks alone.
+        request: How networks are measured, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        end_to_end: Whether to time the whole models as well, for comparison. The estimates then
+            rest on bricks alone.
         predictor: Name of the predictor.
 
     Raises:
@@ -76,7 +78,8 @@ def dial(
             now = perf_counter()
             if probing.turn(state, end - now):
                 continue
-            # Predictors remember what they made of the atlas: the first prediction is no measure.
+            # Predictors cache their work on the atlas, so the first prediction is no measure of the
+            # next.
             reason = turn(state, bench, end - now, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
         bench.outcome.effort.add_loading("brick", perf_counter() - begin - bench.spent_s)
@@ -103,13 +106,13 @@ def dial(
 
 
 def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str:
-    """Times the next batch. Returns why there is none, if that is so.
+    """Times the next batch. Returns the reason if there is none, otherwise an empty text.
 
     Args:
-        state: What is believed now.
-        bench: Times networks.
-        left_s: Seconds that are left of the budget.
-        least_s: Seconds that a batch takes at least.
+        state: The present beliefs.
+        bench: The bench that times networks.
+        left_s: Remaining seconds of the budget.
+        least_s: Minimum seconds of a batch.
     """
     subjects = bench.subjects
     if state.widest <= subjects.precision:
@@ -129,11 +132,11 @@ def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str
     ):
         bench.insist(wholes, spare_s)
         return ""
-    return "nothing tells more"
+    return "no further timing narrows it"
 
 
 def _offers(state: State, bench: Bench) -> Iterator[Offer]:
-    """What more time would buy, the cheapest first."""
+    """Precisions that more time would reach, the cheapest first."""
     precision = bench.subjects.precision
     wanted = min(precision, state.widest)
     finer = [each for each in (precision, *_LEVELS) if each < state.widest]

@@ -1,4 +1,4 @@
-"""Probes of the dial: where a system is not known, the first networks tell about it."""
+"""Probes of the dial: the first networks on an unknown system, timed to characterize it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Probed
 
 _MOST = 10
-"""Probes at most: over systems that were left out, ten take most of the error away, and thirty
-hardly more (research/2026-11-25-systems.md)."""
+"""Maximum number of probes. In leave-one-system-out tests, ten probes removed most of the error,
+and thirty hardly more (research/2026-11-25-systems.md).
+"""
 
 _SHARE, _MOST_S = 0.1, 10.0
-"""Share of the budget, and seconds, that probes may take at most. Most are small: ten take two or
-three seconds. What they tell holds for whatever is estimated here later, but who asks for one model
-must not wait for that."""
+"""Maximum share of the budget, and maximum seconds, for probes. Most probes are small, and ten take
+two or three seconds. Later estimates on the system benefit from them, but a user who asks for one
+model must not wait for that.
+"""
 
 _DRAWN = 60
-"""Networks of the survey that may be probes, beside the models' own bricks. All of them are
-predicted at each turn."""
+"""Number of the survey's networks that may be probes, besides the bricks of the models. All of them
+are predicted at each turn.
+"""
 
 
 def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str, Target]:
-    """Networks of the survey that may tell about the system; none where it is known.
+    """Networks of the survey that may characterize the system; none for a known system.
 
-    It is known if anything was measured on it, with the backend and as many threads.
+    A system is known if any network was measured on it, with the backend and the same number of
+    threads.
 
     Args:
         request: How and where networks run.
-        atlas: What was measured with the backend, here and elsewhere.
+        atlas: Measurements with the backend, here and elsewhere.
     """
     place = request.fingerprint, request.setup.threads
     known = any((each.system.fingerprint, each.setup.threads) == place for each in atlas)
@@ -42,14 +46,14 @@ def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str
 
 
 class Probing:
-    """The beginning of the dial on a system that is not known.
+    """The first phase of the dial, on an unknown system.
 
     Args:
-        bench: Times networks.
+        bench: The bench that times networks.
 
     Attributes:
         widths: Largest half-width of the models' intervals at each turn.
-        seconds: Seconds that probes took, without starting the framework.
+        seconds: Seconds spent on probes, without the start of the framework.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -64,8 +68,8 @@ class Probing:
         """Times the next few probes. Returns whether there were any.
 
         Args:
-            state: What is believed now.
-            left_s: Seconds that are left of the budget.
+            state: The present beliefs.
+            left_s: Remaining seconds of the budget.
         """
         if self._over:
             return False
@@ -84,13 +88,13 @@ class Probing:
         precision, left = self._bench.subjects.precision, _MOST - len(self._tried)
         if state.widest <= precision or left <= 0:
             return []
-        # What timing costs here is not known before the first batch.
+        # The cost of timing on this system is unknown before the first batch.
         spare_s = self._share_s - self.seconds if self._tried else self._share_s / 2
         choice = Choice.of(state, self._bench, probing=True)
         return choice.first(min(left, BATCH), precision, spare_s)
 
     def found(self) -> Probed | None:
-        """What the probes led to; ``None`` if there were none."""
+        """Summary of the probes; ``None`` if there were none."""
         networks = len(self._tried & self._bench.known.keys())
         if not networks:
             return None

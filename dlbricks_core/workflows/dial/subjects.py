@@ -17,15 +17,15 @@ from dlbricks_core.workflows.request import Request
 
 @dataclass(frozen=True)
 class Subjects:
-    """What could be timed.
+    """Networks that could be timed.
 
     Attributes:
         cutting: The models and their bricks.
-        request: How to measure.
-        bricks: Bricks, by signature.
-        wholes: Whole models that may be timed in place of their bricks, by signature.
+        request: How networks are measured.
+        bricks: Bricks by signature.
+        wholes: Whole models that may be timed instead of their bricks, by signature.
         kept_apart: Signatures of whole models for comparison, which estimates must not rest on.
-        probes: Networks of the survey that may be timed to know the system, by signature.
+        probes: Networks of the survey that may be timed to characterize the system, by signature.
     """
 
     cutting: Cutting
@@ -44,11 +44,12 @@ class Subjects:
         end_to_end: bool,
         probes: Mapping[str, Target] = MappingProxyType({}),
     ) -> Self:
-        """Everything but opaque layers, models that hold some, and models that do not fit.
+        """All networks except opaque layers, models that contain some, and models that exceed
+        memory.
 
         Args:
             cutting: The models and their bricks.
-            request: How to measure.
+            request: How networks are measured.
             end_to_end: Whether whole models are for comparison.
             probes: Networks of the survey, by signature.
         """
@@ -77,7 +78,7 @@ class Subjects:
         return {**self.bricks, **self.wholes, **{s: t.brick for s, t in self.probes.items()}}
 
     def target(self, signature: str) -> Target:
-        """A network as what it is timed as."""
+        """A network with the role in which it is timed."""
         if signature in self.bricks:
             return Target(self.bricks[signature], "brick")
         if signature in self.probes:
@@ -85,5 +86,5 @@ class Subjects:
         return Target(self.wholes[signature], "model")
 
     def key(self, signature: str) -> Question:
-        """Question that the samples of a network answer."""
+        """The question that the samples of a network answer."""
         return self.request.key(signature, self.target(signature).kind)

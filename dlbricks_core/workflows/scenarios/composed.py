@@ -92,8 +92,8 @@ def service_times(
             number of runs counts: the time is fixed.
         instances: Number of instances.
         threads: Number of threads, and of cores, of each.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        store: Store of the measurements.
+        observer: Receives the progress.
         cut_options: How to cut and compose; ``None`` for what estimates best.
 
     Returns:
@@ -168,8 +168,8 @@ class _Composing:
         request: How bricks run.
         cutting: All models.
         workers: The instances. The first one times.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        store: Store of the measurements.
+        observer: Receives the progress.
     """
 
     request: Request

@@ -154,8 +154,8 @@ def measured(
         request: How networks run; each instance has its number of threads.
         load: The load.
         instances: Number of instances.
-        store: Where latencies are kept.
-        observer: Hears of progress.
+        store: Store of the latencies.
+        observer: Receives the progress.
 
     Returns:
         One for each model; one that fails does not end the others.
@@ -176,8 +176,8 @@ class _Loading:
         request: How it runs.
         load: The load.
         cpus: CPUs of each instance.
-        store: Where latencies are kept.
-        observer: Hears of progress.
+        store: Store of the latencies.
+        observer: Receives the progress.
     """
 
     model: CanonicalModel

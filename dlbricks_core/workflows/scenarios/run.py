@@ -221,8 +221,8 @@ def run_scenario(
         models: Models in canonical form.
         asked: What is asked of them.
         request: How networks run, with whatever number of threads.
-        store: Where measurements are kept.
-        observer: Hears of progress.
+        store: Store of the measurements.
+        observer: Receives the progress.
         cut_options: How to cut and compose; ``None`` for what estimates best.
     """
     load = Load(asked.scenario, asked.bound_ms, asked.seconds)

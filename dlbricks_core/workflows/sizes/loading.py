@@ -105,7 +105,7 @@ def load_asked(
         specs: Names as the user typed them.
         asked: Says which sizes; ``None`` for those of the options.
         options: How models are read besides.
-        observer: Hears of each model.
+        observer: Receives a notice of each model.
         how: How models are imported.
 
     Raises:
