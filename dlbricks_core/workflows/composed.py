@@ -104,7 +104,7 @@ class _Composing:
     def composed(
         self, signature: str, graph: CanonicalModel, setup: Setup, system: str
     ) -> _Composed | None:
-        """A model, composed from the graph that a backend made of it; ``None`` if bricks are missing."""
+        """A model, composed from a graph of the backend; ``None`` if bricks are missing."""
         composer, calibration = self.composer, self._calibration(setup, system)
         fitted = composer.calibrated(calibration.values) if calibration else composer
         # A model's own measurement must not influence its estimate by way of a calibration.

@@ -1,4 +1,4 @@
-"""What makes predicted intervals wide: bricks and systems unlike those that were measured."""
+"""Reasons for wide predicted intervals: bricks and systems unlike those that were measured."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
 _TIMES = 2.0
-"""How many times as uncertain as the median brick a brick is that little measured is like."""
+"""Uncertainty above which a brick counts as unlike the measured ones, as a multiple of the median
+brick's.
+"""
 
 _LEAST = 0.3
-"""Least uncertainty of such a brick: standard deviation of the logarithm of its latency."""
+"""Minimum uncertainty of such a brick: standard deviation of the logarithm of its latency."""
 
 _WIDENED = 0.03
-"""Least widening of a model's interval that is worth a note: half-width over middle."""
+"""Minimum widening of a model's interval that deserves a note, as a relative half-width.
+"""
 
 _SEVERAL = 3
-"""Bricks from which on one can be told from the others."""
+"""Minimum number of bricks for comparing one with the others."""
 
 _SMALLEST_MS = 1e-9
 
 _NAMED = 3
-"""Bricks that a note names: those that widen the interval most."""
+"""Maximum number of bricks that a note names: those that widen the interval most."""
 
 
 def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[str]:
-    """A sentence on what predictions rest on, if nothing was measured with this setup here.
+    """A sentence on the basis of predictions, if nothing was measured with this setup here.
 
     Args:
         request: How and where the bricks run.
@@ -65,7 +68,7 @@ def _count(threads: int) -> str:
 
 
 def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]:
-    """A sentence on short types that bricks compute with, if nothing was measured in them.
+    """A sentence on short element types of bricks in which nothing was measured.
 
     Args:
         result: The bricks, some of them predicted.
@@ -84,8 +87,7 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]
 def far_bricks(result: RunResult) -> Iterator[str]:
     """A sentence for each model whose interval is wide because of bricks unlike all measured ones.
 
-    It says how wide the interval would be if no more were unknown of these bricks than of the
-    others.
+    It also gives the width of the interval if these bricks were as well known as the others.
     """
     figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
     far = _far({s: each for s, each in figures.items() if isinstance(each, Predicted)})
@@ -96,10 +98,10 @@ def far_bricks(result: RunResult) -> Iterator[str]:
 
 
 def _far(predicted: Mapping[str, Predicted]) -> set[str]:
-    """Bricks of whose latency much less is known than of others'.
+    """Bricks whose latency is much more uncertain than that of the others.
 
-    What all have in common, such as an unknown system, is their median in each draw; it does not
-    count.
+    Uncertainty that all bricks share, such as that of an unknown system, shows as the median of
+    each draw and does not count.
     """
     if not predicted:
         return set()
@@ -112,11 +114,11 @@ def _far(predicted: Mapping[str, Predicted]) -> set[str]:
 
 
 def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str]) -> Iterator[str]:
-    """The sentence about one model, if its interval is notably wider for the far bricks.
+    """The sentence about one model, if the far bricks widen its interval notably.
 
     Args:
         model: The model.
-        draws: Draws of what all occurrences of each brick take together, by signature.
+        draws: Draws of the total latency of all occurrences of each brick, by signature.
         far: Bricks that are unlike all measured ones.
     """
     total = np.sum(list(draws.values()), axis=0)

@@ -1,4 +1,4 @@
-"""What is known of other systems: estimates for these need neither them nor their frameworks."""
+"""Knowledge of other systems: estimates for them need neither the systems nor their frameworks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 KnownSetup = tuple[Setup, str]
-"""Setup under which somebody measured networks, and the fingerprint of the system."""
+"""Setup under which networks were measured, and fingerprint of the system."""
 
 
 def known_setups(store: ResultStore, backend: str) -> list[KnownSetup]:
-    """Setups of a backend under which somebody measured networks: the store's, then the atlas's.
+    """Setups of a backend under which networks were measured: the store's, then the atlas's.
 
     Args:
         store: Store of the measurements.
@@ -27,7 +27,7 @@ def known_setups(store: ResultStore, backend: str) -> list[KnownSetup]:
 
 
 def nearest_setup(asked: Setup, known: Sequence[Setup]) -> Setup:
-    """The asked setup, with the known versions of framework and plugin that are nearest to its own.
+    """The requested setup, with the nearest known versions of framework and plugin.
 
     Versions that were measured with the same options, threads and protocol come before others.
 
@@ -47,7 +47,7 @@ def nearest_setup(asked: Setup, known: Sequence[Setup]) -> Setup:
 
 
 def _apart(one: str, other: str) -> tuple[int, ...]:
-    """Differences between two versions, the leading numbers' first."""
+    """Differences between two versions, number by number."""
     released = (re.findall(r"\d+", version.partition("+")[0]) for version in (one, other))
     numbers = zip_longest(*(map(int, each) for each in released), fillvalue=0)
     return tuple(abs(first - second) for first, second in numbers)

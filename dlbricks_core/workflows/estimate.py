@@ -1,4 +1,4 @@
-"""Composes estimates from the store, and from a predictor where the store has nothing."""
+"""Estimates: composed from the store, and from a predictor where the store has no figure."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
 
 NO_PREDICTOR = "none"
-"""Name by which users ask for none."""
+"""Name by which users choose no predictor."""
 
 _ABSENT = "{} is not installed: version and options are those of what was measured elsewhere"
 
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "nothing of {} was measured on {}{}. To change that, time models there ('dlbricks run'), or "
+    "no model of {} was measured on {}{}. To change that, time models there ('dlbricks run'), or "
     "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 
 _NAMED = 3
-"""New models that a note names."""
+"""Maximum number of new models that a note names."""
 
 _MOST = 0.5
-"""Share of a model's bricks that the store must hold for the default composer. Fewer of them tell
-less than a predictor that learns from everything that was measured."""
+"""Minimum share of a model's bricks in the store for the default composer. With fewer bricks, a
+predictor that learns from all measurements is more accurate.
+"""
 
 
 def estimate(
@@ -58,20 +59,20 @@ def estimate(
     store: ResultStore,
     predictor: str | None = None,
 ) -> RunResult:
-    """Estimates models from what is known; runs nothing, and starts no framework.
+    """Estimates models from known figures. Runs nothing, and starts no framework.
 
-    A model is cut from what the backend makes of it on the asked system, if the store keeps that.
-    Otherwise the model itself is cut.
+    The graph that the backend makes of a model on the requested system is cut, if the store holds
+    it. Otherwise the model itself is cut.
 
     Args:
         models: Models in canonical form.
-        cut_options: How to cut and compose. ``None`` for what the store holds bricks of: of the
-            default composer, or of the paper's (``bench`` times those). Models of which it holds
-            neither are left to the predictor.
-        request: Which measurements to use, and of which system.
+        cut_options: How to cut and compose. ``None`` selects the composer whose bricks the store
+            holds: the default one, or the paper's (``bench`` times its bricks). The predictor
+            handles models with neither.
+        request: The measurements to use, and their system.
         store: Store of the measurements.
-        predictor: Name of the predictor for bricks that the store does not hold; without one,
-            these are missing.
+        predictor: Name of the predictor for bricks that are not in the store. Without one, these
+            are missing.
 
     Raises:
         DLBricksError: If the predictor is not for the quantity.
@@ -96,7 +97,7 @@ def estimate(
 
 
 def _versions(request: Request) -> Iterator[str]:
-    """Sentences on versions that are not those of what is installed here."""
+    """Sentences on versions that differ from the installed ones."""
     name, setup, here = request.backend.name, request.setup, request.installed
     if request.plugin.problem:
         yield _ABSENT.format(name)
@@ -107,7 +108,7 @@ def _versions(request: Request) -> Iterator[str]:
 
 
 def _needs(result: RunResult) -> Iterator[str]:
-    """A sentence on what estimates for another system would rest on, if it were measured."""
+    """A sentence on the measurements that estimates for another system lack."""
     request = result.request
     known = {
         each.brick.signature
@@ -124,10 +125,10 @@ def _needs(result: RunResult) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to cut models, and what the store holds for it.
+    """One way to cut models, with the stored measurements for it.
 
     Attributes:
-        request: Which measurements are used.
+        request: The measurements to use.
         cutting: The models, cut.
         outcome: Measurements and failures in the store.
     """
@@ -144,25 +145,25 @@ class _Way:
         request: Request,
         store: ResultStore,
     ) -> Self:
-        """The way that options tell; no backend is asked."""
+        """The way that options describe; no backend is started."""
         calibration = store.calibration(options.calibration_key(request))
         rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
         cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
-        # A predictor learns from few samples as well.
+        # A predictor learns from few samples, too.
         fewest = 1 if options.composer == LEARNED_COMPOSER else request.runs
         return cls(request, cutting, _held_by(store, cutting, request, fewest))
 
     def result(self) -> RunResult:
-        """Estimates from what the store holds alone."""
+        """Estimates from the store alone."""
         return assemble(self.request, self.cutting, self.outcome)
 
     def is_executed(self, position: int) -> bool:
-        """Whether what was cut of a model is what the backend executes, as far as is known."""
+        """Whether the backend executes the graph that was cut, as far as is known."""
         cut = self.cutting.brickset.models[position]
         return cut.graph is not cut.model or not self.request.backend.traits.rewrites
 
     def share(self, position: int) -> float:
-        """Share of a model's bricks of which the store holds a measurement or a failure."""
+        """Share of a model's bricks with a measurement or a failure in the store."""
         told = {*self.outcome.measurements, *self.outcome.failures}
         bricks = self.cutting.brickset.models[position].counts
         held = sum(self.request.key(signature, "brick") in told for signature in bricks)
@@ -170,7 +171,7 @@ class _Way:
 
 
 def _held(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
-    """Estimates by the composer of which the store holds more bricks: default or paper's."""
+    """Estimates by the composer with more bricks in the store: the default one or the paper's."""
     best, paper = (
         _Way.of(models, CutOptions.chosen(None, None, name), request, store).result()
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
@@ -191,10 +192,10 @@ def _noted(paper: RunResult) -> RunResult:
 def _nearest(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
 ) -> RunResult:
-    """Estimates each model by the composer of whose bricks the store holds enough.
+    """Estimates each model by the first composer with enough bricks in the store.
 
-    That is the default composer, then the paper's. What is left is for the predictor, which learns
-    from all that the store holds.
+    The default composer comes first, then the paper's. The predictor, which learns from the whole
+    store, handles the remaining models.
     """
     names = (DEFAULT_COMPOSER, LEARNED_COMPOSER, PAPER_COMPOSER)
     ways = {
@@ -241,18 +242,18 @@ def _predicted(result: RunResult, predictor: str | None, store: ResultStore) -> 
 
 
 def default_predictor(request: Request) -> str:
-    """Name of the predictor for the quantity that is asked for."""
+    """Name of the predictor for the requested quantity."""
     return REGRESSION if request.probe else PREDICTOR
 
 
 def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int) -> Outcome:
-    """What the store holds for models.
+    """Stored measurements and failures for models.
 
     Args:
         store: The store.
         cutting: The models, cut.
-        request: Which measurements are used.
-        fewest: Number of samples of a complete measurement.
+        request: The measurements to use.
+        fewest: Minimum number of samples in a complete measurement.
     """
     keys = [
         request.key(target.brick.signature, target.kind)

@@ -1,4 +1,4 @@
-"""Errors of estimates: whole models are timed side by side with their bricks."""
+"""Evaluates estimates: whole models are timed side by side with their bricks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def evaluate(
 ) -> Evaluation:
     """Estimates models, times them end to end in the same rounds, and compares.
 
-    What the store holds is used only where all of it was timed together, as after an
-    interrupted evaluation: otherwise drift of the machine would count as error, and
-    everything is timed anew.
+    Stored measurements are used only if all of them were taken together, as in an interrupted
+    evaluation. Otherwise drift of the machine would count as error, so everything is timed again.
 
     Args:
         models: In canonical form.
@@ -43,7 +42,7 @@ def evaluate(
         request: How networks are measured.
         store: Store of the measurements.
         observer: Receives the progress.
-        precision: Relative half-width of the intervals for which the costs of both ways of
+        precision: Relative half-width of the intervals at which the costs of both ways of
             benchmarking are compared; ``None`` for the request's precision.
     """
     calibration = store.calibration(cut_options.calibration_key(request))
@@ -58,16 +57,16 @@ def evaluate_bricks(
     observer: Observer,
     precision: float | None = None,
 ) -> Evaluation:
-    """The same for models that are cut already; other arguments as for :func:`evaluate`."""
+    """Evaluates models that are cut already; other arguments as for :func:`evaluate`."""
     if not request.force and not _timed_together(cutting, request, store):
-        observer.note("What the store holds was not timed together; timing everything anew.")
+        observer.note("The stored measurements were not taken together; timing everything again.")
         request = replace(request, force=True)
     result = run_bricks(cutting, request, store, observer)
     return Evaluation.of(result, precision or request.precision or PRECISION)
 
 
 def _timed_together(cutting: Cutting, request: Request, store: ResultStore) -> bool:
-    """Whether one session took part in all that is wanted, or nothing was timed yet."""
+    """Whether one session contributed to all measurements, or nothing was timed yet."""
     targets = run_targets(cutting, end_to_end=True, backend=request.backend)
     keys = {request.key(target.brick.signature, target.kind) for target in targets}
     found = store.get(keys)
@@ -84,9 +83,8 @@ class ModelEvaluation:
     """A model's estimate beside its measured latency.
 
     Attributes:
-        model: What the run found out about it.
-        same_rounds: Whether each of its bricks was timed in rounds in which the whole
-            model was timed as well.
+        model: Result of the run for the model.
+        same_rounds: Whether each of its bricks was timed in rounds that also timed the whole model.
     """
 
     model: ModelResult
@@ -99,13 +97,13 @@ class ModelEvaluation:
 
     @property
     def estimate_ms(self) -> float:
-        """The estimate."""
+        """The estimate in milliseconds."""
         assert self.model.estimate.value is not None
         return self.model.estimate.value
 
     @property
     def measured_ms(self) -> float:
-        """Latency of the whole model."""
+        """Latency of the whole model in milliseconds."""
         assert self.model.measured is not None
         return self.model.measured.value
 
@@ -116,12 +114,12 @@ class ModelEvaluation:
 
     @property
     def error(self) -> float:
-        """Error of the estimate, relative to the measured latency; negative if it is too low."""
+        """Error of the estimate relative to the measured latency; negative for a low estimate."""
         return self.normalized - 1
 
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
-        """The estimate's interval over the measured latency."""
+        """The estimate's interval, relative to the measured latency."""
         return self.model.normalized_interval
 
     @property
@@ -138,16 +136,16 @@ class ModelEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How far estimates are from measured latencies, over all models.
+    """Errors of estimates relative to measured latencies, over all models.
 
-    Figures over all models are ``None`` where no model has both. A model that is named
-    twice counts twice.
+    Figures over all models are ``None`` where no model has both. A model that is named twice counts
+    twice.
 
     Attributes:
-        result: The run that it rests on.
+        result: The run behind the evaluation.
         models: Models with a complete estimate and a measured latency.
-        left_out: The others.
-        speedups: What benchmarking by bricks saves.
+        left_out: All other models.
+        speedups: Savings of benchmarking by bricks.
     """
 
     result: RunResult
@@ -157,7 +155,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, result: RunResult, precision: float = PRECISION) -> Evaluation:
-        """Evaluates a run that timed whole models as well; measures nothing itself."""
+        """Evaluates a run that also timed whole models. Measures nothing itself."""
         compared = [model for model in result.models if model.normalized is not None]
         return cls(
             result=result,
@@ -171,7 +169,7 @@ class Evaluation:
         )
 
     def lacking(self, unread: Sequence[Failure]) -> Evaluation:
-        """The same, with the models that were named and could not be loaded."""
+        """A copy with the models that could not be loaded."""
         return replace(self, result=replace(self.result, unread=unread))
 
     @cached_property
@@ -213,7 +211,7 @@ class Evaluation:
 
 
 def _why(model: ModelResult) -> str:
-    """Why a model cannot be compared."""
+    """Reason why a model cannot be compared."""
     if model.missing:
         reasons = dict.fromkeys(model.missing.values())
         more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""

@@ -1,4 +1,4 @@
-"""Where a model's estimate deviates from its latency, by the framework's own profile."""
+"""Explains an estimate: the deviations of its parts from the framework's own profile."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ from dlbricks_core.workflows.results import ModelResult, RunResult
 T = TypeVar("T")
 
 _MOST_RUNS = 50
-"""Most runs that are profiled. The median of so many is steady, and a trace grows with each."""
+"""Maximum number of profiled runs. The median of so many is stable, and a trace grows with each
+run.
+"""
 
 
 @dataclass(frozen=True)
 class Profiling:
-    """What came of asking a framework for a profile.
+    """Result of a request for a framework's profile.
 
     Attributes:
         profile: The profile; ``None`` if there is none.
-        reason: Why there is none, otherwise.
-        failed: Whether it should have been there: a framework that has none did not fail.
+        reason: Why there is no profile; empty if there is one.
+        failed: Whether profiling failed. A framework without a profiler did not fail.
     """
 
     profile: Profile | None = None
@@ -53,15 +55,16 @@ class Group:
         positions: Positions among the model's occurrences, from 0.
         signatures: Signatures of the brick or the bricks.
         operators: Operator types of the layers, in the order in which they run.
-        inputs: Tensors that the layers read from outside, weights apart.
-        outputs: Tensors that others read.
-        occurrences: How often the brick stands in the model; of several, the rarest.
-        cost: What the composer counts for it, without the timer's own cost; ``None`` if
-            the brick has no measurement.
-        profiled_ms: What its layers took in the profile; ``None`` if that knows none of them.
-        scaled_ms: The same, scaled to the measured latency; ``None`` as well where the
+        inputs: Tensors that the layers read from other layers, without weights.
+        outputs: Tensors that other layers read.
+        occurrences: Number of occurrences of the brick in the model, or of the rarest of several
+            bricks.
+        cost: Cost in the composer's sum, without the call of the timer; ``None`` if the brick has
+            no measurement.
+        profiled_ms: Time of its layers in the profile; ``None`` if the profile has none of them.
+        scaled_ms: Time in the profile, scaled to the measured latency; ``None`` also where the
             profile lacks some of its layers.
-        remarks: What stands out.
+        remarks: Remarks on the group.
     """
 
     positions: tuple[int, ...]
@@ -77,7 +80,7 @@ class Group:
 
     @property
     def deviation_ms(self) -> float | None:
-        """By how much the composed cost is above the profiled; ``None`` if one is missing."""
+        """Composed cost minus profiled time in milliseconds; ``None`` if one is missing."""
         if self.cost is None or self.scaled_ms is None:
             return None
         return self.cost.ms - self.scaled_ms
@@ -85,14 +88,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What an estimate consists of, group by group, beside what the framework reports.
+    """Breakdown of an estimate into groups, compared with the framework's profile.
 
     Attributes:
-        result: The run that it rests on; it has one model.
-        profiling: What the framework reported.
-        scale: Factor that brings the profile's sum to the measured latency, less the
-            timer's own cost, which no profile sees.
-        groups: Those that deviate most first, then those without a deviation by their cost.
+        result: The run, which has one model.
+        profiling: The framework's profile.
+        scale: Factor from the profile's sum to the measured latency without the call of the timer,
+            which no profile includes.
+        groups: Groups in descending order of deviation, then groups without a deviation by cost.
         outside: Layers of the profile that belong to no group.
     """
 
@@ -104,7 +107,7 @@ class Explanation:
 
     @classmethod
     def of(cls, result: RunResult, profiling: Profiling) -> Explanation:
-        """Puts a run of one model and a profile side by side; measures nothing itself."""
+        """Compares a run of one model with a profile. Measures nothing itself."""
         (model,) = result.models
         profile = profiling.profile
         scale = None
@@ -126,7 +129,7 @@ class Explanation:
 
     @property
     def profile(self) -> Profile | None:
-        """What the framework reported, if it did."""
+        """The framework's profile; ``None`` if there is none."""
         return self.profiling.profile
 
     @property
@@ -141,12 +144,12 @@ class Explanation:
 
     @property
     def call_ms(self) -> float:
-        """The timer's own cost, which an estimate has in it once."""
+        """Cost of the call of the timer in milliseconds, which an estimate includes once."""
         return _call_ms(self.result)
 
     @property
     def deviation_ms(self) -> float | None:
-        """Estimate less measured latency; ``None`` if one is missing or partial."""
+        """Estimate minus measured latency; ``None`` if one is missing or partial."""
         if self.model.normalized is None or self.composed_ms is None or self.measured_ms is None:
             return None
         return self.composed_ms - self.measured_ms
@@ -159,10 +162,10 @@ class Explanation:
 
     @property
     def rest_ms(self) -> float | None:
-        """What of the deviation is in no group's.
+        """The part of the deviation outside all groups, in milliseconds.
 
-        Layers of the profile outside of all groups, groups without a profile, and whatever
-        a composer does other than adding costs up.
+        It comes from layers of the profile that belong to no group, from groups without a profile,
+        and from whatever a composer does besides adding up costs.
         """
         if self.deviation_ms is None or self.groups_ms is None:
             return None
@@ -181,13 +184,13 @@ def explain(
     store: ResultStore,
     observer: Observer,
 ) -> Explanation:
-    """Estimates a model, times it in the same rounds, and asks the backend for a profile.
+    """Estimates a model, times it in the same rounds, and profiles it.
 
     Args:
         model: In canonical form.
         cut_options: How to cut and compose.
         request: How networks are measured.
-        store: Where measurements are kept; a profile is not.
+        store: Store of the measurements. Profiles are not stored.
         observer: Receives the progress.
     """
     result = evaluate([model], cut_options, request, store, observer).result
@@ -206,14 +209,14 @@ def _profiling(result: RunResult, observer: Observer) -> Profiling:
 def told(
     result: RunResult, ask: Callable[[BackendWorker, CanonicalModel, Figure], T]
 ) -> tuple[T | None, str, bool]:
-    """What a framework tells of a model that was measured.
+    """Runs a framework's own tool on a model that was measured.
 
     Args:
-        result: The run; it has one model.
-        ask: Asks a worker of its own about the model, whose latency is the last argument.
+        result: The run, which has one model.
+        ask: Function that runs the tool in a new worker; its last argument is the latency.
 
     Returns:
-        What it told, the reason where it told nothing, and whether it should have.
+        The tool's result, the reason where there is none, and whether that is a failure.
     """
     (found,) = result.models
     request = result.request
@@ -230,16 +233,16 @@ def told(
 
 
 def _call_ms(result: RunResult) -> float:
-    """Cost of a call of the timer, which composers put back into an estimate once."""
+    """Cost of a call of the timer in milliseconds, which an estimate includes once."""
     return max((each.latency.overhead for each in result.bricks if each.latency), default=0.0)
 
 
 def _assigned(
     executed: CanonicalModel, profile: Profile | None
 ) -> tuple[dict[int, float], list[ProfiledLayer]]:
-    """Time of each layer by its index, and layers of the profile that are none of them.
+    """Time of each layer by its index, and layers of the profile without a counterpart.
 
-    A layer is known by the tensors that it computes.
+    The tensors that a layer computes identify it.
     """
     times: dict[int, float] = {}
     outside = []
@@ -257,10 +260,11 @@ def _assigned(
 def _fused(
     executed: CanonicalModel, times: Mapping[int, float], outside: Sequence[ProfiledLayer]
 ) -> dict[int, int]:
-    """Layers that the profile has as part of another: index, and index of the other.
+    """Layers that the framework fuses into another layer: index, and index of that layer.
 
-    What is fused goes by the last of its layers, so that one without a time of its own is in
-    the only one that reads it; unless the time may be that of a layer under another name.
+    A profile names fused layers after the last of them. So a layer without a time of its own
+    belongs to the only layer that reads it, unless a profiled layer of unknown name may hold its
+    time.
     """
     elsewhere = {each.operator.rpartition(".")[2] for each in outside}
     into: dict[int, int] = {}
@@ -276,7 +280,7 @@ def _fused(
 
 
 def _joined(cut: CutModel, fused: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Positions of occurrences, together where a layer of one is fused into another's."""
+    """Positions of occurrences, grouped where a layer of one is fused into a layer of another."""
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
     import networkx as nx  # slow to import, and no other command needs it
 

@@ -1,7 +1,7 @@
-"""Memory that a whole model takes on a backend, against what the machine has.
+"""Memory footprint: the memory of a whole model on a backend, compared with the machine's.
 
-It follows from sizes alone, and is a lower bound of the quantity ``peak-memory``, which bricks are
-run for: scratch memory, code, and memory that an allocator keeps are not in it.
+The footprint follows from sizes alone. It is a lower bound of the quantity ``peak-memory``, for
+which bricks run: scratch memory, code, and memory that an allocator keeps are not part of it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that a model takes while it is loaded and while it runs, and bytes that are there.
+    """Bytes that a model takes during loading and during runs, and bytes that are available.
 
     Attributes:
-        weights_bytes: Weights.
-        cache_bytes: Keys and values that a decoder is given and hands back.
-        live_bytes: Most bytes of inputs and results at a time, without the cache.
-        copies_bytes: Further copies of the weights that the framework keeps.
-        loading_bytes: Weights and their copies while the framework loads them from a file.
-        available_bytes: Bytes that are free here, or that another system has.
+        weights_bytes: Bytes of the weights.
+        cache_bytes: Bytes of the keys and values that a decoder receives and returns.
+        live_bytes: Maximum bytes of inputs and results at a time, without the cache.
+        copies_bytes: Bytes of further copies of the weights that the framework keeps.
+        loading_bytes: Bytes of weights and their copies while the framework loads a file.
+        available_bytes: Bytes that are free here, or the memory of another system.
     """
 
     weights_bytes: int
@@ -42,12 +42,12 @@ class Footprint:
 
     @classmethod
     def of(cls, model: CanonicalModel, traits: Traits, available_bytes: int) -> Self | None:
-        """Memory of a model; ``None`` where sizes are known only once it runs.
+        """Footprint of a model; ``None`` where sizes are known only once it runs.
 
         Args:
             model: In canonical form.
-            traits: Those of the backend.
-            available_bytes: Bytes that are there, as :func:`available_to` tells.
+            traits: Traits of the backend.
+            available_bytes: Available bytes, from :func:`available_to`.
         """
         if not all(spec.is_static for spec in model.tensors.values()):
             return None
@@ -57,7 +57,7 @@ class Footprint:
         return cls(
             weights_bytes=weights,
             cache_bytes=cache,
-            # The cache is there from the beginning to the end.
+            # The cache lives from the beginning of a run to its end.
             live_bytes=model.live_bytes - cache,
             copies_bytes=(traits.weights_held - 1) * weights,
             loading_bytes=traits.weights_loading * weights,
@@ -66,17 +66,17 @@ class Footprint:
 
     @property
     def needed_bytes(self) -> int:
-        """The most that the model takes: while it is loaded, or while it runs."""
+        """Peak bytes of the model: during loading, or during runs."""
         return max(self.loading_bytes, self.running_bytes)
 
     @property
     def running_bytes(self) -> int:
-        """All that the model takes while it runs."""
+        """Total bytes of the model during runs."""
         return self.weights_bytes + self.cache_bytes + self.live_bytes + self.copies_bytes
 
     @property
     def fits(self) -> bool:
-        """Whether the model fits into the memory that is there."""
+        """Whether the model fits into the available memory."""
         return self.needed_bytes <= self.available_bytes
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ def gigabytes(nbytes: int) -> str:
 
 
 def available_to(request: Request) -> int:
-    """Bytes that a model may take: what is free here, or all that another system has."""
+    """Bytes that a model may take: the free memory here, or all memory of another system."""
     if request.elsewhere is None:
         return memory_to_use()
     other = request.elsewhere

@@ -1,4 +1,4 @@
-"""Packs models, or bricks of them, for another machine."""
+"""Packs models, or bricks of models, for another machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.observer import Observer
 
 DECOYS = 20
-"""Decoys for each brick of a private suite unless the user says otherwise."""
+"""Default number of decoys for each brick of a private suite."""
 
 
 def generate(
@@ -22,16 +22,16 @@ def generate(
     seed: int,
     observer: Observer,
 ) -> Suite:
-    """Writes what another machine needs to time the bricks of models, without their weights.
+    """Writes a suite, from which another machine can time the bricks of models, without weights.
 
-    By default a suite holds the structures of the models: what bricks there are is only known
-    where a framework is asked what it makes of them. With options for cutting, it holds bricks of
-    the models as they are, and tells neither which model a brick is from nor how often it occurs.
+    By default a suite holds the structures of the models, because the bricks depend on the graphs
+    into which a framework rewrites them. With options for cutting, it holds bricks of the models as
+    they are. Then it reveals neither the model of a brick nor the number of occurrences.
 
     Args:
         models: In canonical form.
         cut_options: How to cut; ``None`` for the structures.
-        folder: Created if it is not there; must not hold a suite already.
+        folder: Folder of the suite. It is created if missing, and must not hold a suite already.
         seed: Seed of the weights in the files of bricks.
         observer: Receives the progress.
 
@@ -52,7 +52,7 @@ def _structures(models: Sequence[CanonicalModel]) -> Suite:
 
 def _bricks(models: Sequence[CanonicalModel], options: CutOptions, seed: int) -> Suite:
     brickset = BrickSet.of(models, options.granularity, options.strategy)
-    # Sorted, so that the order does not tell where in a model a brick stands.
+    # Sorted, so that the order does not reveal the position of a brick in a model.
     bricks = [SuiteBrick(brickset.bricks[identity]) for identity in sorted(brickset.bricks)]
     return Suite(_cut(options), bricks=bricks, seed=seed)
 

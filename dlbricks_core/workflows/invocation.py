@@ -1,4 +1,4 @@
-"""What is known of a run besides its figures: the command, the models' files, the environment."""
+"""Facts about a run besides its figures: the command, the model files, the environment."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _VARIABLES = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "ATEN_"),
     *("ORT_", "MXNET_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"),
 )
-"""What the names of variables begin with that change how fast frameworks compute."""
+"""Prefixes of the environment variables that affect the speed of frameworks."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Where a model came from, as far as its file or its collection tells.
+    """Provenance of a model, from its file or its collection.
 
     Attributes:
-        sha256: Hash of the model's file; empty for a model of a collection. Weights in files of
-            their own are not part of it.
+        sha256: Hash of the model's file, without weights in separate files; empty for a model of a
+            collection.
         size: Size of the file in bytes; 0 for a model of a collection.
-        notes: What the file says about itself.
+        notes: Metadata in the file.
     """
 
     sha256: str = ""
@@ -41,7 +41,7 @@ class ModelFacts:
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Self:
-        """Facts about a model, from the file or the collection that it came from."""
+        """Provenance of a loaded model."""
         path = Path(model.source)
         if not path.is_file():
             return cls(notes=FileNotes(task=_listed(model.source).task))
@@ -52,13 +52,13 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What the user asked for, as far as results do not tell.
+    """The user's request, where results do not record it.
 
     Attributes:
         command: Name of the command.
-        end_to_end: Whether whole models were to be timed as well.
-        facts: Facts about each model, by its name.
-        cut_by_store: Whether each model was cut by what the store holds, not as the user said.
+        end_to_end: Whether the request includes the timing of whole models.
+        facts: Provenance of each model, by its name.
+        cut_by_store: Whether the content of the store decided how each model was cut, not the user.
     """
 
     command: str
@@ -75,16 +75,16 @@ class Invocation:
         end_to_end: bool,
         cut_by_store: bool = False,
     ) -> Self:
-        """The invocation of a command on models that were loaded."""
+        """The invocation of a command on loaded models."""
         facts = {model.name: ModelFacts.of(model) for model in models}
         return cls(command, end_to_end, facts, cut_by_store)
 
 
 def environment_of(request: Request) -> dict[str, str]:
-    """Environment variables that the framework runs with and that change how fast it computes.
+    """Environment variables of the framework that affect its speed.
 
-    They are the user's own, and those that the backend sets. None are known where figures are of
-    another system, or the framework is not installed.
+    They are the user's own, and those that the backend sets. None are known for figures of another
+    system, or without an installed framework.
     """
     if request.elsewhere or request.plugin.problem:
         return {}
@@ -93,7 +93,7 @@ def environment_of(request: Request) -> dict[str, str]:
 
 
 def _notes(path: Path) -> FileNotes:
-    """What a file says about itself; nothing if its importer cannot tell."""
+    """Metadata in a file; empty if its importer cannot read any."""
     plugin = importer_for(str(path))
 
     def describe() -> Any:
@@ -104,7 +104,7 @@ def _notes(path: Path) -> FileNotes:
 
 
 def _listed(source: str) -> ModelNotes:
-    """What a collection says about one of its models."""
+    """Metadata of a model in a collection."""
     prefix, _, name = source.partition(":")
     for plugin in discover("models", ModelCollection):
         if plugin.name == prefix and not plugin.problem:

@@ -1,4 +1,4 @@
-"""Joins results for some models with results for others, as if they had been one."""
+"""Joins results for several groups of models into one result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
     Settings are those of the first part.
 
     Args:
-        parts: Results under one request, by the positions that their models are to have.
+        parts: Results under one request, by the positions of their models in the joint result.
     """
     results = list(parts.values())
     first = results[0]
@@ -44,8 +44,8 @@ def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> 
     """Cutting of all models.
 
     Args:
-        cuttings: Cuttings of some models each.
-        places: For each model its cutting, and its place in that.
+        cuttings: Cuttings, each of some of the models.
+        places: For each model, its cutting and its position in it.
     """
     first = cuttings[0].brickset
     brickset = BrickSet(
@@ -67,7 +67,7 @@ def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> 
 
 
 def _bricks(results: Sequence[RunResult]) -> list[BrickResult]:
-    """Results for all bricks, each once."""
+    """Results for all bricks, without duplicates."""
     found: dict[str, BrickResult] = {}
     for each in (brick for result in results for brick in result.bricks):
         before = found.get(each.brick.signature)

@@ -1,4 +1,4 @@
-"""Tells how far predictions err, by networks that they do not rest on."""
+"""Judges predictions: their errors on networks that they do not rest on."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from dlbricks_core.workflows.knowledge import contributions, drawn_family
 from dlbricks_core.workflows.request import Request
 
 _FEWEST_FOLDS = 5
-"""Least number of parts into which networks are divided: each is predicted from the others."""
+"""Minimum number of parts of the networks; each part is predicted from the others.
+"""
 
 _FEWEST_JUDGED, _MOST_JUDGED = 5, 100
-"""Networks that tell how wide predictions are: about as many are predicted at a time."""
+"""Number of networks, minimum and maximum, that are predicted at a time."""
 
 _MOST_OTHERS = 600
-"""Networks that these are predicted from while time is short: enough to compare families."""
+"""Number of networks to predict from while time is short: enough to compare families."""
 
 _PRIOR = 5.0
-"""Networks whose weight the error of all families has in that of each."""
+"""Number of networks whose weight the error over all families has in the error of each family."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ class Judged:
 
 
 class Judges:
-    """Tells how far predictions err: drawn networks are predicted from all others.
+    """Estimates the errors of predictions: drawn networks are predicted from all others.
 
     Attributes:
         networks: Number of networks with a latency.
-        families: Number of those that were drawn, by family.
+        families: Number of drawn networks among them, by family.
         last: Networks of the last judgement.
     """
 
@@ -67,9 +68,9 @@ class Judges:
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Root mean square of the errors of each family, and of all under the empty name.
+        """Root mean square error of each family, and of all networks under the empty name.
 
-        That of a family of few networks is drawn to that of all.
+        The error of a family with few networks is shrunk towards that of all networks.
         """
         squares: defaultdict[str, list[float]] = defaultdict(list)
         for each in self._found.values():
@@ -84,10 +85,10 @@ class Judges:
         return {family: math.sqrt(square) for family, square in {**found, "": mean}.items()}
 
     def judge(self, most: int | None = _MOST_OTHERS) -> None:
-        """Predicts a part of the networks from the others; another part each time.
+        """Predicts a part of the networks from the others; another part at each call.
 
         Args:
-            most: Most networks to predict from; ``None`` for all others.
+            most: Maximum number of networks to predict from; ``None`` for all others.
         """
         mine = self._mine()
         if mine is None:
@@ -112,7 +113,7 @@ class Judges:
         self._found |= judged
 
     def _mine(self) -> Contribution | None:
-        """What the store holds of this system and setup."""
+        """The store's contribution for this system and setup."""
         setup, system = self._request.setup, self._request.fingerprint
         for each in contributions(self._store, setup.backend):
             alike = replace(each.setup, plugin=setup.plugin) == setup
@@ -122,7 +123,7 @@ class Judges:
 
 
 def judged_by(asked: Contribution, others: Contribution) -> dict[str, Judged]:
-    """Networks that are predicted from others."""
+    """Judgements of networks that are predicted from others."""
     belief = believed(asked.features, asked.setup, asked.system, [others])
     draws = np.exp(belief.draws(RESAMPLES)) @ asked.counts.T.toarray() + asked.call_ms
     found = {}

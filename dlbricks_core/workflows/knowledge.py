@@ -1,4 +1,4 @@
-"""What was measured, here and elsewhere, in the form that predictors learn from."""
+"""Knowledge: measurements from here and elsewhere, in the form that predictors learn from."""
 
 from __future__ import annotations
 
@@ -25,28 +25,32 @@ from dlbricks_core.version import __version__
 from dlbricks_core.workflows.cutting import Cutting
 
 _REVISION = 1
-"""Rises whenever the same names stand for other numbers, or networks get other kinds."""
+"""Revision of the features; it rises whenever the same names stand for other numbers, or networks
+get other kinds.
+"""
 
 FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
 """Version of the features that this DLBricks computes."""
 
 SURVEYED = "survey:"
-"""What groups of drawn networks begin with; the rest is the family that they were drawn from."""
+"""Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
-"""Protocol whose samples count: others leave the caches in another state."""
+"""Protocol whose samples count; other protocols leave the caches in another state."""
 
 _SINGLE_NOISE = 0.02**2
-"""Variance of the logarithm of a latency of which too few samples tell how they scatter."""
+"""Variance of the logarithm of a latency with too few samples to show their scatter."""
 
 _Key = tuple[str, str, str, str, int]
-"""What the networks of a contribution have in common: system, and setup but for the plugin."""
+"""Properties that the networks of a contribution share: the system, and the setup except for the
+plugin.
+"""
 
 
 def knowledge(store: ResultStore, backend: str | None = None) -> list[Contribution]:
-    """All that predictors can learn from: the store's contributions, and those of the package.
+    """All contributions that predictors can learn from: the store's, and those of the package.
 
-    What both hold, because the package's come from this very store, counts once.
+    Measurements in both count once: a contribution of the package may come from this very store.
 
     Args:
         store: Store of the measurements.
@@ -62,9 +66,9 @@ def contributions(
 ) -> list[Contribution]:
     """Contributions of a store: one for each system and setup, whatever the plugin's version.
 
-    Networks without features are left out: those that were measured by a DLBricks whose features
-    were others, and graphs that a backend wrote, in which a layer is not what it is elsewhere.
-    Where a network was measured with several versions of the plugin, the last one counts.
+    Networks without features are left out. They were measured by a DLBricks with other features, or
+    they are graphs written by a backend, in which layers differ from those elsewhere. Where a
+    network was measured with several versions of the plugin, the last one counts.
 
     Args:
         store: Store of the measurements.
@@ -80,7 +84,7 @@ def contributions(
         counts = subject.kind != "native" and setup.protocol == _PROTOCOL.identity
         if known and counts and without.isdisjoint(sampled.sessions):
             networks_there = latest[_key(sampled.question)]
-            # Merging stores adds older measurements after newer ones.
+            # Merging stores appends older measurements after newer ones.
             before = networks_there.get(subject.signature, sampled)
             networks_there[subject.signature] = max(sampled, before, key=lambda each: each.end)
     return [
@@ -91,12 +95,12 @@ def contributions(
 def remember(
     store: ResultStore, bricks: Mapping[str, Brick], groups: Mapping[str, Collection[str]]
 ) -> None:
-    """Keeps features of networks that are measured, and which groups they belong to.
+    """Stores features and groups of measured networks.
 
     Args:
-        store: Where they are kept. It changes only if something in it is new.
-        bricks: The networks, by signature.
-        groups: Groups of each network; none for those that are not named.
+        store: The store, which is written only if something is new.
+        bricks: The networks by signature.
+        groups: Groups of each network by signature; a missing network has none.
     """
     known = store.networks(FEATURES, bricks)
     new = []
@@ -111,7 +115,7 @@ def remember(
 
 
 def described(brick: Brick, groups: Iterable[str] = ()) -> NetworkFeatures:
-    """A network as the store keeps it: features of its layers, and of its ends."""
+    """The stored form of a network: features of its layers, and of its ends."""
     features = joined([Features.of(brick.model), Features.of_ends(brick.model)])
     numbers = features.numbers.astype("<f4").tobytes()
     return NetworkFeatures(brick.signature, FEATURES, features.kinds, numbers, frozenset(groups))
@@ -128,7 +132,7 @@ def groups_of(cutting: Cutting, *, wholes: bool) -> dict[str, set[str]]:
 
     Args:
         cutting: The models.
-        wholes: Whether the models themselves are asked for as well.
+        wholes: Whether to include the models themselves.
     """
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for cut in cutting.brickset.models:
@@ -139,9 +143,9 @@ def groups_of(cutting: Cutting, *, wholes: bool) -> dict[str, set[str]]:
 
 
 def family_of(model: CanonicalModel) -> str:
-    """Family of a model: what the names of models of one architecture have in common.
+    """Family of a model: the common part of the names of models of one architecture.
 
-    The name of a file may be a secret of its owner. Only names in collections are told.
+    The name of a file may be a secret of its owner. Only names in collections are revealed.
 
     Examples:
         ``resnet`` for ``mxnet:resnet50_v1``; ``file:f4adf6df`` for ``resnet50.onnx``.
@@ -161,7 +165,7 @@ def drawn_family(group: str) -> str:
 
 
 _PREFIXES = frozenset({"bvlc", "light"})
-"""Words that stand before the names of architectures."""
+"""Words that precede the names of architectures."""
 
 
 def _key(question: Question) -> _Key:
@@ -172,7 +176,7 @@ def _key(question: Question) -> _Key:
 def _contribution(
     system: System, sampled: Sequence[Sampled], networks: Mapping[str, NetworkFeatures]
 ) -> Contribution:
-    """What was measured under one setup, whose plugin may have changed."""
+    """Measurements under one setup, possibly with several versions of the plugin."""
     signatures = tuple(each.question.subject.signature for each in sampled)
     table = LayerTable()
     layers = [table.add(features_of(networks[signature])) for signature in signatures]
@@ -206,8 +210,8 @@ class _Latencies:
 
     Attributes:
         ms: The protocol's statistic of the samples, in milliseconds.
-        noise: Variance of its logarithm, as the samples scatter.
-        call_ms: Cost of a call of the timer, of which a latency is at least that.
+        noise: Variance of its logarithm due to the scatter of the samples.
+        call_ms: Cost of a call of the timer, a lower bound of each latency.
     """
 
     ms: FloatArray
@@ -224,7 +228,7 @@ class _Latencies:
 
 
 def quiet_values(sampled: Sampled) -> tuple[list[float], list[float]]:
-    """Values that count, as :func:`~dlbricks_core.figures.undisturbed` has them, and overheads."""
+    """Undisturbed values (:func:`~dlbricks_core.figures.undisturbed`), and overheads."""
     taken = list(zip(sampled.values, sampled.overheads, sampled.disturbed, strict=True))
     quiet = [each for each in taken if not each[2]]
     if sum(len(values) for values, _, _ in quiet) >= FEWEST_QUIET:
@@ -236,8 +240,9 @@ def quiet_values(sampled: Sampled) -> tuple[list[float], list[float]]:
 def _statistics(samples: Sequence[Sequence[float]]) -> tuple[FloatArray, FloatArray]:
     """Mean of the faster half of each network's samples, and the variance of its logarithm.
 
-    The influence of a sample on that mean is twice what lies below the median of it (see
-    :data:`~dlbricks_core.figures.statistics.FASTER_HALF_VARIANCE`), so slow outliers add nothing.
+    The influence of a sample on that mean is twice its distance below the median, and 0 above it
+    (see :data:`~dlbricks_core.figures.statistics.FASTER_HALF_VARIANCE`). So slow outliers add
+    nothing.
     """
     means, noise = np.zeros(len(samples)), np.full(len(samples), _SINGLE_NOISE)
     lengths = np.array([len(each) for each in samples])

@@ -19,8 +19,8 @@ class LayerLatencies:
 
     Attributes:
         request: How they were measured.
-        ms: Latency in milliseconds of each layer that was measured, by its signature. The
-            timer's own cost is taken off.
+        ms: Latency of each measured layer in milliseconds without the call of the timer, by
+            signature.
     """
 
     request: Request
@@ -30,7 +30,7 @@ class LayerLatencies:
 def layer_latencies(
     model: CanonicalModel, request: Request, store: ResultStore, system: str | None = None
 ) -> LayerLatencies:
-    """Looks up every layer of a model; runs nothing. Arguments as for :func:`estimate`."""
+    """Looks up all layers of a model. Runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")
     result = estimate([model], single, request, store, system)
     known = {

@@ -1,4 +1,4 @@
-"""Loads the models that the user names, in canonical form."""
+"""Loads models in canonical form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dlbricks_core.workflows.results import RunResult
 LoadedT = TypeVar("LoadedT")
 
 _REASONS = 3
-"""Number of models whose reasons an error tells if none can be loaded."""
+"""Maximum number of models whose reasons an error lists if no model can be loaded."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class ImportSettings:
     """How models are imported.
 
     Attributes:
-        timeout_s: Longest time that importing one model may take; ``None`` for ever.
-        fresh: Whether to import a model again that was imported before.
+        timeout_s: Maximum seconds to import one model; ``None`` for no limit.
+        fresh: Whether to import models again that are in the cache.
     """
 
     timeout_s: float | None = None
@@ -47,25 +47,25 @@ class LoadedModels:
     """Models that were loaded, and those that could not be.
 
     Attributes:
-        models: Loaded models in canonical form, in the order in which they were named.
-        failures: Reason for each of the others.
+        models: Loaded models in canonical form, in the order of their names in the request.
+        failures: Failure of each model that could not be loaded.
     """
 
     models: list[CanonicalModel]
     failures: list[Failure]
 
     def told(self, result: RunResult) -> RunResult:
-        """The result of a run of the models, with those that could not be loaded."""
+        """The result of a run, with the models that could not be loaded."""
         return replace(result, unread=self.failures)
 
 
 class ModelLoader:
-    """Loads models, each kind of importer in a process of its own.
+    """Loads models with importers, each in a process of its own.
 
     A model that was imported before comes from a cache.
 
     Attributes:
-        imported: Number of times that an importer was asked: the cache did not know.
+        imported: Number of models that an importer read, because they were not in the cache.
 
     Raises:
         ModelError: If the options name an element type that models cannot be converted to.
@@ -80,7 +80,7 @@ class ModelLoader:
     ) -> None:
         self._options = options or LoadOptions()
         if self._options.dtype is not None:
-            conversion(self._options.dtype)  # an unknown one is no fault of a model
+            conversion(self._options.dtype)  # an unknown type is not the fault of a model
         self._settings = settings or ImportSettings()
         self._cache = ImportCache()
         self._workers: dict[str, WorkerProcess] = {}
@@ -134,10 +134,10 @@ class ModelLoader:
         return found
 
     def check_options(self) -> None:
-        """Checks that every size and value that the user gave belongs to a model.
+        """Checks that every given size and value belongs to a loaded model.
 
         Raises:
-            ModelError: If no loaded model has an input or a dimension of that name.
+            ModelError: If no loaded model has an input or a dimension of the name.
         """
         if self._unused:
             raise ModelError(
@@ -151,7 +151,7 @@ class ModelLoader:
             )
 
     def _ask(self, what: str, spec: str, options: LoadOptions) -> Any:
-        """What a method of the host says of a model, or said before."""
+        """Result of a method of the import host for a model, possibly from the cache."""
         prefix, colon, name = spec.partition(":")
         if colon and not Path(spec).exists() and "/" not in prefix:
             return self._import(what, find_collection(prefix), spec, name, options)
@@ -201,7 +201,7 @@ class ModelLoader:
 
 
 def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
-    """Error of an importer that raised something unexpected."""
+    """Error for an importer that raised an unexpected exception."""
     return ModelError(
         f"importing {spec}: {error.message}",
         hint=f"Report this to the authors of {plugin.distribution}; -v shows where it arose.",
@@ -209,11 +209,11 @@ def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
 
 
 def expand(specs: Iterable[str]) -> list[str]:
-    """The user's names of models, with every ``collection:`` replaced by its members.
+    """Names of models, with every ``collection:`` replaced by its members.
 
     Raises:
         ModelError: If there is no such collection, or it lists no models.
-        PluginError: If it is broken.
+        PluginError: If the collection is broken.
     """
     expanded: list[str] = []
     for spec in specs:
@@ -233,11 +233,11 @@ def expand(specs: Iterable[str]) -> list[str]:
 
 
 def find_collection(name: str) -> Plugin:
-    """The model collection of that name.
+    """The model collection of a name.
 
     Raises:
-        ModelError: If there is none.
-        PluginError: If it is broken.
+        ModelError: If there is no such collection.
+        PluginError: If the collection is broken.
     """
     try:
         return find("models", name, ModelCollection)
@@ -255,10 +255,10 @@ def load_models(
     observer: Observer,
     settings: ImportSettings | None = None,
 ) -> LoadedModels:
-    """Loads every model that the user names; one that cannot be loaded does not end the others.
+    """Loads all named models. A model that cannot be loaded does not stop the others.
 
     Args:
-        specs: Names as the user typed them.
+        specs: Names of models as typed by the user.
         options: How models are read.
         observer: Receives a notice of each model.
         settings: How models are imported.
@@ -277,12 +277,12 @@ def load_each(
     load: Callable[[str], LoadedT],
     observer: Observer,
 ) -> tuple[list[LoadedT], list[Failure]]:
-    """What a function loads of every model, and why it cannot load some.
+    """Results of a loading function for all models, and failures.
 
     Args:
-        specs: Names as the user typed them.
+        specs: Names of models as typed by the user.
         loader: The loader that the function uses.
-        load: Loads one model by its name.
+        load: Function that loads one model by its name.
         observer: Receives a notice of each model.
 
     Raises:
@@ -306,7 +306,7 @@ def load_each(
         observer.note(f"{reused} of {len(wanted)} models were imported before: reused.")
     if not found:
         raise _nothing_loaded(specs, errors)
-    if not errors:  # a model that is missing may have the input or the dimension
+    if not errors:  # a model that could not be loaded may have the input or the dimension
         loader.check_options()
     failures = [Failure(spec, _reason(spec, error), "read") for spec, error in errors.items()]
     for failure in failures:  # hours of measuring may follow
@@ -317,10 +317,10 @@ def load_each(
 def load_model(
     spec: str, options: LoadOptions, observer: Observer, settings: ImportSettings | None = None
 ) -> CanonicalModel:
-    """Loads the one model that a name stands for.
+    """Loads the single model of a name.
 
     Raises:
-        DLBricksError: If it cannot be loaded, or the name stands for several.
+        DLBricksError: If it cannot be loaded, or the name stands for several models.
     """
     named = expand([spec])
     if len(named) > 1:
@@ -329,7 +329,7 @@ def load_model(
 
 
 def _expanded(specs: Iterable[str], errors: dict[str, DLBricksError]) -> list[str]:
-    """Names of single models; a collection that is broken is added to the errors."""
+    """Names of single models. A broken collection is added to the errors."""
     wanted: list[str] = []
     for spec in specs:
         try:
@@ -354,7 +354,7 @@ def _nothing_loaded(specs: Sequence[str], errors: Mapping[str, DLBricksError]) -
 
 
 def _reason(spec: str, error: DLBricksError) -> str:
-    """What is wrong with a model, for a text that names the model already."""
+    """Problem with a model, for a text that already names the model."""
     message = error.message.removeprefix(f"importing {spec}: ")
     message = message.removeprefix(f"{spec}: ").removeprefix(f"{spec} ")
     return f"{message.rstrip('.')}. {error.hint}" if error.hint else message
@@ -364,7 +364,7 @@ def importer_for(spec: str) -> Plugin:
     """The importer that reads a file.
 
     Raises:
-        ModelError: If there is none, or no such file.
+        ModelError: If there is no importer for the file, or no such file.
     """
     plugins = discover("importer", Importer)
     suffixes: set[str] = set()
@@ -373,7 +373,7 @@ def importer_for(spec: str) -> Plugin:
         if plugin.problem:
             continue
         answer = attempt(plugin, partial(_asked, plugin, spec))
-        if isinstance(answer, DLBricksError):  # others may read the file
+        if isinstance(answer, DLBricksError):  # other importers may read the file
             problems[plugin.name] = answer.message
             continue
         handled, known = answer
@@ -393,13 +393,13 @@ def importer_for(spec: str) -> Plugin:
 
 
 def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether an importer reads the file, and the suffixes of all files that it reads."""
+    """Whether an importer reads a file, and the suffixes of all files that it reads."""
     importer: Importer = plugin.loaded()
     return importer.handles(spec), tuple(importer.suffixes)
 
 
 def _with_unique_names(models: list[CanonicalModel]) -> list[CanonicalModel]:
-    """The models, those that share a name renamed to where they came from."""
+    """The models; models that share a name are renamed after their sources."""
     names = [model.name for model in models]
     return [
         replace(model, name=model.source or model.name) if names.count(model.name) > 1 else model

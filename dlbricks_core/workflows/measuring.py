@@ -1,4 +1,4 @@
-"""Measures those bricks and models that the store lacks."""
+"""Measures the bricks and models that the store lacks."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Target:
 
     Attributes:
         brick: The network.
-        kind: What it stands for.
-        group: What predictors are judged by; empty for the families of the models that the network
-            is cut from, where these are known.
+        kind: Kind of the network: brick, model or native form.
+        group: Family by which predictors are judged; empty for the known families of the models
+            that the network is cut from.
     """
 
     brick: Brick
@@ -60,12 +60,12 @@ class Outcome:
     Attributes:
         measurements: Complete measurements, by key.
         failures: Reason for each missing measurement, by key.
-        unsupported: Those of the failures in which the backend does not support a layer.
-        reused: Number of measurements that were complete in the store before.
+        unsupported: Failures in which the backend does not support a layer.
+        reused: Number of measurements that were complete in the store already.
         anew: Keys of the measurements to which this session added samples.
-        effort: Cost of the session, if anything was measured.
+        effort: Cost of the session, if it measured anything.
         warnings: Disturbances of the machine during the session.
-        notes: Figures that are less precise than was asked for, and why.
+        notes: Figures that are less precise than requested, with the reason.
     """
 
     measurements: dict[Question, Measurement] = field(default_factory=dict)
@@ -91,16 +91,15 @@ def measure(
     cutting: Cutting | None = None,
     worker: BackendWorker | None = None,
 ) -> Outcome:
-    """Measures every target of which the store has no complete measurement.
+    """Measures every target without a complete measurement in the store.
 
-    A measurement is complete if it has as many samples as the request asks for, and if
-    each figure that rests on it is as precise as asked for (or every network in it has
-    the most samples that are taken for it). The figures are the sums over the bricks of
-    each model of the cutting, and latencies of whole models; without a cutting, of each target.
+    A measurement is complete if it has the requested number of samples, and if each figure that
+    rests on it has the requested precision (or every network in it has the maximum number of
+    samples). The figures are the sums over the bricks of each model of the cutting, and the
+    latencies of whole models. Without a cutting, each target is a figure.
 
-    A target whose measurement failed before is reported, not tried again, unless
-    ``request.force`` or ``request.retry_failed`` says so. A worker that is given is used and stays
-    open.
+    A target that failed before is reported and not measured again, unless ``request.force`` or
+    ``request.retry_failed`` is set. A given worker is used and stays open.
     """
     share = Share(request, [list(targets)], cutting)
     return measure_side_by_side([share], store, observer, worker)[0]
@@ -113,12 +112,12 @@ def open_worker(request: Request) -> BackendWorker:
 
 @dataclass(frozen=True)
 class Share:
-    """Targets of one backend, of several that are timed side by side.
+    """Targets of one of several backends that are timed side by side.
 
     Attributes:
-        request: How the backend is to measure.
-        sweeps: Groups of targets. Those of a group run right after each other, before it is the
-            next backend's turn.
+        request: How the backend's networks are measured.
+        sweeps: Groups of targets. The targets of a group run directly one after another, before the
+            next backend takes its turn.
         cutting: Models whose figures must be precise, as for :func:`measure`.
     """
 
@@ -136,14 +135,14 @@ def measure_side_by_side(
     """Times targets on several backends, in rounds that go through all of them.
 
     Args:
-        shares: One for each backend. Requests are alike in all but the backend and its options,
-            cuttings are of the same models, and there are equally many sweeps.
+        shares: A share for each backend. Their requests differ only in the backend and its options,
+            their cuttings are of the same models, and their sweeps are equal in number.
         store: Store that keeps the samples.
         observer: Receives the progress.
-        worker: Worker of the one backend; without it, each backend gets a new one.
+        worker: Worker of a single backend; ``None`` to start a new one for each backend.
 
     Returns:
-        An outcome for each share. They have the session's effort in common.
+        An outcome for each share. All outcomes hold the effort of the whole session.
     """
     plans = [_plan(share, store) for share in shares]
     reason = f"{MOST} runs are the most"
@@ -197,11 +196,11 @@ class _Plan:
         return [key for key in self.wanted if key not in self.outcome.failures]
 
     def families(self) -> list[ComparedTogether]:
-        """Figures that must be precise, those of a model together."""
+        """Figures that must be precise, grouped by model."""
         return families(self.request, self.share.cutting, self.able())
 
     def too_few(self) -> set[Question]:
-        """Keys of the targets of which the store has too few samples."""
+        """Keys of the targets with too few samples in the store."""
         if self.request.precision is not None:
             schedule = UntilPrecise(self.families(), self.request.precision, self.known.values())
             return schedule.lacking(self.able())
@@ -239,7 +238,7 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
 
 
 def _does_not_fit(target: Target, cutting: Cutting | None) -> str:
-    """Why a whole model is not tried; empty if it fits into the memory, as far as is known."""
+    """Reason why a whole model is not tried; empty if it fits into memory, as far as is known."""
     if target.kind == "brick" or cutting is None:
         return ""
     footprint = cutting.footprints.get(target.brick.signature)
@@ -247,7 +246,7 @@ def _does_not_fit(target: Target, cutting: Cutting | None) -> str:
 
 
 def _remember(share: Share, targets: Collection[Target], store: ResultStore) -> None:
-    """Keeps what predictors must know of the targets."""
+    """Stores the facts that predictors need about the targets."""
     wholes = any(target.kind == "model" for target in targets)
     groups = groups_of(share.cutting, wholes=wholes) if share.cutting else {}
     for target in targets:
@@ -263,7 +262,7 @@ def _measure(
     observer: Observer,
     worker: BackendWorker | None = None,
 ) -> bool:
-    """Measures what is lacking. Returns whether the budget ended first."""
+    """Measures the lacking targets. Returns whether the budget ended first."""
     with ExitStack() as opened:
         opened.enter_context(turn(observer.note))
         benches = {
@@ -291,12 +290,12 @@ def _measure(
 
 @dataclass(frozen=True)
 class _Work:
-    """What one session measures.
+    """The work of one session.
 
     Attributes:
         session: The session.
-        jobs: Its jobs.
-        plans: Plans that the jobs are of.
+        jobs: Jobs of the session.
+        plans: Plans that contain the jobs.
     """
 
     session: Session | ProbingSession
@@ -313,7 +312,7 @@ def _works(
     cores: Cores,
     keeps_workers: bool,
 ) -> list[_Work]:
-    """Sessions one after another: one that times all backends in turn, or a probe's for each."""
+    """Consecutive sessions: one that times all backends in turn, or a probe's for each backend."""
     request = plans[0].request
     if request.probe is not None:
         lacking = [plan for plan in plans if plan.lacking]
@@ -344,10 +343,10 @@ def _works(
 
 
 def _run(work: _Work, store: ResultStore, cores: Cores) -> None:
-    """Measures, and tells the plans what came of it."""
+    """Runs a session, and adds its results to the plans."""
     session, system = work.session, work.plans[0].request.system.fingerprint
     record = SessionRecord(session.identifier, current_host(), system, __version__)
-    store.keep_session(record)  # also of a session that is interrupted
+    store.keep_session(record)  # even if the session is interrupted
     sampler = LoadSampler()
     failures = session.run(work.jobs)
     load = sampler.load()
@@ -362,20 +361,20 @@ def _run(work: _Work, store: ResultStore, cores: Cores) -> None:
 
 
 def _schedule(plans: Sequence[_Plan], jobs: Sequence[Job]) -> Schedule:
-    """Schedule of the jobs: until figures are precise, or a fixed number of runs."""
+    """Schedule of the jobs: until figures are precise, or with a fixed number of runs."""
     precision = plans[0].request.precision
     if precision is None:
         return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
     each = [plan.families() for plan in plans]
     of_models = all(plan.share.cutting for plan in plans)
-    # What is compared is timed in the same rounds: a model's figures on all backends.
+    # Figures that are compared are timed in the same rounds: those of a model on all backends.
     together = map(chain.from_iterable, zip(*each, strict=True)) if of_models else chain(*each)
     known = [measurement for plan in plans for measurement in plan.known.values()]
     return UntilPrecise(list(map(list, together)), precision, known)
 
 
 def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
-    # Workers that hold their networks at the same time share the memory.
+    # Workers that hold networks at the same time share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
     return _worker(request, share)
 
@@ -394,7 +393,7 @@ def _worker(request: Request, memory_bytes: int) -> BackendWorker:
 
 
 def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
-    """Takes targets off the list that the backend does not support or cannot check."""
+    """Removes targets that the backend does not support or cannot check."""
     observer.stage(f"Checking {len(plan.lacking)} networks against {plan.request.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
     found = bench.check({h: plan.lacking[key].brick.model for h, key in keys.items()})

@@ -1,4 +1,4 @@
-"""A system in the words of MLPerf's system descriptions."""
+"""Describes a system with the fields of MLPerf's system descriptions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dlbricks_core.facts import Cache, System
 
 
 def described(system: System) -> dict[str, str]:
-    """The fields of a system description that are about hardware, as texts.
+    """The hardware fields of a system description, as texts.
 
-    What DLBricks does not know stays empty. The names are those that MLCommons' checkers of
-    submissions ask for.
+    Unknown fields stay empty. MLCommons' submission checkers require these names.
     """
     return {name: tell(system) for name, tell in _FIELDS.items()}
 
@@ -21,12 +20,12 @@ def _nothing(_system: System) -> str:
 
 
 def _one_processor(system: System) -> bool:
-    """Whether there is one processor for certain: each has at least one NUMA node of its own."""
+    """Whether the machine has one processor for certain: its NUMA nodes prove it."""
     return system.numa_nodes == 1
 
 
 def _of_processor(total: int, system: System) -> str:
-    """A number that MLPerf counts for each processor, from that of the whole machine."""
+    """A number per processor, as MLPerf counts it, derived from that of the whole machine."""
     return _number(total) if _one_processor(system) else ""
 
 
@@ -52,7 +51,7 @@ def _memory(system: System) -> str:
 
 
 def _notes(system: System) -> str:
-    """What has no field of its own and changes latency."""
+    """Facts that affect latency and have no field of their own."""
     boost = {True: "on", False: "off", None: ""}[system.boost]
     told = {
         "cores of the machine": _number(system.physical_cores),

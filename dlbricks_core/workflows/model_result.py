@@ -1,4 +1,4 @@
-"""Result for one model: its estimate beside what was measured."""
+"""Result for one model: its estimate beside its measurement."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dlbricks_core.workflows.footprint import Footprint
 
 @dataclass(frozen=True)
 class Compared:
-    """An estimate beside what was measured.
+    """An estimate beside a measurement.
 
     Attributes:
         estimate: The estimate.
-        measured: Figure of the same thing; ``None`` if it was not measured.
+        measured: The measured figure; ``None`` if there is none.
     """
 
     estimate: Estimate
@@ -33,7 +33,7 @@ class Compared:
 
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
-        """The estimate's interval over the measurement; ``None`` as for ``normalized``."""
+        """The estimate's interval relative to the measurement; ``None`` as for ``normalized``."""
         ends = self.estimate.interval
         if self.measured is None or self.normalized is None or ends is None:
             return None
@@ -46,7 +46,7 @@ class PartResult:
 
     Attributes:
         quantity: The part.
-        compared: Its estimate beside what was measured of the whole model.
+        compared: Estimate of the part beside the measurement of the whole model.
     """
 
     quantity: Quantity
@@ -64,15 +64,16 @@ class ModelResult:
         measured: Figure of the whole model, if it was measured.
         native: Figure of the model in its framework's own form, if the backend is that framework.
         missing: Reason for each brick without a figure, by signature.
-        unsupported: Those of the missing bricks that the backend does not support.
-        failure: Reason why the whole model was not measured; empty if it was, or was not meant to
-            be.
+        unsupported: Missing bricks that the backend does not support.
+        failure: Reason why measuring the whole model failed; empty if it succeeded or was not
+            requested.
         notes: Remarks on the figures.
-        origin: Shares of the sum over the known bricks by where their figures come from, without
-            the timer's own cost. They add up to 1; empty if no brick is known.
-        composer: Name of the composer behind ``estimate``; empty for a quantity's own way.
+        origin: Shares of the sum over the known bricks by the origin of their figures, without the
+            call of the timer. The shares add up to 1; empty if no brick is known.
+        composer: Name of the composer behind ``estimate``; empty for a quantity composed by its
+            probe.
         parts: Parts of the quantity, where its probe has any.
-        memory: Memory that the whole model takes; ``None`` where sizes are known only in a run.
+        memory: Memory footprint of the whole model; ``None`` where sizes are known only in a run.
     """
 
     cut: CutModel

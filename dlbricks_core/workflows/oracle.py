@@ -1,4 +1,4 @@
-"""Oracles: predictors, with all that they may know besides the networks that are asked about."""
+"""Oracles: predictors, together with all measurements that they may learn from."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dlbricks_core.predict.from_atlas import FromAtlas
 from dlbricks_core.workflows.request import Request
 
 PREDICTOR = FromAtlas.name
-"""Predictor unless the user names another."""
+"""Default predictor."""
 
 
 class Oracle:
-    """A predictor, with what was measured besides the networks that are asked about.
+    """A predictor, together with the measurements that it learns from.
 
     Args:
         predictor: Name of the predictor.
         request: How and where networks run.
-        atlas: What was measured, here and elsewhere.
-        apart: Signatures of networks that the store's own contribution is not to tell about: their
-            figures are given apart, or are not to be known.
+        atlas: Measurements, here and elsewhere.
+        apart: Signatures of networks to leave out of the store's own contribution: their figures
+            are given separately, or must stay unknown.
 
     Raises:
         PluginError: If there is no such predictor, or it is broken.
@@ -47,14 +47,14 @@ class Oracle:
     def figures(
         self, bricks: Mapping[str, Brick], known: Mapping[str, Figure]
     ) -> Mapping[str, Predicted]:
-        """Figures of bricks by signature, with the cost of a call as measured ones have it.
+        """Figures of bricks by signature, which include the call of the timer like measured ones.
 
         Args:
             bricks: Bricks by signature, those with known figures among them.
             known: Figures measured under the request's setup on its system, by signature.
 
         Raises:
-            PluginError: If the predictor fails, or gives something else.
+            PluginError: If the predictor fails, or returns an invalid figure.
         """
         setup, system = self._request.setup, self._request.target
 
@@ -70,7 +70,7 @@ class Oracle:
         return {signature: _with_call(each, call_ms) for signature, each in found.items()}
 
     def _call_ms(self, known: Mapping[str, Figure]) -> float:
-        """Cost of a call of the timer, in milliseconds: as it was here, or else elsewhere."""
+        """Cost of a call of the timer in milliseconds: measured here, or else elsewhere."""
         here = [figure.overhead for figure in known.values()]
         if here:
             return float(np.median(here))
@@ -81,7 +81,7 @@ class Oracle:
 
 
 def _with_call(figure: Predicted, call_ms: float) -> Predicted:
-    """A figure with the cost of a call, as measured ones have it; a model pays it once."""
+    """A figure including the call of the timer, like measured ones; a model pays it once."""
     if figure.overhead:
         return figure
     return Predicted(figure.expected + call_ms, figure.draws + call_ms, call_ms)
@@ -90,9 +90,9 @@ def _with_call(figure: Predicted, call_ms: float) -> Predicted:
 def _without(
     contribution: Contribution, signatures: frozenset[str], request: Request
 ) -> Contribution:
-    """A store's own contribution without some networks, if it is from here: each counts once.
+    """A contribution without some networks, if it is the store's own: each network counts once.
 
-    What comes with the package was measured in other sessions, and counts besides.
+    The contributions of the package come from other sessions and stay unchanged.
     """
     here = contribution.system.fingerprint == request.fingerprint
     same = here and contribution.setup.threads == request.setup.threads

@@ -1,4 +1,4 @@
-"""Writes what a store knows as files that travel: contributions to the atlas."""
+"""Packs the measurements of a store into contributions to the atlas, one file each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dlbricks_core.workflows.observer import Observer
 
 @dataclass(frozen=True)
 class Packed:
-    """A contribution that was written.
+    """A contribution in a file.
 
     Attributes:
         path: The file.
-        contribution: What it holds.
+        contribution: The contribution.
     """
 
     path: Path
@@ -31,13 +31,14 @@ class Packed:
 def pack(
     store: ResultStore, folder: Path, observer: Observer, backend: str | None = None
 ) -> list[Packed]:
-    """Writes what a store knows, a file for each system and setup.
+    """Writes the measurements of a store, one file for each system and setup.
 
     Args:
         store: Store of the measurements.
-        folder: Made if it is not there; files of an earlier packing are replaced.
+        folder: Folder of the files. It is created if missing; files of an earlier packing are
+            replaced.
         observer: Receives a notice of each file.
-        backend: Name of the backend; ``None`` for every one.
+        backend: Name of the backend; ``None`` for all backends.
 
     Raises:
         DLBricksError: If there is nothing to pack, or the folder cannot be written.
@@ -49,7 +50,7 @@ def pack(
             f"{store.place}: the store holds nothing{of_backend} that a predictor can learn from",
             hint=f"Run a survey first, or choose another store with {argument('store')}.",
         )
-    observer.stage("Packing what the store knows", len(found))
+    observer.stage("Packing the store's measurements", len(found))
     names = Counter[str]()
     packed = []
     try:
@@ -71,7 +72,7 @@ def pack(
 
 
 def _file_name(contribution: Contribution) -> str:
-    """System, backend and threads. Other setups of these have the same name."""
+    """File name from system, backend and threads. Other setups of these share the name."""
     system, setup = contribution.system, contribution.setup
     name = f"{system.microarchitecture or 'cpu'}-{system.fingerprint[:8]}"
     return f"{name}-{setup.backend}-{setup.threads}"

@@ -1,4 +1,4 @@
-"""Places where models may run: systems with setups that somebody measured under."""
+"""Places where models may run: systems, with setups under which networks were measured."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
-"""Protocol whose latencies are compared: others leave the caches in another state."""
+"""Protocol whose latencies are compared; other protocols leave the caches in another state."""
 
 _SHORTEST = 4
-"""Least number of characters by which a fingerprint is named."""
+"""Minimum number of characters that name a fingerprint."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A system, and how models run there.
+    """A system with a setup.
 
     Attributes:
         system: The system.
         setup: How models run.
-        only_shipped: Whether the store holds nothing of the system, and only the atlas that comes
-            with the package knows it.
+        only_shipped: Whether only the atlas of the package has measurements of the system, and the
+            store has none.
     """
 
     system: System
@@ -42,20 +42,20 @@ class Place:
 def places(
     store: ResultStore, on: Sequence[str] = (), backends: Collection[str] = ()
 ) -> list[Place]:
-    """Places that the store holds latencies of, and others that the user asks for by name.
+    """Places with latencies in the store, and places of the atlas that the user names.
 
-    Where one framework was measured with several versions of its plugin, that of which most is
-    held counts.
+    Where a framework was measured with several versions of its plugin, the version with most
+    measurements counts.
 
     Args:
         store: Store of the measurements.
-        on: Names of systems, or beginnings of their fingerprints; none for all of the store.
-            Systems that only the atlas knows have to be named.
-        backends: Names of backends; none for all.
+        on: Names of systems, or beginnings of their fingerprints; empty for all systems in the
+            store. Systems that only the atlas knows have to be named.
+        backends: Names of backends; empty for all.
 
     Raises:
-        DLBricksError: If nobody measured on a system that is named, with one of the backends; or
-            if there is no place.
+        DLBricksError: If a named system has no measurement with one of the backends, or if there is
+            no place.
     """
     own = _of_store(store)
     held = {place.system.fingerprint for place in own}
@@ -78,20 +78,20 @@ def places(
 
 
 def is_called(system: System, name: str) -> bool:
-    """Whether a name means a system: that of its processor, or the beginning of its fingerprint."""
+    """Whether a text names a system: its processor, or the beginning of its fingerprint."""
     begins = len(name) >= _SHORTEST and system.fingerprint.startswith(name.lower())
     return begins or name.casefold() == system.cpu.casefold()
 
 
 def _of_store(store: ResultStore) -> list[Place]:
-    """Places that the store holds latencies of, in a lasting order."""
+    """Places with latencies in the store, in a stable order."""
     facts = store.systems()
     best: dict[tuple[str, str, str, str, int], Place] = {}
     for setup, fingerprint in _setups(store):
         if setup.protocol != _PROTOCOL.identity or fingerprint not in facts:
             continue
         key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
-        if key not in best:  # those of which the store holds most come first
+        if key not in best:  # the setup with most measurements comes first
             best[key] = Place(System.from_dict(fingerprint, facts[fingerprint]), setup)
     return [best[key] for key in sorted(best)]
 
@@ -104,7 +104,7 @@ def _setups(store: ResultStore) -> Iterator[tuple[Setup, str]]:
 def _nothing(wanted: Sequence[Place], backends: Collection[str]) -> str:
     if not wanted:
         return "the store holds no latencies: there is no system to advise on"
-    return f"nothing was measured with {' or '.join(backends)} on the systems that are asked for"
+    return f"nothing was measured with {' or '.join(backends)} on the requested systems"
 
 
 def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) -> str:

@@ -1,4 +1,4 @@
-"""Predicts the figures of bricks that the store does not hold."""
+"""Predicts figures of bricks that are not in the store."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from dlbricks_core.workflows.results import RunResult
 
 
 def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> RunResult:
-    """The result with predicted figures for bricks that have none.
+    """The result with predicted figures for bricks without a figure.
 
-    With the composer that learns, a predictor also tells what is left of a measured brick's latency
-    in the middle of a model.
+    For the learned composer, a predictor also estimates how much of a measured brick's latency
+    remains inside a model.
 
-    A brick stays missing if the predictor gives no figure for it. So does a brick that failed, or
-    whose figure should follow from one that failed: what cannot run has no latency.
+    A brick stays missing if the predictor gives no figure for it. So does a brick that failed, and
+    a brick whose figure depends on a failed one: a network that cannot run has no latency.
 
     Args:
         result: Result from the store alone.
         predictor: Name of the predictor.
-        store: Store that knows which bricks failed, and what else was measured.
+        store: Store with failed bricks and further measurements.
 
     Raises:
         PluginError: If there is no such predictor, or it fails.
@@ -64,6 +64,6 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:
-    """Those of the bricks that failed according to the store."""
+    """Bricks that failed according to the store."""
     keys = [request.key(signature, "brick") for signature in signatures]
     return frozenset(k.subject.signature for k, found in store.get(keys).items() if found.failure)

@@ -1,4 +1,4 @@
-"""Tells the owner of a private suite what an attacker learns from it."""
+"""Shows the owner of a private suite what an attacker can learn from it."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from dlbricks_core.workflows.private import hide
 from dlbricks_core.workflows.request import Request
 
 FEW = 5
-"""Alternatives below which a brick stands out."""
+"""Number of alternatives below which a brick stands out."""
 
 _SURE = 0.9
-"""Probability from which on a brick stands out."""
+"""Probability from which a brick stands out."""
 
 _COMMON = 0.5
-"""Share of decoys of published form from which on a brick of another form stands out."""
+"""Share of published forms among decoys from which a brick of another form stands out."""
 
 _EXAMPLE_DECOYS = 5
-"""Most decoys for each brick in the suites from which the attacker learns."""
+"""Maximum number of decoys for each brick in the suites that the attacker learns from."""
 
 _FEWEST_BRICKS = 4
-"""Least bricks of a published model from which the attacker learns."""
+"""Minimum number of bricks of a published model that the attacker learns from."""
 
 
 @dataclass(frozen=True)
 class StandsOut:
-    """A brick by which the suite tells more than by others.
+    """A brick that reveals more than others.
 
     Attributes:
         brick: A true brick.
-        reasons: Why it stands out, for people.
+        reasons: Reasons why it stands out, for the user.
     """
 
     brick: Brick
@@ -63,22 +63,23 @@ class StandsOut:
 
     @property
     def name(self) -> str:
-        """What the brick is."""
+        """Description of the brick."""
         return brick_name(self.brick.model)
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """What an attacker learns of one model. All numbers of candidates are decimal logarithms.
+    """What an attacker learns about one model. All numbers of candidates are decimal logarithms.
 
     Attributes:
         cut: The model.
-        candidates: Chains that fit end to end, between the model's ends and with as many bricks.
-        choices: Ways to take another brick in each place, for one who knows the order of shapes.
-        left: The candidates after the best attacker has dropped every brick that he can drop
-            without losing a true one.
+        candidates: Number of chains of as many bricks as the model has that fit between its inputs
+            and outputs.
+        choices: Number of ways to replace bricks, for an attacker who knows the sequence of shapes.
+        left: Number of candidates that remain after the best attacker has dropped all bricks that
+            can be dropped without losing a true one.
         by: Name of that attacker.
-        published: Published models of which the suite holds every brick.
+        published: Published models whose bricks are all in the suite.
     """
 
     cut: CutModel
@@ -94,12 +95,12 @@ class Privacy:
     """What an attacker learns from a private suite.
 
     Attributes:
-        bricks: Number of its bricks.
-        true: Number of those that a model of the owner has.
-        models: What is learned of each model.
+        bricks: Number of bricks in the suite.
+        true: Number of true bricks among them, which occur in the owner's models.
+        models: Exposure of each model.
         accuracies: Balanced accuracy of each attacker on this suite, by the attacker's name.
-        validated: Mean balanced accuracy over published models that the attacker had not seen,
-            by the attacker's name: what such decoys are worth on average.
+        validated: Mean balanced accuracy on published models that the attacker had not seen, by the
+            attacker's name. It shows how well such decoys protect on average.
         standing_out: True bricks that stand out.
     """
 
@@ -118,17 +119,18 @@ def privacy(
     observer: Observer,
     request: Callable[[str], Request] = Request.of,
 ) -> Privacy:
-    """Attacks a private suite in every way that is known here.
+    """Attacks a private suite with all known attackers.
 
-    The attacker knows how suites are made, and the published models; he does not know the key, nor
-    the random numbers. He learns from suites of published models that he makes himself.
+    The attackers know how suites are made, and they know the published models. They know neither
+    the key nor the random numbers. They learn from suites of published models that they make
+    themselves.
 
     Args:
         folder: The suite.
         key_file: The owner's key.
-        published: Models that the attacker knows.
+        published: Models that the attackers know.
         observer: Receives the progress.
-        request: Gives the request for a backend's name.
+        request: Function that returns the request for a backend's name.
 
     Raises:
         DLBricksError: If the suite or the key cannot be read, or do not belong together.
@@ -167,9 +169,9 @@ def assessed(
     Args:
         brickset: The owner's models and their bricks.
         bricks: All bricks of the suite, by signature.
-        judge: Classifiers that learned from suites of other models; ``None`` for none.
-        published: What the attacker knows of published models.
-        validated: Balanced accuracies of such classifiers on each of those suites.
+        judge: Classifiers trained on suites of other models; ``None`` for none.
+        published: Knowledge of published models.
+        validated: Balanced accuracies of such classifiers on each of these suites.
     """
     labels = np.array([float(signature in brickset.bricks) for signature in bricks])
     attackers = _attackers(list(bricks.values()), judge, published)
@@ -199,7 +201,7 @@ def examples_of(
         published: The models.
         options: How to cut.
         request: The backend that rewrites models; ``None`` for none.
-        decoys: Number of decoys for each brick; with 0 there is nothing to learn.
+        decoys: Number of decoys for each brick; with 0 there are no examples.
         observer: Receives the progress.
     """
     found = []
@@ -231,7 +233,7 @@ def _known(
 def _attackers(
     bricks: Sequence[Brick], judge: Judge | None, published: Published
 ) -> dict[str, FloatArray]:
-    """How probable each attacker thinks that each brick is true."""
+    """Probability that each brick is true, according to each attacker."""
     known = np.array([published.is_known(each) for each in bricks], dtype=float)
     form = np.array([published.is_of_known_form(each) for each in bricks], dtype=float)
     found = {

@@ -1,4 +1,4 @@
-"""Packs bricks of models that stay secret, among decoys."""
+"""Packs bricks of secret models among decoys."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.rewrites import Rewrites, rewrite_models
 
 PUBLISHED = ("onnx:",)
-"""Models that decoys come from unless the user names others: every installation has them."""
+"""Default models that decoys come from, which every installation has."""
 
 STRATEGY = "short-segments"
 
 _FURTHER = 1
-"""Batches of decoys that are added where bricks have too few alternatives."""
+"""Number of batches of decoys that are added where bricks have too few alternatives."""
 
 _DRAWN = 600
-"""Drawn networks among which decoys are looked for, beside published models."""
+"""Number of drawn networks that decoys may come from, besides published models."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Hidden:
 
     @property
     def bricks(self) -> dict[str, Brick]:
-        """True bricks and decoys by signature, in an order that tells nothing."""
+        """True bricks and decoys by signature, in an order that reveals nothing."""
         together = {**self.brickset.bricks, **self.decoys}
         return {signature: together[signature] for signature in sorted(together)}
 
@@ -67,13 +67,13 @@ def private_options(strategy: str | None = None, most: int | None = None) -> Cut
 
     Args:
         strategy: Name of the split strategy; ``None`` for short segments.
-        most: Maximum number of layers in a brick; ``None`` for the composer's own number.
+        most: Maximum number of layers in a brick; ``None`` for the composer's default.
     """
     return CutOptions.chosen(most, strategy or STRATEGY, DEFAULT_COMPOSER)
 
 
 def key_beside(folder: Path) -> Path:
-    """File of the key of a suite unless the user names another."""
+    """Default path of the key to a suite."""
     return folder.with_name(f"{folder.name}.key.json")
 
 
@@ -96,13 +96,13 @@ def generate_private(
         request: The backend that rewrites the models; ``None`` for none.
         donors: Models that decoys come from.
         decoys: Number of decoys for each brick.
-        folder: Created if it is not there; must not hold a suite already.
-        key: File of the key; must not be there already.
+        folder: Folder of the suite. It is created if missing, and must not hold a suite already.
+        key: Path of the key, which must not exist.
         observer: Receives the progress.
-        seed: Seed of the decoys; ``None`` for one that nobody can find out.
+        seed: Seed of the decoys; ``None`` for an unpredictable one.
 
     Raises:
-        DLBricksError: If something cannot be written, or is there already.
+        DLBricksError: If the suite or the key cannot be written, or exists already.
     """
     if key.resolve().is_relative_to(folder.resolve()):
         raise DLBricksError(
@@ -139,9 +139,9 @@ def hide(
         models: In canonical form.
         options: How to cut.
         request: The backend that rewrites the models; ``None`` for none.
-        donors: Models that decoys come from, beside networks that are drawn.
+        donors: Models that decoys come from, besides drawn networks.
         decoys: Number of decoys for each brick.
-        random: Draws the decoys.
+        random: Generator that draws the decoys.
         observer: Receives the progress.
     """
     granularity, strategy = options.granularity, options.strategy
@@ -171,7 +171,7 @@ def hide(
             observer.advance(cut.model.name)
         rewrites = rewrite_models(networks, request, observer) if request else Rewrites()
         for position, network in enumerate(networks):
-            # A network that the backend refuses would show by the form of its bricks.
+            # A network that the backend rejects would stand out by the form of its bricks.
             if position not in rewrites.refused:
                 graph = rewrites.graphs.get(position)
                 others.add(network, graph, cut_at(graph or network, ends[position]))
@@ -180,15 +180,15 @@ def hide(
 
 
 def _batches(decoys: int) -> list[int]:
-    """Numbers of networks to make one after another: some decoys do not keep their ends."""
+    """Sizes of successive batches of networks: some decoys do not keep their inputs and outputs."""
     return [decoys, *[math.ceil(decoys / 2)] * _FURTHER] if decoys else []
 
 
 def published_models(specs: Sequence[str], observer: Observer) -> list[CanonicalModel]:
-    """Models that anybody may know; those that cannot be loaded are noted.
+    """Published models. Models that cannot be loaded are reported in a note.
 
     Args:
-        specs: Names of models and collections; none for those of :data:`PUBLISHED`.
+        specs: Names of models and collections; empty for :data:`PUBLISHED`.
         observer: Receives the progress.
     """
     names = expand(specs or PUBLISHED)
@@ -211,8 +211,8 @@ def unlocked(
 
     Args:
         file: The owner's key.
-        request: Where the bricks were measured.
-        results: What was measured there. It keeps what was cut of the models.
+        request: Request under which the bricks were measured.
+        results: Store with these measurements, which also receives the graphs of the models.
 
     Raises:
         DLBricksError: If the file holds no key.
@@ -223,12 +223,12 @@ def unlocked(
 
 
 def keep_graphs(key: Key, request: Request, store: ResultStore) -> None:
-    """Keeps what was cut of a key's models in a store, so that estimates find it.
+    """Stores the graphs from which a key's models were cut, so that estimates find them.
 
     Args:
         key: The owner's key.
-        request: Where the bricks were measured.
-        store: What was measured there.
+        request: Request under which the bricks were measured.
+        store: Store with these measurements.
     """
     if not key.backend:
         return
@@ -239,7 +239,7 @@ def keep_graphs(key: Key, request: Request, store: ResultStore) -> None:
 
 
 def _pieces(donors: Sequence[CanonicalModel], plain: BrickSet) -> list[Piece]:
-    """Layer sequences of drawn networks, and of donors that are none of the models."""
+    """Layer sequences of drawn networks, and of donors other than the models themselves."""
     own = {cut.whole.signature for cut in plain.models}
     others = [each for each in donors if CutModel(each, (), each).whole.signature not in own]
     return [*pieces(others, plain.granularity, plain.strategy), *_drawn()]
@@ -247,7 +247,7 @@ def _pieces(donors: Sequence[CanonicalModel], plain: BrickSet) -> list[Piece]:
 
 @cache
 def _drawn() -> tuple[Piece, ...]:
-    """Drawn networks: everybody may know which, for widths and places are drawn anew."""
+    """Drawn networks. They need not be secret, because widths and positions are drawn again."""
     return tuple(
         Piece(each.family, each.brick.model)
         for each in islice(draw(), _DRAWN)

@@ -1,4 +1,4 @@
-"""Probes: a few networks, timed because they tell most about all others on this system."""
+"""Probes: a few informative networks, timed to characterize a system."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 RUNS = 8
-"""Runs of each probe, unless the user says otherwise: the scatter of so many is small beside what
-layers differ by from one system to the next."""
+"""Default number of runs of each probe. The scatter of so many is small compared with the
+differences of layers between systems.
+"""
 
 _DRAWN = 200
-"""Networks of the survey among the candidates."""
+"""Number of the survey's networks among the candidates."""
 
 BATCH = 5
-"""Probes that are chosen at a time: what they show decides which come next."""
+"""Number of probes that are chosen at a time. Their results determine the next choice."""
 
 _MOST_ASKED = 40
-"""Most networks that probes are to tell about, where the user names none."""
+"""Maximum number of networks that probes characterize, where the user names none."""
 
 _STRATEGY, _GRANULARITY = "short-segments", 128
-"""How models are cut into candidates: as those bricks that estimates are made of."""
+"""Split strategy and granularity for candidates: bricks as estimates use them."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,10 @@ class TimedProbe:
     """A network that was timed.
 
     Attributes:
-        name: What it is: the family that it was drawn from, or the model that it is a part of.
+        name: Family that the network was drawn from, or model that it is part of.
         brick: The network.
         expected_ms: Latency in milliseconds that was expected before any probe.
-        measured: Its figure.
+        measured: Measured figure of the network.
     """
 
     name: str
@@ -64,16 +65,17 @@ class TimedProbe:
 
 @dataclass(frozen=True)
 class Probing:
-    """What probes tell about a system.
+    """Results of probing a system.
 
     Attributes:
-        request: How they ran.
-        probes: The probes, in the order in which they were timed.
-        asked: Names of the networks that they tell about.
-        before: Half-width of the 90% interval of each of these before, relative to the latency.
-        after: The same with the probes.
-        known: Number of networks that were measured here before.
-        elsewhere: Descriptions of the systems that the expectations come from.
+        request: How the probes ran.
+        probes: The probes in the order of their timing.
+        asked: Names of the networks whose latencies are to be predicted.
+        before: Half-width of the 90% interval of each of these networks without probes, relative to
+            the latency.
+        after: Half-widths with the probes.
+        known: Number of networks that had been measured here before.
+        elsewhere: Descriptions of the systems behind the expectations.
         outcome: Measurements and failures.
     """
 
@@ -88,7 +90,7 @@ class Probing:
 
     @property
     def seconds(self) -> float:
-        """Seconds that measuring took, without starting the framework."""
+        """Seconds of measuring, without the start of the framework."""
         return sum(self.outcome.effort.seconds.values())
 
 
@@ -99,13 +101,13 @@ def probe(
     store: ResultStore,
     observer: Observer,
 ) -> Probing:
-    """Times those networks that tell most about a system for each second, and keeps them.
+    """Times and stores the networks that yield most information about a system per second.
 
     Args:
-        models: Models to tell about; their bricks are candidates, too. If there are none, the
-            probes tell about networks of the atlas.
+        models: Models to predict. Their bricks are candidates, too. Without models, the probes
+            improve predictions of networks in the atlas.
         most: Number of probes.
-        request: How to measure, with a fixed number of runs.
+        request: How networks are measured, with a fixed number of runs.
         store: Store of the measurements.
         observer: Receives the progress.
     """
@@ -140,12 +142,12 @@ class _Search:
     Attributes:
         request: How probes run.
         candidates: Networks that may be timed, by signature.
-        asked: Layers of each network that is asked about, by name.
+        asked: Layers of each network to predict, by name.
         layers: Layers of each candidate, with its ends.
-        prior: What is believed of all layers before any probe.
-        names: Name of each candidate, for people.
-        known: Number of networks that were measured here before.
-        elsewhere: Descriptions of the systems that the belief comes from.
+        prior: Prior beliefs about all layers, before any probe.
+        names: Name of each candidate, for the user.
+        known: Number of networks that had been measured here before.
+        elsewhere: Descriptions of the systems behind the prior.
         found: Figures of the probes so far.
         tried: Signatures of candidates that were timed, or failed.
         outcome: All measurements and failures.
@@ -171,7 +173,7 @@ class _Search:
     def of(
         cls, models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
     ) -> _Search:
-        """A search that nothing was timed for."""
+        """A new search, before any timing."""
         here = [each for each in atlas if _is_here(each, request)]
         others = [each for each in atlas if each not in here]
         known = {signature for each in here for signature in each.signatures}
@@ -195,11 +197,11 @@ class _Search:
         return search
 
     def half_widths(self) -> FloatArray:
-        """Half-width of each asked network's 90% interval, relative to its latency."""
+        """Half-width of the 90% interval of each network to predict, relative to its latency."""
         return half_widths(self.belief, self._matrix(self.asked.values()))
 
     def choose(self, most: int) -> list[str]:
-        """Signatures of the candidates that tell most for each second."""
+        """Signatures of the candidates with most information per second."""
         able = [s for s in self.candidates if s not in self.tried]
         if not able:
             return []
@@ -214,7 +216,7 @@ class _Search:
         return [able[i] for i in found]
 
     def learn(self, chosen: Sequence[str], outcome: Outcome) -> None:
-        """Takes in what was measured."""
+        """Updates the beliefs with the measurements of chosen candidates."""
         self.tried |= set(chosen)
         for key, measurement in outcome.measurements.items():
             if measurement.values:
@@ -231,7 +233,7 @@ class _Search:
             self.belief = self.prior.observed(counts, log_ms, noise + extra, call_ms)
 
     def probes(self) -> list[TimedProbe]:
-        """The probes in the order in which they were timed."""
+        """The probes in the order of their timing."""
         ms = np.exp(self.prior.mean)
         return [
             TimedProbe(
@@ -258,7 +260,7 @@ def _is_here(contribution: Contribution, request: Request) -> bool:
 def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], dict[str, str]]:
     """Networks that may be timed, and their names, by signature.
 
-    They are those of the survey, and bricks of the models.
+    The candidates are networks of the survey and bricks of the models.
     """
     found = surveyed(_DRAWN)
     names = {s: each.group.removeprefix(SURVEYED) for s, each in found.items()}
@@ -276,7 +278,7 @@ def surveyed(number: int) -> dict[str, Target]:
     """The first networks of the survey, by signature.
 
     Args:
-        number: How many.
+        number: Number of networks.
     """
     return {
         each.brick.signature: Target(each.brick, "brick", SURVEYED + each.family)
@@ -285,7 +287,7 @@ def surveyed(number: int) -> dict[str, Target]:
 
 
 def _alone(brick: Brick) -> Features:
-    """Features of a network that runs alone: of its layers, and of its ends."""
+    """Features of a network that runs alone: those of its layers, and those of its ends."""
     return joined([Features.of(brick.model), Features.of_ends(brick.model)])
 
 
@@ -295,9 +297,10 @@ def _asked(
     request: Request,
     table: LayerTable,
 ) -> dict[str, Mapping[int, int]]:
-    """Layers of the networks that probes are to tell about, by name.
+    """Layers of the networks to predict, by name.
 
-    They are the models, or else the largest network of each family in the nearest contribution.
+    These networks are the models, or else the largest network of each family in the nearest
+    contribution.
     """
     if models:
         return {each.name: table.add(Features.of(each)) for each in models}
@@ -307,7 +310,7 @@ def _asked(
     sizes = np.asarray(nearest.counts.sum(axis=1)).ravel()
     largest: dict[str, int] = {}
     for i in np.argsort(-sizes, kind="stable"):
-        # What several families share is no network of its own.
+        # A group that several families share is no network of its own.
         if not nearest.groups[i].startswith(SURVEYED) and "," not in nearest.groups[i]:
             largest.setdefault(nearest.groups[i], int(i))
     chosen = dict(islice(largest.items(), _MOST_ASKED))
@@ -316,7 +319,7 @@ def _asked(
 
 
 def _rows(contribution: Contribution, table: LayerTable) -> list[dict[int, int]]:
-    """How often each network of a contribution has each layer, by the layer's place in a table."""
+    """Occurrences of each layer in each network of a contribution, by the layer's row."""
     features, counts = contribution.features, contribution.counts
     places = [
         next(iter(table.add(Features((kind,), row[np.newaxis]))))
@@ -330,12 +333,12 @@ def _rows(contribution: Contribution, table: LayerTable) -> list[dict[int, int]]
 
 
 def _scatter(figure: Measured) -> float:
-    """Variance of the logarithm of a figure, as its samples scatter."""
+    """Variance of the logarithm of a figure due to the scatter of its samples."""
     return float(np.var(figure.replicates)) / max(figure.value, 1e-6) ** 2
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:
-    """Outcome of two measurements, one after the other."""
+    """Joint outcome of two successive measurements."""
     return Outcome(
         measurements={**one.measurements, **other.measurements},
         failures={**one.failures, **other.failures},

@@ -1,4 +1,4 @@
-"""Records: what a run did, with all that others need to do it again, and what came out."""
+"""Records: everything that is needed to repeat a run, and its results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ VERSION = 1
 """Version of the records that are written."""
 
 COMMANDS = ("run", "estimate", "evaluate", "compare")
-"""Commands whose results can be recorded, and done again."""
+"""Commands whose results can be recorded and repeated."""
 
 Interval = tuple[float, float]
 
 _NO_KEY = CalibrationKey("", "", 1, LATENCY, Setup("", "", "{}", 1, "", ""), "")
-"""Key that stands in while the numbers of a calibration are checked."""
+"""Placeholder key for checking the numbers of a calibration."""
 
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -38,7 +38,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "Mapping[str, str]": (dict,),
     "Interval | None": (list, tuple, _NONE),
 }
-"""Types of JSON values, by the annotation of the field that they are for."""
+"""Types of JSON values, by the annotation of their field."""
 
 RecordT = TypeVar("RecordT")
 
@@ -55,9 +55,9 @@ class RecordedModel:
         inputs: Type and shape of each input, by name.
         sha256: Hash of the model's file; ``None`` where it came from no file.
         bytes: Size of the file.
-        licence: Licence of the model, where its file tells.
-        author: Author of the model, where its file tells.
-        task: Task of the model, where its file or its collection tells.
+        licence: Licence of the model, if its file names one.
+        author: Author of the model, if its file names one.
+        task: Task of the model, if its file or its collection names one.
         producer: Program that wrote the file.
     """
 
@@ -75,14 +75,14 @@ class RecordedModel:
 
 @dataclass(frozen=True)
 class RecordedBackend:
-    """A framework that ran them.
+    """A framework that ran the models.
 
     Attributes:
         name: Name of the backend.
         version: Version of the framework.
         plugin: Version of the backend's plugin.
         settings: Options of the backend, by name.
-        environment: Environment variables that change how fast it computes, by name.
+        environment: Environment variables that affect its speed, by name.
     """
 
     name: str
@@ -99,13 +99,13 @@ class RecordedProtocol:
     Attributes:
         name: Name of the protocol.
         identity: Text that changes whenever the protocol would give other samples.
-        statistic: What stands for a network's samples.
-        runs: Least number of samples of a network.
+        statistic: Statistic that represents a network's samples.
+        runs: Minimum number of samples of a network.
         precision: Relative half-width of the intervals to reach; ``None`` for a fixed number.
         budget_s: Seconds after which measuring ends; ``None`` for a fixed number of runs.
         threads: Threads that compute one operator.
         seed: Seed of weights and inputs.
-        timeout_s: Longest time in seconds for loading a network, or for one run.
+        timeout_s: Maximum seconds to load a network, or to run it once.
     """
 
     name: str
@@ -128,8 +128,8 @@ class RecordedCut:
         split: Name of the split strategy.
         granularity: Maximum number of layers in a brick.
         predictor: Name of the predictor of bricks without a measurement; ``None`` for none.
-        chosen: What chose how each model is cut: ``user``, with the command's defaults, or
-            ``store``, by what it holds.
+        chosen: Source of the decision how each model is cut: ``user`` (request and defaults) or
+            ``store`` (the bricks in it).
     """
 
     composer: str
@@ -141,7 +141,7 @@ class RecordedCut:
 
 @dataclass(frozen=True)
 class Figures:
-    """What came out for one model on one backend, in the unit of the record's quantity.
+    """Results for one model on one backend, in the unit of the record's quantity.
 
     Attributes:
         model: Name of the model.
@@ -150,7 +150,7 @@ class Figures:
         interval: Its 90% interval.
         measured: Figure of the whole model; ``None`` if it was not measured.
         measured_interval: Its 90% interval.
-        missing: Number of bricks without a figure: with some, the estimate is a lower bound.
+        missing: Number of bricks without a figure. If it is not 0, the estimate is a lower bound.
     """
 
     model: str
@@ -164,24 +164,24 @@ class Figures:
 
 @dataclass(frozen=True)
 class Record:
-    """What a command did, and what came out.
+    """A command's settings and results.
 
     Attributes:
         command: Name of the command, one of :data:`COMMANDS`.
         version: Version of DLBricks.
-        written_at: When its results were written, in ISO 8601.
+        written_at: Time at which the results were written, in ISO 8601.
         quantity: Name of the quantity that was estimated.
         unit: Unit of the quantity.
         end_to_end: Whether whole models were timed as well.
         models: The models.
-        reading: How they were read.
+        reading: How the models were read.
         backends: The backends; one unless the command compares several.
-        system: System that the figures are of.
+        system: System behind the figures.
         protocol: How networks were timed.
         cut: How models were cut and composed.
-        calibration: Fitted numbers of the composer and what they rest on, as JSON has them;
-            ``None`` for the composer's own.
-        figures: What came out.
+        calibration: Fitted parameters of the composer and their basis, in JSON form; ``None`` for
+            the composer's defaults.
+        figures: Results.
     """
 
     command: str
@@ -255,7 +255,7 @@ class Record:
 
     @classmethod
     def of_result(cls, data: Mapping[str, Any]) -> Self:
-        """Record of what a command wrote as JSON.
+        """Record of a command, from the JSON that it wrote.
 
         Raises:
             KeyError: If something is missing.
@@ -298,7 +298,7 @@ class Record:
 
 
 def read_record(path: Path) -> Record:
-    """The record in a file: one that :meth:`Record.to_dict` wrote, or results of a command.
+    """Reads a record from a file: from :meth:`Record.to_dict`, or from results of a command.
 
     Raises:
         DLBricksError: If the file cannot be read, or holds neither.
@@ -342,7 +342,7 @@ _HINT = f"Name a JSON file that {', '.join(COMMANDS[:-1])} or {COMMANDS[-1]} wro
 
 
 def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
-    """A record of texts and numbers; what it has no field for is left out."""
+    """A record of texts and numbers. Values without a field are left out."""
     found = {}
     for each in fields(record):  # type: ignore[arg-type]
         kinds = _KINDS[str(each.type)]
@@ -373,7 +373,7 @@ def _reading(data: Mapping[str, Any]) -> LoadOptions:
             name: checked(number, (int, float), name) for name, number in data["values"].items()
         },
         fold_batchnorm=bool(data["fold_batchnorm"]),
-        # Records of a DLBricks that did not convert models have none.
+        # Records of DLBricks versions that did not convert models lack this field.
         dtype=checked(data.get("dtype"), (str, _NONE), "dtype"),
     )
 
@@ -387,7 +387,7 @@ def _figures(model: Mapping[str, Any], backends: Sequence[Mapping[str, Any]]) ->
     """Figures of a model on each backend, from results in JSON."""
     for backend in backends:
         own = model["backends"][backend["name"]] if "backends" in model else model
-        # Comparisons by a DLBricks that compared latencies alone have the unit in the names.
+        # Comparisons by versions that compared only latencies have the unit in the field names.
         told = {
             name: own[name] if name in own else own[f"{name}_ms"]
             for name in ("estimate", "interval", "measured", "measured_interval")

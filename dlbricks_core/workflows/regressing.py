@@ -1,4 +1,4 @@
-"""Predicts a quantity of bricks from what the store holds of it in the same setup."""
+"""Predicts a quantity of bricks by regression on stored observations under the same setup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 
 REGRESSION = "regression"
-"""Name of the predictor of quantities that have a probe."""
+"""Name of the predictor for quantities that have a probe."""
 
 _MANY = (
     "to predict {quantity}, {networks} networks of {families} families of models are needed, and "
@@ -32,10 +32,10 @@ _LARGE = "{} is not predicted for {} of {} bricks: nothing nearly as large was o
 
 
 def with_regression(result: RunResult, store: ResultStore) -> RunResult:
-    """The result with predicted values for bricks that have none.
+    """The result with predicted values for bricks without a value.
 
-    A brick stays missing if it failed, if it is much larger than all that was observed, or if too
-    few networks were.
+    A brick stays missing if it failed, if it is much larger than all observed networks, or if too
+    few networks were observed.
 
     Args:
         result: Result from the store alone.
@@ -83,13 +83,13 @@ def _noted(result: RunResult, note: str) -> RunResult:
 
 @dataclass(frozen=True)
 class _Observed:
-    """Networks whose quantity was observed in one setup on one system.
+    """Networks whose quantity was observed under one setup on one system.
 
     Attributes:
-        sizes: Size of each: shape (n, 3).
-        values: For the quantity, then for each part: value of each without the overhead.
-        families: Family of models that each is from.
-        overheads: For the quantity, then for each part: what observing any network adds.
+        sizes: Size of each network: shape (n, 3).
+        values: Value of each network without the overhead, for the quantity and then for each part.
+        families: Family of models that each network comes from.
+        overheads: Overhead of an observation, for the quantity and then for each part.
     """
 
     sizes: FloatArray
@@ -99,7 +99,7 @@ class _Observed:
 
     @classmethod
     def of(cls, request: Request, store: ResultStore) -> _Observed:
-        """What the store holds."""
+        """The networks in a store."""
         networks = store.networks(FEATURES)
         keys = [
             each.question

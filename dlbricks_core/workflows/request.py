@@ -1,4 +1,4 @@
-"""Requests: what is asked of one backend, and how precisely."""
+"""Requests: a quantity on one backend, and the precision to reach."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from dlbricks_core.workflows.elsewhere import KnownSetup, nearest_setup
 from dlbricks_core.workflows.status import declared_options
 
 _FEWEST_OBSERVED = 2
-"""Observations by a probe that tell at all how these scatter."""
+"""Minimum number of observations by a probe that show their scatter."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of one backend on one system: how networks run, and how precisely.
+    """A request to one backend on one system: how networks run, and to what precision.
 
     Attributes:
         plugin: The backend's plugin.
         backend: The backend.
         setup: How networks run, the same for all figures of the request.
-        settings: Threads and options in the form that the backend takes; the setup has them as
+        settings: Threads and options in the form that the backend takes; the setup holds them as
             text.
         protocol: How networks are timed.
-        runs: Least number of samples of a complete measurement.
+        runs: Minimum number of samples in a complete measurement.
         system: System that this process runs on.
-        elsewhere: System that the measurements are from, if it is another one.
-        installed: Setup of what is installed here, where other versions were measured on the
-            asked system; ``None`` where ``setup`` is that.
-        precision: Half-width of the 90% intervals to reach beyond those samples, relative to the
-            figure; ``None`` where the number of runs is fixed.
+        elsewhere: System of the measurements, if it is another one.
+        installed: Setup with the versions installed here, where other versions were measured on the
+            requested system; ``None`` where ``setup`` has these versions.
+        precision: Half-width of the 90% intervals to reach, relative to the figure; ``None`` where
+            the number of runs is fixed.
         budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
             runs is fixed.
-        enough_s: Seconds of a network's runs after which few of them are enough; ``None``
-            where their number alone counts.
+        enough_s: Total seconds of a network's runs after which few runs suffice; ``None`` where
+            only their number counts.
         seed: Seed of weights and inputs.
-        timeout_s: Longest time in seconds that a network may take to load or to run once.
-        force: Whether to measure again what the store holds.
-        retry_failed: Whether to try again what failed before.
-        probe: Probe of the quantity that is asked for; ``None`` for latency.
+        timeout_s: Maximum seconds to load a network, or to run it once.
+        force: Whether to repeat stored measurements.
+        retry_failed: Whether to repeat failed measurements.
+        probe: Probe of the requested quantity; ``None`` for latency.
     """
 
     plugin: Plugin
@@ -103,31 +103,31 @@ class Request:
         known: Callable[[], Sequence[KnownSetup]] = tuple,
         measured: Setup | None = None,
     ) -> Request:
-        """The request that a user means, with everything that was left open filled in.
+        """A user's request, with defaults for all values that were left open.
 
         Args:
             backend: Name of the backend.
-            quantity: Name of the quantity that is asked for.
+            quantity: Name of the requested quantity.
             threads: Threads that compute one operator; ``None`` for all physical cores that the
                 process may use, or that were free on the other system.
             protocol: Name of the protocol.
-            runs: Samples of each network; ``None`` for the protocol's own number, or for as many
-                as the precision needs.
+            runs: Number of samples of each network; ``None`` for the protocol's default, or for as
+                many as the precision needs.
             precision: Half-width of the 90% intervals to reach, relative to the figure; ``None``
                 for 1%, where the number of runs is open.
             budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120, where
                 the number of runs is open.
             backend_options: Values for options that the backend declares.
             seed: Seed of weights and inputs.
-            timeout_s: Longest time in seconds that a network may take to load or to run once.
-            force: Whether to measure again what the store holds.
-            retry_failed: Whether to try again what failed before.
-            system: System that figures are asked for; ``None`` for the one that this process runs
-                on. Versions are those that were measured there, the nearest to the installed ones.
-            known: Gives setups of the backend that figures are known of. One of these stands in
-                where the backend is not installed: nothing can be measured then.
-            measured: Setup of what was measured elsewhere, which is all that is asked for. Whether
-                the backend is installed here, and in which version, makes no difference then.
+            timeout_s: Maximum seconds to load a network, or to run it once.
+            force: Whether to repeat stored measurements.
+            retry_failed: Whether to repeat failed measurements.
+            system: System of the figures; ``None`` for the one that this process runs on. The
+                versions are the measured ones that are nearest to the installed ones.
+            known: Function that returns setups of the backend with known figures. One of them
+                stands in for a backend that is not installed; nothing can be measured then.
+            measured: Setup of measurements from elsewhere that the request is limited to. Then the
+                backend need not be installed here, and its installed version does not matter.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -194,11 +194,11 @@ class Request:
 
     @classmethod
     def for_stored(cls, setup: Setup, system: System, probe: Probe | None = None) -> Request:
-        """Request for what was measured under a setup on a system, by whichever version.
+        """Request for stored measurements under a setup on a system, whatever their version.
 
-        Nothing can be measured by it, and no framework needs to be installed. However many runs
-        were asked for when it was measured, the least number that tells how samples scatter is
-        enough; two observations by a probe, which may take many seconds each.
+        The request cannot measure, and needs no installed framework. Whatever number of runs was
+        requested at the time, the minimum that shows the scatter of samples suffices. For a probe,
+        whose observations may take many seconds, that is two.
 
         Args:
             setup: The setup.
@@ -222,17 +222,17 @@ class Request:
 
     @property
     def runs_natives(self) -> Backend | None:
-        """The backend, if models of its own framework are timed in their original form too."""
+        """The backend, if models of its own framework are also timed in their native form."""
         return self.backend if self.probe is None else None
 
     @property
     def quantity(self) -> Quantity:
-        """Quantity that is asked for."""
+        """The requested quantity."""
         return LATENCY if self.probe is None else self.probe.quantity
 
     @property
     def extent(self) -> str:
-        """Number of runs and precision, for people."""
+        """Number of runs and precision, in words for the user."""
         if self.precision is None:
             return f"{self.runs} run{'' if self.runs == 1 else 's'}"
         text = f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
@@ -240,16 +240,16 @@ class Request:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the system that measurements are for."""
+        """Fingerprint of the system of the measurements."""
         return self.target.fingerprint
 
     @property
     def target(self) -> System:
-        """System that measurements are for."""
+        """System of the measurements."""
         return self.elsewhere or self.system
 
     def on(self, system: System) -> Request:
-        """The same request for measurements from another system."""
+        """A copy of the request for measurements from another system."""
         return replace(self, elsewhere=system)
 
     def key(self, signature: str, kind: Kind) -> Question:
@@ -257,7 +257,7 @@ class Request:
 
         Args:
             signature: Signature of the brick or of the whole model.
-            kind: What the network stands for.
+            kind: Kind of the network.
         """
         return Question(Subject(signature, kind), self.quantity, self.setup, self.fingerprint)
 
@@ -285,7 +285,7 @@ def _threads(system: System | None) -> int:
 
 
 def _by_nearness(known: Sequence[KnownSetup], target: System, threads: int) -> list[Setup]:
-    """Setups, those of the asked system first, and of these the ones with as many threads."""
+    """Setups in order of nearness: those of the requested system first, equal threads first."""
 
     def far(each: KnownSetup) -> tuple[bool, bool]:
         setup, where = each
@@ -295,15 +295,15 @@ def _by_nearness(known: Sequence[KnownSetup], target: System, threads: int) -> l
 
 
 def _absent(setups: Sequence[Setup]) -> tuple[Backend, str, str]:
-    """A backend that is not installed, its version, and that of the plugin that ran it."""
+    """A stand-in for a backend that is not installed, its version, and its plugin's version."""
     return AbsentBackend(setups), setups[0].version, setups[0].plugin
 
 
 def protocol_of(name: str, quantity: str) -> Protocol:
-    """The protocol by which a quantity is observed.
+    """The protocol for observing a quantity.
 
     Args:
-        name: Name of the protocol that the user chose, or of the default.
+        name: Name of the chosen protocol, or of the default.
         quantity: Name of the quantity.
 
     Raises:
@@ -318,10 +318,10 @@ def _probe(quantity: str) -> Probe | None:
 
 
 def _protocol(name: str, probe: Probe | None) -> Protocol:
-    """The protocol of that name, or the probe's own.
+    """The protocol of a name, or the probe's own.
 
     Raises:
-        DLBricksError: If there is none, or it is not for the probe's quantity.
+        DLBricksError: If there is no such protocol, or it is not for the probe's quantity.
     """
     how = protocol_named(name)
     if probe is None:

@@ -1,4 +1,4 @@
-"""Requirements: bounds of quantities that whoever is advised must keep."""
+"""Requirements: bounds on quantities for advice."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
 Basis = Literal["measured", "composed", "predicted"]
-"""What a figure rests on: samples of the whole model there, of its bricks there, or a predictor
-for some of them at least."""
+"""Basis of a figure: samples of the whole model in the place, samples of its bricks there, or
+predictions for at least some of them.
+"""
 
 _REQUIREMENT = re.compile(r"\s*([^<=\s]+)\s*<=\s*([0-9.eE+-]+)\s*(\S*)\s*")
 
@@ -33,16 +34,16 @@ _UNITS: tuple[Mapping[str, float], ...] = (
     {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0},
     {"B": 1.0, "kB": 1e3, "KiB": 2.0**10, "MB": 1e6, "MiB": 2.0**20, "GB": 1e9, "GiB": 2.0**30},
 )
-"""Units of one dimension each, by their factors."""
+"""Units of each dimension, with their factors."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """The most that a quantity may be.
+    """Upper bound on a quantity.
 
     Attributes:
         quantity: The quantity.
-        most: Its largest value that is allowed, in its unit.
+        most: Maximum permitted value, in the quantity's unit.
         probe: Probe of the quantity; ``None`` for latency.
     """
 
@@ -52,12 +53,12 @@ class Requirement:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """A requirement as users write it: ``peak-memory<=500MiB``.
+        """Reads a requirement such as ``peak-memory<=500MiB``.
 
-        Without a unit it is that of the quantity.
+        The default unit is that of the quantity.
 
         Raises:
-            DLBricksError: If it is written in another way, or its unit is not one of the quantity.
+            DLBricksError: If the text has another form, or the unit does not fit the quantity.
             PluginError: If there is no such quantity, or its probe is broken.
         """
         found = _REQUIREMENT.fullmatch(text)
@@ -66,14 +67,14 @@ class Requirement:
             most = float(number)
         except ValueError as error:
             raise DLBricksError(
-                f"{text!r:.60} is no requirement",
+                f"{text!r:.60} is not a requirement",
                 hint="Write QUANTITY<=VALUE, such as peak-memory<=500MiB.",
             ) from error
         probe = None if name == LATENCY.name else find_probe(name)
         quantity = LATENCY if probe is None else probe.quantity
         most *= _factor(unit or quantity.unit, quantity)
         if not most > 0:
-            raise DLBricksError(f"{text!r:.60}: nothing is that small", hint="Write more than 0.")
+            raise DLBricksError(f"{text!r:.60}: no value is that small", hint="Write more than 0.")
         return cls(quantity, most, probe)
 
 
@@ -92,13 +93,13 @@ def _factor(unit: str, quantity: Quantity) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of a required quantity of a model in a place.
+    """Figure of a required quantity for a model in a place.
 
     Attributes:
-        requirement: What is required.
+        requirement: The requirement.
         value: Value of the quantity.
-        draws: Values that are equally likely to be right: shape (RESAMPLES,).
-        basis: What the value rests on.
+        draws: Equally likely values: shape (RESAMPLES,).
+        basis: Basis of the value.
     """
 
     requirement: Requirement
@@ -113,7 +114,7 @@ class Known:
 
     @property
     def keeps(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """For each draw, whether it keeps the requirement."""
+        """Whether each draw keeps the requirement: shape (RESAMPLES,)."""
         return np.asarray(self.draws <= self.requirement.most)
 
     @property
@@ -124,10 +125,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a store tells of a required quantity in a place.
+    """Figures of a required quantity in a place, for all models.
 
     Attributes:
-        requirement: What is required.
+        requirement: The requirement.
         place: The place.
         result: Estimates of all models.
     """
@@ -146,14 +147,14 @@ class Answers:
         *,
         predicts: bool,
     ) -> Answers:
-        """Answers for models in a place; runs nothing.
+        """Answers for models in a place. Runs nothing.
 
         Args:
-            requirement: What is required, of a quantity with a probe.
+            requirement: Requirement on a quantity with a probe.
             models: Models in canonical form.
-            place: Where they run.
+            place: The place.
             store: Store of the observations.
-            predicts: Whether values that nobody observed are predicted.
+            predicts: Whether to predict values that were not observed.
         """
         probe = requirement.probe
         if probe is None:
@@ -169,7 +170,7 @@ class Answers:
         return cls(requirement, place, estimate(models, None, request, store, predictor))
 
     def known(self, position: int) -> Known | None:
-        """What is known of the model at a position; ``None`` if it is too little."""
+        """Figure of the model at a position; ``None`` if its estimate is incomplete."""
         model = self.result.models[position]
         measured, composed = model.measured, model.estimate
         if measured is not None:
@@ -180,7 +181,7 @@ class Answers:
         return Known(self.requirement, composed.value, composed.draws, basis)
 
     def why_not(self, model: ModelResult) -> str:
-        """Why too little is known of a model, and what to do about it."""
+        """Reason why a model has no figure, with a remedy."""
         name = self.requirement.quantity.name
         reason = next(iter(model.missing.values()), model.failure or "not measured")
         return (

@@ -1,4 +1,4 @@
-"""Does again what a record says was done, and compares what came out."""
+"""Repeats the run of a record, and compares the results."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.run import run
 
 ESTIMATE = "estimate"
-"""Command that measures nothing: it is done again from what the user's store holds."""
+"""Command that measures nothing: its repetition rests on the user's store."""
 
 _UNSAID = frozenset({"memory"})
-"""Facts of a system that differ a little from boot to boot."""
+"""Facts of a system that vary slightly from boot to boot."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not as it was.
+    """A difference between the record and the present state.
 
     Attributes:
-        what: What differs, for people.
-        then: What the record says.
-        now: What is the case now; empty where there is nothing.
+        what: Name of the differing fact.
+        then: Its value in the record.
+        now: Its present value; empty if there is none.
     """
 
     what: str
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Change:
-    """A new figure over an old one.
+    """Ratio of a new figure to an old one.
 
     Attributes:
         value: The ratio.
@@ -77,15 +77,15 @@ class Change:
     ) -> Self | None:
         """The ratio of two independent figures; ``None`` if one of them or its interval is unknown.
 
-        Its interval recovers the variances of both logarithms from the ends of their intervals (Zou
-        and Donner, 2008, "Construction of confidence limits about effect measures: a general
-        approach", Statistics in Medicine).
+        The variances of both logarithms are recovered from the ends of the intervals (Zou and
+        Donner, 2008, "Construction of confidence limits about effect measures: a general approach",
+        Statistics in Medicine).
 
         Args:
             then: The old figure.
-            before: Its 90% interval.
+            before: 90% interval of the old figure.
             now: The new figure.
-            after: Its 90% interval.
+            after: 90% interval of the new figure.
         """
         if then is None or before is None or now is None or after is None:
             return None
@@ -98,17 +98,17 @@ class Change:
 
     @property
     def agrees(self) -> bool:
-        """Whether both figures may be the same: the interval holds 1."""
+        """Whether both figures may be equal: the interval contains 1."""
         return self.low <= 1 <= self.high
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What came out for a model on a backend, then and now.
+    """Results for a model on a backend, then and now.
 
     Attributes:
         then: Figures of the record.
-        now: Figures of now.
+        now: Figures of the repetition.
     """
 
     then: Figures
@@ -116,7 +116,7 @@ class Compared:
 
     @property
     def estimate(self) -> Change | None:
-        """Change of the estimate; ``None`` also if one of them lacks bricks."""
+        """Change of the estimate; ``None`` also if one estimate lacks bricks."""
         if self.then.missing or self.now.missing:
             return None
         return Change.of(
@@ -132,13 +132,13 @@ class Compared:
 
 @dataclass(frozen=True)
 class Rerun:
-    """What came out when it was done again.
+    """Results of a repetition.
 
     Attributes:
-        record: What was done.
-        differences: What was not the same.
+        record: The repeated record.
+        differences: Differences between the record and the present state.
         compared: Figures then and now, in the order of the record.
-        failures: What could not be done again, and why.
+        failures: Parts that could not be repeated, with the reason.
     """
 
     record: Record
@@ -149,13 +149,13 @@ class Rerun:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What is to be done again, with all that was needed found.
+    """A prepared repetition of a record.
 
     Attributes:
-        record: What was done.
+        record: The record.
         models: Models that could be loaded again.
         requests: Request for each backend of the record.
-        differences: What is not the same now.
+        differences: Differences between the record and the present state.
         unread: Models that could not be loaded.
     """
 
@@ -174,18 +174,17 @@ class Repetition:
         observer: Observer,
         settings: ImportSettings | None = None,
     ) -> Self:
-        """Finds models and backends again, and what is not as it was.
+        """Finds models and backends of a record, and differences from the present state.
 
         Args:
-            record: What was done.
-            folder: Folder in which models are looked for by the names of their files if they are
-                not where the record says.
+            record: The record.
+            folder: Folder to search for model files that are not at their recorded paths.
             store: Store that an estimate rests on.
             observer: Receives the progress.
             settings: How models are imported.
 
         Raises:
-            DLBricksError: If no model can be loaded, or an option of a backend is gone.
+            DLBricksError: If no model can be loaded, or a backend no longer has an option.
             PluginError: If a backend is not installed.
         """
         requests = [_request(record, each, store) for each in record.backends]
@@ -199,10 +198,10 @@ class Repetition:
         return cls(record, list(models.values()), requests, found, unread)
 
     def run(self, store: ResultStore, observer: Observer) -> Rerun:
-        """Does it again, and compares.
+        """Repeats the run, and compares the results.
 
         Args:
-            store: Where measurements are kept, and for an estimate, what it rests on.
+            store: Store of the measurements; for an estimate, its basis.
             observer: Receives the progress.
         """
         results = _WAYS[self.record.command](self, store, observer)
@@ -261,11 +260,11 @@ _WAYS: Mapping[str, Callable[[Repetition, ResultStore, Observer], _Results]] = {
     "evaluate": _evaluate,
     "compare": _compare,
 }
-"""What does each command again."""
+"""Function that repeats each command."""
 
 
 def _calibrated(again: Repetition, request: Request, store: ResultStore) -> None:
-    """Gives a store that has none the fitted numbers of the record, as long as the system is it."""
+    """Adds the record's calibration to a store without one, if the system is the same."""
     fitted, key = again.record.calibration, again.cut_options.calibration_key(request)
     same = again.record.system.fingerprint == request.fingerprint
     if fitted is not None and same and store.calibration(key) is None:
@@ -273,7 +272,7 @@ def _calibrated(again: Repetition, request: Request, store: ResultStore) -> None
 
 
 def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Request:
-    """The same request; for an estimate, for the same system and versions if they are known."""
+    """The request of a record; for an estimate, with the same system and versions if known."""
     how, is_open = record.protocol, record.protocol.precision is not None
     default = next(iter(PROTOCOLS))
     is_estimate = record.command == ESTIMATE
@@ -303,7 +302,7 @@ def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Re
 def _loaded(
     record: Record, folder: Path, observer: Observer, settings: ImportSettings | None
 ) -> tuple[dict[str, CanonicalModel], list[Failure]]:
-    """Models of a record by their names there, and reasons for those that cannot be loaded."""
+    """Models of a record by their recorded names, and failures of models that cannot be loaded."""
     models: dict[str, CanonicalModel] = {}
     unread = []
     observer.stage("Importing models", len(record.models))
@@ -326,14 +325,14 @@ def _loaded(
 
 
 def _source(model: RecordedModel, folder: Path) -> str:
-    """Where a model is: at its place, or else beside the record."""
+    """Path of a model: the recorded one, or else one beside the record."""
     beside = folder / Path(model.source).name
     moved = model.sha256 is not None and not Path(model.source).exists() and beside.exists()
     return str(beside) if moved else model.source
 
 
 def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Difference]:
-    """Versions, options and environments that differ."""
+    """Differences in versions, options and environment variables."""
     yield from _if_other("DLBricks", record.version, __version__)
     yield from _if_other("protocol", record.protocol.identity, requests[0].setup.protocol)
     for old, request in zip(record.backends, requests, strict=True):
@@ -346,7 +345,7 @@ def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Differ
 
 
 def _of_system(then: System, now: System) -> Iterator[Difference]:
-    """Facts of the system that differ."""
+    """Differences between systems."""
     for each in fields(System):
         if each.name not in _UNSAID:
             old, new = (_told(getattr(system, each.name)) for system in (then, now))
@@ -354,7 +353,7 @@ def _of_system(then: System, now: System) -> Iterator[Difference]:
 
 
 def _of_model(then: RecordedModel, now: CanonicalModel) -> Iterator[Difference]:
-    """What is different of a model: its structure, or else only its file."""
+    """Difference of a model: in its structure, or else only in its file."""
     structure = CutModel(now, (), now).whole.signature
     yield from _if_other(f"{then.name}, structure", then.structure, structure)
     if then.sha256 is not None:

@@ -29,8 +29,8 @@ class BrickResult:
 
     Attributes:
         brick: The brick.
-        occurrences: Number of its occurrences in the models of this run; 0 for a network that is
-            timed in the place of others.
+        occurrences: Number of occurrences in the models of this run; 0 for a network that is timed
+            in place of others.
         latency: Figure of the brick: measured, derived from others, or predicted; ``None`` if
             there is none.
         failure: Reason why there is no figure.
@@ -49,7 +49,7 @@ class BrickResult:
 
     @property
     def derived_from(self) -> tuple[str, ...]:
-        """Signatures of networks that were timed in its place; none if it was timed itself."""
+        """Signatures of networks that were timed in its place; empty if it was timed itself."""
         return self.latency.derived_from if self.latency else ()
 
     @property
@@ -78,11 +78,11 @@ class Benchmarking:
 
 @dataclass(frozen=True)
 class Offer:
-    """What more time would buy.
+    """A precision that more measuring time would reach.
 
     Attributes:
         half_width: Half-width of all models' 90% intervals, relative to their latencies.
-        seconds: Seconds of measuring until then, as far as can be foreseen.
+        seconds: Predicted seconds of measuring until then.
     """
 
     half_width: float
@@ -91,13 +91,13 @@ class Offer:
 
 @dataclass(frozen=True)
 class Probed:
-    """Networks that were timed first, because the system was not known.
+    """Summary of probes that were timed first, because the system was unknown.
 
     Attributes:
-        networks: Number of them.
-        seconds: Seconds that they took, without starting the framework.
+        networks: Number of probes.
+        seconds: Seconds of their timing, without the start of the framework.
         before: Largest half-width of the models' 90% intervals before, relative to the latency.
-        after: The same with them.
+        after: Largest half-width with the probes.
     """
 
     networks: int
@@ -108,17 +108,16 @@ class Probed:
 
 @dataclass(frozen=True)
 class Dial:
-    """How far a run went between an estimate without any run and every brick timed.
+    """Progress of a run between an estimate without any run and a timing of every brick.
 
     Attributes:
         half_widths: Half-width of each model's 90% interval, relative to its latency and without
             the error of composing, in the order of the models.
         timed: Number of bricks that were measured, in this run or before.
         wholes: Number of whole models that were measured in place of their bricks.
-        importing_s: Seconds that starting the framework took, beside those of measuring.
-        offers: What more time would buy, the cheapest first.
-        probed: Networks that told about the system first; ``None`` where it was known, or was not
-            asked about.
+        importing_s: Seconds of starting the framework, in addition to those of measuring.
+        offers: Precisions that more time would reach, the cheapest first.
+        probed: Summary of the probes; ``None`` where the system was known or was not probed.
     """
 
     half_widths: tuple[float, ...]
@@ -141,17 +140,17 @@ class RunResult:
     Attributes:
         request: How networks were measured.
         cutting: How models were cut and composed, the bricks, and what was timed for them.
-        models: Results for models, in the order in which these were given.
+        models: Results for models in the given order.
         bricks: Results for bricks in order of first occurrence, then for networks that were timed
-            in the place of others.
+            in place of others.
         benchmarking: Cost by models and by bricks; ``None`` if no model has both figures.
         outcome: Measurements and failures.
-        unread: Models that were named and could not be loaded.
-        predictor: Name of the predictor of bricks that the store does not hold; empty for none.
-        dial: How far a run went that timed what tells most; ``None`` for other runs.
-        answers: How fast language models do workloads, where that was asked for.
-        curves: Models over sizes of their open dimensions, where that was asked for.
-        peak_bytes: Most bytes of memory that the run took in all its processes, at most; ``None``
+        unread: Models that could not be loaded.
+        predictor: Name of the predictor of bricks that are not in the store; empty for none.
+        dial: Progress of the dial; ``None`` for runs without it.
+        answers: Speeds of text generation, if they were requested.
+        curves: Results over sizes of open dimensions, if they were requested.
+        peak_bytes: Upper bound on the peak memory of all processes of the run, in bytes; ``None``
             where nothing ran.
     """
 
@@ -170,12 +169,12 @@ class RunResult:
 
     @property
     def is_over_sizes(self) -> bool:
-        """Whether the models are some at several sizes each."""
+        """Whether the results are those of models at several sizes each."""
         return bool(self.answers or self.curves)
 
     @property
     def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
-        """Results by the names of the models, those at all sizes of a model together."""
+        """Results by model name; those of a model at all sizes are grouped."""
         if not self.is_over_sizes:
             return {each.cut.model.name: [each] for each in self.models}
         several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
@@ -197,12 +196,12 @@ class RunResult:
 
     @property
     def calibration(self) -> Calibration | None:
-        """Fitted numbers of the composer; ``None`` for its own."""
+        """Calibration of the composer; ``None`` for its default parameters."""
         return self.cutting.calibration
 
     @cached_property
     def timed(self) -> Mapping[str, tuple[str, ...]]:
-        """Signatures of the networks that each brick's figure comes from: itself, or others."""
+        """Signatures of the networks behind each brick's figure: the brick itself or others."""
         return {
             each.brick.signature: each.latency.networks(each.brick.signature)
             for each in self.bricks
@@ -210,7 +209,7 @@ class RunResult:
         }
 
     def timed_for(self, cut: CutModel) -> set[str]:
-        """Signatures of the networks that a model's estimate comes from, failed ones included."""
+        """Signatures of the networks behind a model's estimate, including failed ones."""
         return {timed for each in cut.counts for timed in self.timed.get(each, (each,))}
 
     @property
@@ -220,7 +219,7 @@ class RunResult:
 
     @property
     def call_ms(self) -> float | None:
-        """Median cost of a call of the timer, in milliseconds; ``None`` but for latency."""
+        """Median cost of a call of the timer in milliseconds; ``None`` except for latency."""
         if self.request.probe:
             return None
         stored = [brick.latency.overhead for brick in self.bricks if brick.latency]
@@ -228,7 +227,7 @@ class RunResult:
 
     @property
     def failures(self) -> list[Failure]:
-        """All failures, each once."""
+        """All failures, without duplicates."""
         found: dict[Failure, None] = dict.fromkeys(self.unread)
         for model in self.models:
             name = model.cut.model.name

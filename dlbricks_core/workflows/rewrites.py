@@ -1,4 +1,4 @@
-"""What backends make of models: asked for, and kept for estimates that run nothing."""
+"""Rewritten models: graphs that backends make of models, kept for estimates that run nothing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 COMFORTABLE = 0.5
-"""Largest model that a backend is asked of as a whole: its weights and live results, as a share of
-the memory that is free. Below, asking of the whole takes about as long as asking of two short
-models, and there is nothing to prove; above, frameworks that set room aside for all weights, or
-compute with some of them beforehand, run out of memory."""
+"""Maximum size of a model that a backend rewrites as a whole: weights and live results, as a share
+of the free memory. Below it, rewriting the whole takes about as long as rewriting two short models,
+and needs no proof. Above it, frameworks that reserve memory for all weights, or fold some of them
+in advance, run out of memory.
+"""
 
 
 @dataclass
@@ -39,9 +40,9 @@ class Rewrites:
     Attributes:
         graphs: The graphs.
         refused: Reason for each model without a graph.
-        shortened: Number of layers that the backend was asked of, for each model that was too
-            large to ask of the whole.
-        seconds: Seconds that the backend took.
+        shortened: Number of layers that the backend rewrote, for each model that was too large to
+            rewrite as a whole.
+        seconds: Seconds of rewriting.
     """
 
     graphs: dict[int, CanonicalModel] = field(default_factory=dict)
@@ -55,8 +56,8 @@ def rewrite_models(
 ) -> Rewrites:
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
-    Nothing is timed meanwhile, so models are rewritten side by side, one or a few for each core.
-    Of a model that would take more than a part of the memory, the backend is asked of a short one
+    Nothing is timed meanwhile, so models are rewritten in parallel, one or a few on each core. A
+    model that would take too much of the memory is represented by a shorter one
     (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
     """
     if not request.backend.traits.rewrites:
@@ -69,7 +70,7 @@ def rewrite_models(
     rewrites = Rewrites()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, request, stack)
-        # Whatever ends the loop: nothing may begin once the benches are closed.
+        # Whatever ends the loop: no rewriting may begin once the workers are closed.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         found = pool.map(lambda position: _answer(models[position], idle), positions)
         for position, answer in zip(positions, found, strict=True):
@@ -89,10 +90,10 @@ def rewrite_models(
 def keep_rewrites(
     rewrites: Rewrites, models: Sequence[CutModel], request: Request, store: ResultStore
 ) -> None:
-    """Keeps what the backend made of models in the store.
+    """Stores the graphs that the backend made of models.
 
-    Of a backend that runs models as they are, the models themselves are kept: where its plugin is
-    not installed, nothing else tells that it does.
+    For a backend that runs models as they are, the models themselves are stored. They show this
+    fact where the plugin is not installed.
 
     Args:
         rewrites: Result of :func:`rewrite_models`.
@@ -111,9 +112,9 @@ def keep_rewrites(
 def kept_rewrites(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore
 ) -> Rewrites:
-    """Graphs that the store keeps of what a backend made of models; it asks no backend.
+    """Stored graphs that a backend made of models. No backend is started.
 
-    Models of which it keeps none are refused, unless the backend runs models as they are.
+    Models without a stored graph are refused, unless the backend runs models as they are.
     """
     rewrites = Rewrites()
     for position, model in enumerate(models):
@@ -121,7 +122,7 @@ def kept_rewrites(
         data = store.rewrite(signature, request.setup, request.fingerprint)
         if data is None:
             if request.backend.traits.rewrites:
-                rewrites.refused[position] = "the store does not keep that"
+                rewrites.refused[position] = "the store does not hold it"
             continue
         try:
             rewrites.graphs[position] = unpacked(data, name=model.name, source=model.source)
@@ -131,25 +132,25 @@ def kept_rewrites(
 
 
 def _is_opaque(model: CanonicalModel) -> bool:
-    """Whether the model has layers that the engine cannot look inside."""
+    """Whether the model has opaque layers."""
     return any(layer.opaque for layer in model.layers)
 
 
 def _at_once(request: Request) -> int:
-    """Number of models that the cores can rewrite at a time."""
+    """Number of models that the cores can rewrite in parallel."""
     traits = request.backend.traits
     threads = request.settings.threads if traits.rewrite_uses_all_threads else 1
     return max(1, physical_cores_available() // threads)
 
 
 def _held_at_once(models: Sequence[CanonicalModel]) -> int:
-    """Number of models that the memory can hold at a time, if all were as large as the largest."""
+    """Number of models that fit into memory together, if all were as large as the largest."""
     largest = max(map(_bytes_asked, models), default=0)
     return memory_to_use() // (largest + START_BYTES)
 
 
 def _bytes_asked(model: CanonicalModel) -> int:
-    """Bytes of the model that the backend is asked of, short or whole."""
+    """Bytes of the model that the backend rewrites, short or whole."""
     if _is_comfortable(model):
         return _nbytes(model)
     shorts = shorten(model, KEPT + 1)
@@ -161,7 +162,7 @@ def _nbytes(model: CanonicalModel) -> int:
 
 
 def _is_comfortable(model: CanonicalModel) -> bool:
-    """Whether the machine has room enough to ask a backend of the whole model."""
+    """Whether the machine has memory enough to rewrite the whole model."""
     return _nbytes(model) <= COMFORTABLE * memory_to_use()
 
 
@@ -178,12 +179,12 @@ def _benches(number: int, request: Request, stack: ExitStack) -> SimpleQueue[Bac
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a backend made of a model.
+    """Result of rewriting a model.
 
     Attributes:
         graph: The graph; ``None`` if there is none.
-        layers: Most layers of a model that the backend was asked of.
-        refusal: Why there is no graph.
+        layers: Maximum number of layers that the backend rewrote at once.
+        refusal: Reason why there is no graph.
     """
 
     graph: CanonicalModel | None
@@ -202,7 +203,7 @@ def _answer(model: CanonicalModel, idle: SimpleQueue[BackendWorker]) -> _Answer:
 
 
 def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
-    """What the backend makes of a model, asked of a short one where the whole is too large."""
+    """Result of rewriting a model, or a shorter model where the whole is too large."""
     if _is_comfortable(model):
         return _Answer(bench.rewrite(model), len(model.layers))
     asked: list[int] = []

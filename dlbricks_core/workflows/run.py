@@ -1,4 +1,4 @@
-"""The main job: cut models into bricks, time the bricks, compose, compare with the whole."""
+"""The main job: cuts models into bricks, times and composes them, and compares the estimates."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def run(
     *,
     end_to_end: bool = True,
 ) -> RunResult:
-    """Estimates models from their bricks, timing what the store lacks.
+    """Estimates models from their bricks, and times bricks that the store lacks.
 
-    With the composer of the dial, it times only what tells most, until the estimates are as precise
-    as asked for.
+    With the composer of the dial, only the most informative networks are timed, until the estimates
+    reach the requested precision.
 
     Args:
         models: Models in canonical form.
@@ -40,7 +40,7 @@ def run(
         request: How networks are measured.
         store: Store of the measurements.
         observer: Receives the progress.
-        end_to_end: Whether to time the whole models as well, to compare.
+        end_to_end: Whether to time the whole models as well, for comparison.
     """
     begin = monotonic()
     if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
@@ -63,11 +63,11 @@ def run_bricks(
     """Estimates models that are cut already.
 
     Args:
-        cutting: The models, their bricks, and what is timed for them.
+        cutting: The models, their bricks, and the plan of their timing.
         request: How networks are measured.
         store: Store of the measurements.
         observer: Receives the progress.
-        end_to_end: Whether to time the whole models as well, to compare.
+        end_to_end: Whether to time the whole models as well, for comparison.
     """
     begin = monotonic()
     targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)

@@ -1,4 +1,4 @@
-"""Shares of a suite: what one of several equal machines times of it."""
+"""Shares of a suite: bricks that one of several equal machines times."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from dlbricks_core.workflows.rewrites import Rewrites
 from dlbricks_core.workflows.timing_order import run_targets
 
 _FLOPS, _BYTES = 3e10, 1e10
-"""Operations and bytes that a usual server gets through in a second. They say how shares compare,
-and how long a share may take before it counts as hung; that limit is generous."""
+"""Operations and bytes per second of a usual server. They determine how shares compare, and the
+generous time limit after which a share counts as hung.
+"""
 
 _RUNS = 15
-"""Runs of a network that a usual precision needs."""
+"""Number of runs of a network that a usual precision needs."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Priced:
 
     Attributes:
         signature: Signature of the network.
-        name: Its operators, for people.
-        seconds: Seconds that timing it is expected to take.
+        name: Operators of the network, for the user.
+        seconds: Expected seconds of timing it.
     """
 
     signature: str
@@ -46,12 +47,12 @@ class Priced:
 
 @dataclass(frozen=True)
 class OpenSuite:
-    """A suite that is cut as a backend runs it.
+    """A suite, cut as a backend runs it.
 
     Attributes:
         suite: The suite.
-        cutting: Its models, cut.
-        targets: All networks that are timed for it.
+        cutting: Models of the suite, cut.
+        targets: All networks to time for the suite.
     """
 
     suite: Suite
@@ -62,7 +63,7 @@ class OpenSuite:
     def of(
         cls, folder: Path, request: Request, store: ResultStore, observer: Observer
     ) -> OpenSuite:
-        """Reads and cuts a suite. What the store keeps of its models is not asked for again.
+        """Reads and cuts a suite. Models with a stored graph are not rewritten again.
 
         Raises:
             DLBricksError: If the folder holds no suite, or nothing in it can be read.
@@ -83,7 +84,7 @@ class OpenSuite:
         return tuple(self.suite.unread)
 
     def priced(self) -> list[Priced]:
-        """What is timed for the suite, with what it is expected to take."""
+        """Networks to time for the suite, with the expected seconds."""
         return [
             Priced(
                 each.brick.signature, ", ".join(each.brick.operators), _seconds(each.brick.model)
@@ -94,7 +95,7 @@ class OpenSuite:
     def time(
         self, signatures: Collection[str], request: Request, store: ResultStore, observer: Observer
     ) -> Outcome:
-        """Times a share of the suite: what the store lacks of it.
+        """Times those networks of a share that the store lacks.
 
         Args:
             signatures: Networks of the share.
@@ -116,7 +117,7 @@ def _seconds(model: CanonicalModel) -> float:
 
 
 def _kept(suite: Suite, request: Request, store: ResultStore) -> Rewrites | None:
-    """What the store keeps of all models of a suite; ``None`` if it lacks one."""
+    """Stored graphs of all models of a suite; ``None`` if one is missing."""
     rewrites = Rewrites()
     for position, each in enumerate(suite.models):
         data = store.rewrite(each.signature, request.setup, request.fingerprint)
@@ -124,7 +125,7 @@ def _kept(suite: Suite, request: Request, store: ResultStore) -> Rewrites | None
             return None
         try:
             graph = unpacked(data, name=each.model.name, source=each.model.source)
-        except DLBricksError:  # damaged: the backend is asked again
+        except DLBricksError:  # the stored graph is damaged: the backend rewrites the model again
             return None
         rewrites.graphs[position] = graph
     return rewrites

@@ -1,4 +1,4 @@
-"""What timing whole models costs, and what timing their bricks instead costs."""
+"""Speedup of benchmarking by bricks over benchmarking by whole models."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dlbricks_core.workflows.results import Benchmarking, ModelResult, RunResult
 
 @dataclass(frozen=True)
 class Speedups:
-    """How much less benchmarking by bricks costs, in three definitions.
+    """Speedup of benchmarking by bricks, in three definitions.
 
     Attributes:
         paper: One run of each whole model over one run of each unique brick.
-        wall_clock: Seconds spent on whole models over seconds spent on bricks, loading
-            included; ``None`` unless this run took all of the samples. What failed is
-            part of it: its seconds were spent. Models that differ in their weights alone
-            are timed once; the seconds count for each of them.
-        equal_precision: The same, with the runs that both sides would need until the
-            intervals are as narrow as ``precision``; see :func:`at_precision`.
+        wall_clock: Seconds spent on whole models over seconds spent on bricks, including loading;
+            ``None`` unless this run took all of the samples. Failed networks count with the seconds
+            spent on them. Models that differ only in their weights are timed once, and the seconds
+            count for each of them.
+        equal_precision: Wall-clock speedup with the runs that both sides would need to narrow their
+            intervals to ``precision``; see :func:`at_precision`.
         precision: Half-width of the 90% intervals, relative to the latency.
     """
 
@@ -40,9 +40,9 @@ class Speedups:
         """Speedups of a run.
 
         Args:
-            result: Of the run.
-            models: Those of its models that have an estimate and a measured latency.
-            precision: To compare both sides at.
+            result: Result of the run.
+            models: Models of the run with an estimate and a measured latency.
+            precision: Relative half-width at which both sides are compared.
         """
         known = all(_taken_now(result, kind) for kind in ("model", "brick"))
         both = known and bool(models)
@@ -66,13 +66,13 @@ def at_precision(
     needs ``n * (h / precision)**2`` runs, but never fewer than :data:`FEWEST`. The
     half-width of its estimate says in the same way by how much the runs of all of its
     bricks have to be multiplied; a brick of several models takes the largest of their
-    factors. Each run counts with the mean of its network's samples, and with what a run of
-    that side costs besides (touching inputs, waking threads). What was spent on loading
-    and warming up, and on asking the backend what it executes, counts once.
+    factors. Each run counts with the mean of its network's samples, plus the mean overhead of a run
+    on that side (touching inputs, waking threads). The seconds of loading, of warming up and of
+    rewriting models count once.
 
     Args:
-        result: Of a run that took all of its samples itself.
-        models: Those of its models that have an estimate and a measured latency.
+        result: Result of a run that took all of its samples itself.
+        models: Models of the run with an estimate and a measured latency.
         precision: Relative half-width to reach.
     """
     wholes: list[Figure] = []
@@ -100,12 +100,12 @@ def at_precision(
 
 
 def _factor(half_width: float, precision: float) -> float:
-    """By how much the number of runs has to change."""
+    """Factor by which the number of runs has to change."""
     return (half_width / precision) ** 2
 
 
 def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Figure, float]]) -> float:
-    """Seconds for loading, and for so many times the runs of each network."""
+    """Seconds for loading, and for the runs of each network times a factor."""
     besides_s = _besides_s(result, kind)
     seconds = result.effort.loading[kind]
     for latency, factor in runs:
@@ -115,12 +115,12 @@ def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Figure, float]])
 
 
 def _again_s(result: RunResult, models: Sequence[ModelResult]) -> float:
-    """What timing them once more would take, for models that are equal but for their weights."""
+    """Seconds of timing models again that differ from others only in their weights."""
     return Effort.of(_again(result, models)).seconds["model"]
 
 
 def _again(result: RunResult, models: Sequence[ModelResult]) -> list[Measurement]:
-    """Measurements of whole models that stand for one more model, each time that they do."""
+    """Measurements of whole models, once for each additional model that they represent."""
     seen: set[str] = set()
     found = []
     for model in models:
@@ -137,13 +137,13 @@ def _measured(result: RunResult, kind: Kind) -> list[Measurement]:
 
 
 def _taken_now(result: RunResult, kind: Kind) -> bool:
-    """Whether the run itself took every sample of the kind, and so knows what they cost."""
+    """Whether the run itself took every sample of the kind, so that their cost is known."""
     samples = sum(len(measurement.values) for measurement in _measured(result, kind))
     return 0 < samples <= result.effort.runs[kind]
 
 
 def _besides_s(result: RunResult, kind: Kind) -> float:
-    """What a run of the kind cost on average beside the latency that it was to measure."""
+    """Mean overhead of a run of the kind, beyond the measured latency, in seconds."""
     effort = result.effort
     timed_s = sum(sum(measurement.values) for measurement in _measured(result, kind)) / 1e3
     spent_s = effort.seconds[kind] - effort.loading[kind]

@@ -1,4 +1,4 @@
-"""State of every plugin: what it can do, and whether it can be used."""
+"""Status of every plugin: its capabilities, and whether it is usable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PluginStatus:
     """State of one plugin.
 
     Attributes:
-        plugin: The plugin, as its entry point announces it.
+        plugin: The plugin, as announced by its entry point.
         framework: Distribution and version of a backend's framework, if it is installed.
         problem: Reason why the plugin cannot be used; empty if it can.
         cure: What the user can do about it.
@@ -47,7 +47,7 @@ class PluginStatus:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON."""
+        """The status as plain data for JSON."""
         return {
             "kind": self.plugin.kind,
             "name": self.plugin.name,
@@ -66,7 +66,7 @@ class PluginStatus:
 
 
 def plugin_statuses() -> list[PluginStatus]:
-    """State of every announced plugin of every kind. A broken one never hides the others."""
+    """Status of all announced plugins. A broken plugin never hides the others."""
     return [_status(plugin) for kind in GROUPS for plugin in discover(kind, _BASES[kind])]
 
 

@@ -28,25 +28,25 @@ from dlbricks_core.workflows.rewrites import keep_rewrites, rewrite_models
 from dlbricks_core.workflows.timing_order import sweeps_of
 
 RUNS = 20
-"""Runs of each network, unless the user says otherwise."""
+"""Default number of runs of each network."""
 
 QUICK_RUNS = 6
-"""Runs of each network in a shorter study."""
+"""Number of runs of each network in a short study."""
 
 _ENOUGH_S = 3.0
-"""Seconds after which a network that takes long is run no more."""
+"""Seconds of runs after which a slow network needs no more."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What models have in common, and what composing their bricks is worth.
+    """Repetition in models, and accuracy of composing their bricks.
 
     Attributes:
         analysis: Repetition and similarity of the models' layers (Figures 5 to 7).
         by_granularity: The paper's chains and sums, by granularity (Figures 3 and 9 to 12).
         by_composer: The other composers that are installed, by name; see
             :func:`compared_composers`.
-        unread: Models that were named and could not be loaded.
+        unread: Models that could not be loaded.
 
     All evaluations rest on the same latencies of the whole models, taken in the same
     rounds as the bricks of every granularity.
@@ -70,14 +70,14 @@ def study(
     store: ResultStore,
     observer: Observer,
 ) -> Study:
-    """Times models, and their bricks at every granularity; continues where it was cut off.
+    """Times models, and their bricks at every granularity. An interrupted study continues.
 
     Args:
-        models: In canonical form.
-        granularities: The most layers that a brick holds.
-        request: How to measure; :data:`RUNS` runs of each network unless it or the protocol
-            say how many.
-        store: Where measurements are kept, and those from before are found.
+        models: Models in canonical form.
+        granularities: Maximum numbers of layers in a brick.
+        request: How networks are measured, with :data:`RUNS` runs of each network unless the
+            request or the protocol specifies the number.
+        store: Store of the measurements, including earlier ones.
         observer: Receives the progress.
     """
     request = _fixed(request)
@@ -106,10 +106,10 @@ def study(
 
 
 def compared_composers() -> list[str]:
-    """Names of the composers that the paper's is compared with.
+    """Names of the composers that the paper's composer is compared with.
 
-    All that can be used here, except those whose estimates are bounds, and the one that a
-    predictor tells what it does not time. Those that cut models as they are come first.
+    They are all usable composers, except those whose estimates are bounds, and the one that relies
+    on a predictor. Composers that cut models as they are come first.
     """
     found = [plugin for plugin in discover("composer", Composer) if not plugin.problem]
     found.sort(key=lambda plugin: plugin.loaded.cuts_rewritten)
@@ -118,14 +118,14 @@ def compared_composers() -> list[str]:
 
 
 def _fixed(request: Request) -> Request:
-    """The request with a fixed number of runs, so that all ways of cutting are treated alike."""
+    """The request with a fixed number of runs, so that all ways of cutting get equal treatment."""
     runs = request.runs if request.precision is None else RUNS
     enough_s = _ENOUGH_S if request.protocol.interleaved else None
     return replace(request, runs=runs, precision=None, enough_s=enough_s)
 
 
 def _part(outcome: Outcome, cutting: Cutting, request: Request) -> Outcome:
-    """The part of an outcome that concerns one cutting, as if nothing else had been measured."""
+    """The part of an outcome that belongs to one cutting."""
     keys = {
         request.key(target.brick.signature, target.kind)
         for sweep in sweeps_of(cutting, end_to_end=True)

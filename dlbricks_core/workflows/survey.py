@@ -1,4 +1,4 @@
-"""Surveys: networks that are timed so that a predictor knows this system."""
+"""Surveys: time networks from which a predictor learns about this system."""
 
 from __future__ import annotations
 
@@ -27,26 +27,30 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 RUNS = 8
-"""Runs of each network. The mean of the faster half of 8 is off by 2% where runs scatter by 5%,
-which is less than any predictor errs: more runs of one network tell less than another network."""
+"""Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
+8 has an error of 2%, less than any predictor's. So another network yields more information than
+more runs of the same one.
+"""
 
 _FIRST_BATCH = 40
-"""Networks of the first batch, which tells how long others will take."""
+"""Number of networks in the first batch, which shows how long others will take."""
 
 _BATCH_SHARE = 1 / 6
 _BATCH_S = (5.0, 60.0)
-"""Share of the budget that a batch may take, and limits of that in seconds. A short batch starts
-its worker for few networks, and a long one rests on errors that are no longer true."""
+"""Maximum share of the budget for a batch, and limits of it in seconds. A short batch starts its
+worker for few networks, and a long one rests on outdated errors.
+"""
 
 _SMALLEST_BATCH = 10
-"""Networks for which it is worth while to start a worker."""
+"""Minimum number of networks that justify the start of a worker."""
 
 _LOADING_SHARE = 0.2
-"""Most of the budget that loading models takes which nobody named. What is loaded once comes from a
-cache, so that the next survey comes further."""
+"""Maximum share of the budget for loading models that the user did not name. Loaded models stay in
+a cache, so the next survey gets further.
+"""
 
 _GRANULARITIES = ((1, "chain"), (128, "short-segments"))
-"""How models are cut: into single layers, and into segments as they are estimated from."""
+"""How models are cut: into single layers, and into the segments of estimates."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,12 @@ class Survey:
 
     Attributes:
         request: How networks were timed.
-        budget_s: Seconds that it was to take.
-        seconds: Seconds that it took.
-        networks: Networks with a latency that the store holds now, of this setup and system.
-        families: Number of those that were drawn, by family.
-        anew: Networks that this survey timed.
-        judged: Networks that were predicted from others, those of the last judgement.
+        budget_s: Budget in seconds.
+        seconds: Duration in seconds.
+        networks: Number of networks with a latency in the store, of this setup and system.
+        families: Number of drawn networks among them, by family.
+        anew: Number of networks that this survey timed.
+        judged: Networks that the last judgement predicted from others.
         unread: Models that could not be loaded.
         failures: Networks that could not be timed.
         unsupported: Networks with an operator that the backend does not support.
@@ -89,15 +93,15 @@ def survey(
     load: LoadOptions,
     settings: ImportSettings,
 ) -> Survey:
-    """Times networks until the budget ends: drawn ones, and bricks of models.
+    """Times networks until the budget ends: drawn networks, and bricks of models.
 
-    What the store holds is not timed again, so that a survey goes on where an earlier one, or an
-    interrupted one, ended. The first networks are the same everywhere; those after them are drawn
-    where predictions err.
+    Stored measurements are not repeated, so a survey continues where an earlier or interrupted one
+    ended. The first networks are the same everywhere. Later ones are drawn from families with large
+    prediction errors.
 
     Args:
-        specs: Models whose bricks are timed as well; none for all that collections list.
-        request: How to measure, with a fixed number of runs.
+        specs: Models whose bricks are timed as well; empty for all models that collections list.
+        request: How networks are measured, with a fixed number of runs.
         store: Store of the measurements.
         observer: Receives the progress, in seconds of the budget.
         budget_s: Seconds after which no batch of networks begins.
@@ -105,8 +109,8 @@ def survey(
         settings: How models are imported.
 
     Raises:
-        DLBricksError: If there is no collection of such a name, or a size or value that the user
-            gave belongs to none of the models.
+        DLBricksError: If there is no such collection, or a given size or value belongs to none of
+            the models.
     """
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
@@ -155,13 +159,13 @@ def survey(
 
 
 def _batch_s(budget_s: float) -> float:
-    """Seconds that a batch may take."""
+    """Maximum seconds of a batch."""
     least, most = _BATCH_S
     return min(max(budget_s * _BATCH_SHARE, least), most)
 
 
 class _Clock(Observer):
-    """Tells another observer of each second that passes; stages within are its own matter."""
+    """Reports each second that passes to another observer, and hides stages inside a batch."""
 
     def __init__(self, observer: Observer, most_s: float) -> None:
         self._observer = observer
@@ -170,19 +174,19 @@ class _Clock(Observer):
         self._most = math.ceil(most_s)
 
     def advance(self, what: str = "") -> None:
-        """Passes on the seconds since it was called last."""
+        """Reports the seconds since the last call."""
         passed = min(int(perf_counter() - self._begin), self._most)
         for _ in range(self._told, passed):
             self._observer.advance(what)
         self._told = max(self._told, passed)
 
     def note(self, text: str) -> None:
-        """Passes it on."""
+        """Passes a note on."""
         self._observer.note(text)
 
 
 def _listed(observer: Observer) -> list[str]:
-    """Names of the models of all collections that list theirs."""
+    """Names of the models in all collections that list them."""
     found = []
     for plugin in discover("models", ModelCollection):
         names = attempt(plugin, partial(_names, plugin))
@@ -204,10 +208,10 @@ def _named(
     """Models that the user names.
 
     Args:
-        specs: The user's names of models and collections.
+        specs: Names of models and collections from the user.
         load: How models are read.
         settings: How models are imported.
-        unread: Takes up those that cannot be loaded.
+        unread: List to which failures are appended.
     """
     with ModelLoader(load, settings) as loader:
         for name in expand(specs):
@@ -215,12 +219,12 @@ def _named(
                 yield loader.load_one(name)
             except DLBricksError as error:
                 unread.append(Failure(name, error.message, "read"))
-        if not unread:  # a model that is missing may have the input or the dimension
+        if not unread:  # a model that could not be loaded may have the input or the dimension
             loader.check_options()
 
 
 def _some(seed: int, most_s: float, observer: Observer) -> Iterator[CanonicalModel]:
-    """As many models of all collections as can be loaded in time, in an order that mixes them."""
+    """As many models of all collections as can be loaded in time, in shuffled order."""
     until = perf_counter() + most_s
     names = _listed(observer)
     with ModelLoader(settings=ImportSettings(most_s)) as loader:
@@ -234,7 +238,7 @@ def _some(seed: int, most_s: float, observer: Observer) -> Iterator[CanonicalMod
 
 
 def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
-    """Bricks of models, each once, without those that are too large for a survey."""
+    """Distinct bricks of models, without those that are too large for a survey."""
     found: dict[str, Target] = {}
     for model in models:
         group = family_of(model)

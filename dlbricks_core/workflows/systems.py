@@ -1,4 +1,4 @@
-"""Systems that are known, and the one that a user means."""
+"""Known systems, and the one that a user names."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 _HOST = "@"
-"""What stands between a fingerprint and a host."""
+"""Separator between a fingerprint and a host."""
 
 _SHORT = 8
-"""Letters of a fingerprint, or of a host, that tell it from others."""
+"""Number of characters of a fingerprint or a host in short references."""
 
 _NAME = re.compile(r"\w[\w.+-]{0,39}")
 
 
 def reference(machine: Machine) -> str:
-    """Shortest text by which a user can mean a machine: ``lab``, ``71bff16a``."""
+    """Short text that names a machine: ``lab``, ``71bff16a``."""
     if machine.name or machine.alone:
         return machine.name or machine.system[:_SHORT]
     return _HOST.join((machine.system[:_SHORT], min(machine.hosts)[:_SHORT]))
 
 
 def find_machine(store: ResultStore, text: str) -> Machine:
-    """The one machine of a store that a text means.
+    """The one machine of a store that a text names.
 
     Args:
         store: The store.
-        text: Name of a machine; start of a fingerprint, which means all machines that share it; or
-            that and the start of a host: ``71bf@09ad``.
+        text: Name of a machine; beginning of a fingerprint, for all machines that share it; or
+            beginnings of a fingerprint and a host: ``71bf@09ad``.
 
     Raises:
         DLBricksError: If the store knows no such machine, or several.
@@ -42,10 +42,10 @@ def find_machine(store: ResultStore, text: str) -> Machine:
 
 
 def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
-    """The one system that a text means, and its machine; ``None`` for one of the atlas.
+    """The one system that a text names, and its machine; ``None`` for a system of the atlas.
 
     Args:
-        store: Its machines come before the systems of the atlas.
+        store: Store whose machines take precedence over the systems of the atlas.
         text: As for :func:`find_machine`.
 
     Raises:
@@ -63,11 +63,11 @@ def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
 
 
 def at_system(store: ResultStore, text: str | None) -> tuple[System | None, ResultStore]:
-    """The one system that a text means, and the store without other machines of its fingerprint.
+    """The one system that a text names, and the store without other machines of its fingerprint.
 
     Args:
         store: As for :func:`find_system`.
-        text: As for :func:`find_machine`; ``None`` for no system, and all of the store.
+        text: As for :func:`find_machine`; ``None`` for no system and the whole store.
 
     Raises:
         DLBricksError: If not exactly one such system is known.
@@ -81,25 +81,26 @@ def at_system(store: ResultStore, text: str | None) -> tuple[System | None, Resu
 def name_machine(store: ResultStore, text: str, name: str) -> Machine:
     """Gives a machine of a store a name.
 
-    A fingerprint means those of its hosts that have no name yet, if there are any.
+    A fingerprint selects its hosts without a name, if there are any.
 
     Args:
         store: The store.
         text: As for :func:`find_machine`.
-        name: The name. Hosts of one system may share it: they are one machine, started again.
+        name: The name. Hosts of one system may share it, because a restarted machine may appear as
+            another host.
 
     Returns:
         The machine with its name.
 
     Raises:
-        DLBricksError: If not exactly one machine is meant, or the name cannot be given to it.
+        DLBricksError: If not exactly one machine matches, or the name is invalid or taken.
     """
     machines = store.machines()
     unnamed = [each for each in machines if not each.name and each.system.startswith(text)]
     machine = unnamed[0] if len(unnamed) == 1 and text else find_machine(store, text)
     if not _NAME.fullmatch(name):
         raise DLBricksError(
-            f"{name!r:.60} is no name for a machine",
+            f"{name!r:.60} is not a valid name for a machine",
             hint="A name has up to 40 letters, digits, dots, hyphens and underscores.",
         )
     for each in machines:
@@ -117,7 +118,7 @@ def name_machine(store: ResultStore, text: str, name: str) -> Machine:
 
 
 def _meant(machines: Sequence[Machine], text: str) -> list[Machine]:
-    """Machines that a text may mean; those that share a fingerprint are one."""
+    """Machines that a text may name. Machines that share a fingerprint count as one."""
     if named := [each for each in machines if text and each.name == text]:
         return named
     fingerprint, at, host = text.partition(_HOST)

@@ -1,4 +1,4 @@
-"""Figures that must be precise, and those of them that are not yet."""
+"""Figures that must be precise, and those that are not precise yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.request import Request
 
 _NAMED = 6
-"""Figures that a sentence names, the widest; the samples of all of them are in the store."""
+"""Maximum number of figures that a sentence names; the widest come first."""
 
 _NAMES: dict[Kind, str] = {
     "brick": "{}",
@@ -30,7 +30,7 @@ def families(
     Args:
         request: Request whose keys identify measurements.
         cutting: The models, cut; ``None`` if each key is a figure of its own.
-        keys: Keys of what can be measured. A sum with other bricks in it is partial.
+        keys: Keys of the networks that can be measured. A sum with further bricks is partial.
     """
     if cutting is None:
         return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
@@ -62,7 +62,7 @@ def shortfalls(
     measurements: Collection[Measurement],
     reason: str,
 ) -> tuple[str, ...]:
-    """A sentence that names the figures less precise than was asked for, if there are any."""
+    """A sentence that names the figures that miss the requested precision, if there are any."""
     if request.precision is None:
         return ()
     keys = [measurement.question for measurement in measurements]
@@ -76,10 +76,10 @@ def shortfalls(
 def not_within(
     precision: float, reason: str, reached: Iterable[tuple[float, str]]
 ) -> tuple[str, ...]:
-    """A sentence that names figures less precise than was asked for; none if there are none.
+    """A sentence that names figures that miss the requested precision; empty if there are none.
 
     Args:
-        precision: Half-width that was asked for, relative to the figure.
+        precision: Requested half-width, relative to the figure.
         reason: Why it was not reached.
         reached: Half-width of each figure that lacks precision, and its name.
     """

@@ -1,4 +1,4 @@
-"""Prices and accuracies that users write down: small TOML files."""
+"""Prices and accuracies from the user's TOML files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Prices:
     """Prices of systems.
 
     Attributes:
-        path: File that they come from.
-        currency: What they are in, for people.
-        per_hour: Price of an hour, by the name of a system or the beginning of its fingerprint.
+        path: File of the prices.
+        currency: Currency of the prices, for the user.
+        per_hour: Price per hour, by the name of a system or the beginning of its fingerprint.
     """
 
     path: Path
@@ -34,10 +34,10 @@ class Prices:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Prices of a file.
+        """Reads prices from a file.
 
         Raises:
-            DLBricksError: If it cannot be read, or says something else.
+            DLBricksError: If the file cannot be read, or has another structure.
         """
         data = _toml(path, {"currency", "per_hour"}, _PRICES)
         currency = data.get("currency", "USD")
@@ -46,10 +46,10 @@ class Prices:
         return cls(path, currency, _numbers(path, data, "per_hour", _PRICES))
 
     def of(self, system: System) -> float | None:
-        """Price of an hour of a system; ``None`` if the file has none.
+        """Price of a system per hour; ``None`` if the file has none.
 
         Raises:
-            DLBricksError: If two of its lines mean the system.
+            DLBricksError: If two lines name the system.
         """
         found = [name for name in self.per_hour if is_called(system, name)]
         if len(found) > 1:
@@ -66,9 +66,9 @@ class Accuracies:
     """Accuracies of models for one task.
 
     Attributes:
-        path: File that they come from.
-        of_model: Accuracy by the name of a model, or by what the user calls it; in any unit, as
-            long as more is better.
+        path: File of the accuracies.
+        of_model: Accuracy by the name of a model, or by the name that the user gave it; in any
+            unit, as long as more is better.
     """
 
     path: Path
@@ -76,16 +76,16 @@ class Accuracies:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Accuracies of a file.
+        """Reads accuracies from a file.
 
         Raises:
-            DLBricksError: If it cannot be read, or says something else.
+            DLBricksError: If the file cannot be read, or has another structure.
         """
         data = _toml(path, {"accuracy"}, _ACCURACIES)
         return cls(path, _numbers(path, data, "accuracy", _ACCURACIES))
 
     def of(self, names: Iterable[str]) -> float | None:
-        """Accuracy of a model that goes by several names; ``None`` if the file has none."""
+        """Accuracy of a model with several names; ``None`` if the file has none."""
         return next((self.of_model[name] for name in names if name in self.of_model), None)
 
 
@@ -101,7 +101,7 @@ def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
 
 
 def _numbers(path: Path, data: Mapping[str, Any], name: str, hint: str) -> dict[str, float]:
-    """Numbers by name, of which there is one at least."""
+    """A table of at least one number, by name."""
     table = data.get(name)
     if not isinstance(table, dict) or not table:
         raise DLBricksError(f"{path} has no table {name!r}", hint=hint)

@@ -1,4 +1,4 @@
-"""Networks that are timed for cut models, and their order."""
+"""Order in which the networks of cut models are timed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from dlbricks_core.workflows.measuring import Target
 
 
 def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) -> list[Target]:
-    """Targets: each model right before those of its bricks that no earlier model has.
+    """Targets in order: each model, followed by its bricks that no earlier model has.
 
-    A model of the backend's own framework is timed in its original form as well, if a backend is
-    given.
+    If a backend is given, a model of its own framework is also timed in its native form.
     """
     targets = [t for sweep in sweeps_of(cutting, end_to_end=end_to_end) for t in sweep]
     natives = {
@@ -33,10 +32,10 @@ def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) 
 
 
 def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
-    """Groups of targets: for each model itself, then what is timed for its new bricks.
+    """Groups of targets, one for each model: the model itself, then networks for its new bricks.
 
-    Models that share bricks follow each other. If not all networks fit into memory, they are timed
-    in groups in this order, and a brick should be in one group with all of its models.
+    Models that share bricks follow each other. If the networks do not fit into memory together,
+    they are timed in groups in this order, and a brick should share a group with all of its models.
 
     Args:
         cuttings: The same models, cut in one or several ways.
@@ -47,10 +46,10 @@ def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
 
 
 def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]:
-    """Sweeps of each cutting by itself, whole models included; all have the models in one order.
+    """Sweeps of each cutting, including whole models; the order of models is the same in all.
 
     Args:
-        cuttings: Of the same models, one for each backend.
+        cuttings: Cuttings of the same models, one for each backend.
     """
     models = zip(*(cutting.brickset.models for cutting in cuttings), strict=True)
     order = list(_kin_together(list(models)))
@@ -63,7 +62,7 @@ def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]
 def _sweeps(
     cuttings: Sequence[Cutting], models: Iterable[tuple[CutModel, ...]], end_to_end: bool
 ) -> list[list[Target]]:
-    """Sweeps of models in this order; each model is cut in as many ways as there are cuttings."""
+    """Sweeps of models in a given order; each model is cut once for each cutting."""
     seen: set[tuple[str, Kind]] = set()
     sweeps = []
     for cuts in models:
@@ -82,10 +81,10 @@ def _sweeps(
 
 
 def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
-    """The models, each followed by the one that shares most bricks with it or with any before.
+    """The models; each is followed by the one that shares most bricks with it or an earlier one.
 
     Args:
-        models: Each cut in one way or several.
+        models: Models, each cut in one or several ways.
     """
     own = [set(chain.from_iterable(cut.counts for cut in cuts)) for cuts in models]
     left = list(range(len(models)))

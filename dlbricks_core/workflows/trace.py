@@ -1,9 +1,9 @@
-"""One model at every level: the whole, bricks, layers, the framework's own operators by thread.
+"""Traces one model at every level: the whole, bricks, layers, and operators by thread.
 
-Each level is from runs without the profiler of a deeper one, as XSP does it (Li et al., "XSP:
-Across-Stack Profiling and Analysis of Machine Learning Models on GPUs", 2020): the whole model and
-the bricks run alone, layers by the framework's profile of layers, operators by its timeline. What
-a profiler costs is what its run takes longer than one without it.
+Each level comes from runs without the profiler of a deeper level, as in XSP (Li et al., "XSP:
+Across-Stack Profiling and Analysis of Machine Learning Models on GPUs", 2020). The whole model and
+the bricks run without a profiler. Layers come from the framework's profile, operators from its
+timeline. The overhead of a profiler is the difference between a run with it and one without it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 _TRIES = 3
-"""Runs of which the fastest is shown: other work on the machine disturbs some."""
+"""Number of runs of which the fastest is shown, because other work on the machine disturbs some."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Level:
 
     Attributes:
         name: What the level shows, in a word.
-        parts: Number of its parts.
-        ms: What they take in milliseconds: together, or from the first's begin to the last's end.
-            ``None`` where the level is missing.
-        run_ms: Latency in milliseconds of the run that the level is from; ``None`` where it is
-            not one run.
+        parts: Number of parts.
+        ms: Time of the parts in milliseconds: their sum, or the time from the begin of the first to
+            the end of the last; ``None`` where the level is missing.
+        run_ms: Latency of the run behind the level in milliseconds; ``None`` where there is no
+            single run.
         reason: Why the level is missing; empty where it is not.
         partial: Whether parts are missing, so that ``ms`` is a lower bound.
     """
@@ -50,13 +50,13 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """A model's estimate, its latency, and what its framework says of a run.
+    """Estimate and latency of a model, with the framework's timeline of a run.
 
     Attributes:
         explanation: Bricks and layers beside the measured latency.
-        timeline: What each thread does in one run; ``None`` if the framework does not tell.
-        reason: Why it does not.
-        failed: Whether it should have told.
+        timeline: Activity of each thread in one run; ``None`` if the framework reports none.
+        reason: Why there is no timeline; empty if there is one.
+        failed: Whether taking the timeline failed.
     """
 
     explanation: Explanation

@@ -1,4 +1,4 @@
-"""What a store holds travels: parts of it are exported, imported, merged and deleted."""
+"""Moves the content of stores: exports, imports, merges and deletes parts of them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from dlbricks_core.workflows.systems import find_machine
 
 @dataclass(frozen=True)
 class Part:
-    """Part of a store, as users name it; what is left out holds for everything.
+    """Part of a store, as users name it. An empty field selects everything.
 
     Attributes:
-        systems: Names of machines, or starts of fingerprints.
+        systems: Names of machines, or beginnings of fingerprints.
         backends: Names of backends.
-        outdated: Whether only versions of frameworks are meant that are not the newest.
+        outdated: Whether to select only versions of frameworks that are not the newest.
         before: Time before which sessions began, with time zone.
-        failures: Whether only failures are meant.
+        failures: Whether to select only failures.
     """
 
     systems: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Part:
     failures: bool = False
 
     def of(self, store: ResultStore) -> Selection:
-        """What is meant in a store.
+        """The selection in a store.
 
         Raises:
             DLBricksError: If the store holds nothing of a system or a backend.
@@ -62,7 +62,7 @@ class Part:
 
 
 def export(store: ResultStore, part: Part | None = None) -> Exported:
-    """A store, or a part of it, as a file.
+    """Exports a store, or a part of it, as a file.
 
     Raises:
         DLBricksError: If the store holds nothing of a system or a backend.
@@ -71,11 +71,11 @@ def export(store: ResultStore, part: Part | None = None) -> Exported:
 
 
 def import_files(store: ResultStore, files: Sequence[Path | IO[bytes]]) -> Merged:
-    """Adds what files hold to a store: all of them, or none.
+    """Adds the content of files to a store: of all files, or of none.
 
     Args:
         store: The store.
-        files: Paths, or files that are open.
+        files: Paths, or open files.
 
     Raises:
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
@@ -84,14 +84,14 @@ def import_files(store: ResultStore, files: Sequence[Path | IO[bytes]]) -> Merge
 
 
 def merge(store: ResultStore, others: Iterable[str | Path]) -> Merged:
-    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
+    """Adds the content of other stores to a store: of all of them, or of none.
 
     Args:
         store: The store.
-        others: Where the others are.
+        others: Locations of the other stores, which stay unchanged.
 
     Raises:
-        DLBricksError: If one of them is not there, or cannot be read.
+        DLBricksError: If one of the other stores is missing or cannot be read.
     """
     with ExitStack() as opened:
         every = [opened.enter_context(_store(each)) for each in others]
@@ -103,15 +103,15 @@ def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
 
     Args:
         store: The store.
-        part: What is deleted. Something must be named.
-        rehearse: Whether to delete nothing, and only tell what would be.
+        part: The part to delete. At least one field must be set.
+        rehearse: Whether to delete nothing, and only to report what would be deleted.
 
     Raises:
         DLBricksError: If nothing is named, or the store holds nothing of a system or a backend.
     """
     if part == Part():
         raise DLBricksError(
-            "nothing is named that should be deleted",
+            "the part to delete is not specified",
             hint="Name a system, a backend, outdated versions, a date or failures.",
         )
     return store.prune(part.of(store), rehearse=rehearse)
@@ -120,7 +120,7 @@ def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
 def _store(location: str | Path) -> ResultStore:
     if is_exported(location):
         raise DLBricksError(
-            f"{location} is an exported file, no result store", hint="Import it instead."
+            f"{location} is an exported file, not a result store", hint="Import it instead."
         )
     return ResultStore.open(location, writes=False, create=False)
 

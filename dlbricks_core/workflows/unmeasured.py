@@ -1,4 +1,4 @@
-"""Latencies of whole models at places where nobody measured them, from what the store knows."""
+"""Predicts latencies of whole models at places where they were not measured."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from dlbricks_core.workflows.knowledge import features_of, knowledge
 from dlbricks_core.workflows.observer import Observer
 
 _LAYERS = 1000
-"""Most layers that are predicted together: time and memory grow with the square of them."""
+"""Maximum number of layers that are predicted together: time and memory grow with its square."""
 
 
 def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas:
-    """The atlas with predicted latencies of models, and what models are made of.
+    """The atlas with predicted latencies of models, and with their breakdown by kind of layer.
 
-    A model is predicted wherever other networks were measured and it was not, if the store knows
-    the features of its layers. Where it failed, it has no latency.
+    A model is predicted at every place where other networks were measured and it was not, if the
+    store holds the features of its layers. Where it failed, it gets no latency.
 
     Args:
-        atlas: What was measured.
-        store: The store that it is from.
+        atlas: Measured values.
+        store: The store behind the atlas.
         observer: Receives the progress.
     """
     homes = _homes(atlas)
     asked = _asked(atlas, homes)
-    observer.stage("Predicting what was not measured", len(asked))
+    observer.stage("Predicting latencies that were not measured", len(asked))
     predicted: list[Entry] = []
     parts: dict[str, Parts] = {}
     measured = atlas.known_latencies
@@ -60,7 +60,7 @@ def _homes(atlas: Atlas) -> dict[str, Place]:
 
 
 def _asked(atlas: Atlas, homes: Mapping[str, Place]) -> dict[Place, list[str]]:
-    """Models that a predictor is asked about, by place."""
+    """Models to predict, by place."""
     measured = atlas.known_latencies
     found: defaultdict[Place, list[str]] = defaultdict(list)
     for place in sorted({each.place for each in atlas.entries if each.quantity == LATENCY}):
@@ -73,7 +73,7 @@ def _asked(atlas: Atlas, homes: Mapping[str, Place]) -> dict[Place, list[str]]:
 def _told(
     atlas: Atlas, place: Place, signatures: Sequence[str], known: Sequence[Contribution]
 ) -> Iterator[tuple[str, Told]]:
-    """What a predictor tells about models at a place."""
+    """Predictions for models at a place."""
     setup = Setup(
         place.backend, place.version, place.options, place.threads, DEFAULT_PROTOCOL.identity, ""
     )
@@ -84,7 +84,7 @@ def _told(
 
 
 def _batches(atlas: Atlas, signatures: Sequence[str]) -> Iterator[dict[str, NetworkFeatures]]:
-    """Features of models, so many at a time as can be predicted together."""
+    """Features of models, in batches that can be predicted together."""
     batch: dict[str, NetworkFeatures] = {}
     layers: set[tuple[str, bytes]] = set()
     for signature in signatures:
@@ -100,7 +100,7 @@ def _batches(atlas: Atlas, signatures: Sequence[str]) -> Iterator[dict[str, Netw
 
 
 def _layers(network: NetworkFeatures) -> set[tuple[str, bytes]]:
-    """The different layers of a network."""
+    """The distinct layers of a network."""
     size = len(network.numbers) // max(len(network.kinds), 1)
     return {
         (kind, network.numbers[i * size : (i + 1) * size]) for i, kind in enumerate(network.kinds)
@@ -108,7 +108,7 @@ def _layers(network: NetworkFeatures) -> set[tuple[str, bytes]]:
 
 
 def _call_ms(place: Place, known: Sequence[Contribution]) -> float:
-    """Cost of a call of the timer in milliseconds: as it was on the system, or else anywhere."""
+    """Cost of a call of the timer in milliseconds: measured on the system, or else elsewhere."""
     here = [each.call_ms for each in known if each.system.fingerprint == place.system]
     costs = here or [each.call_ms for each in known]
     return float(np.median(np.concatenate(costs))) if costs else 0.0

@@ -1,4 +1,4 @@
-"""Whether backends compute the same from the same model."""
+"""Verifies that backends compute the same results from the same model."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from dlbricks_core.workflows.agreement import (
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
-#: Name of the ONNX reference evaluator, where backends have theirs.
+#: Name of the ONNX reference evaluator, in place of a backend's name.
 REFERENCE = "onnx reference"
 
 REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
 
-#: Operators whose results can hide a difference in what they read: with random weights a
+#: Operators whose results can hide a difference between their inputs: with random weights, a
 #: classifier's probabilities are nearly one and zero.
 _SATURATING = frozenset({"ArgMax", "HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax", "Tanh"})
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """How to compare.
+    """Options of a comparison.
 
     Attributes:
         seed: Seed of weights and inputs.
-        tolerance: Largest relative error that counts as agreement.
-        reference_s: Longest time that the ONNX reference evaluator may take for a model;
-            the first backend is the reference where it takes longer. 0 leaves it out.
+        tolerance: Maximum relative error that counts as agreement.
+        reference_s: Maximum seconds of the ONNX reference evaluator for a model. If it takes
+            longer, the first backend is the reference. 0 leaves the evaluator out.
     """
 
     seed: int = 0
@@ -50,22 +50,22 @@ class VerifyOptions:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a backend made of a model.
+    """Verdict on a backend's results for a model.
 
     Attributes:
         model: Name of the model.
         backend: Name of the backend.
-        reference: What it was compared with; empty if there was nothing.
-        error: Largest relative error over all outputs; ``None`` if it was not compared.
-        tolerance: Largest relative error that counts as agreement.
-        varied: Whether all outputs vary, so that the comparison shows something.
-        unsupported: What kept the backend from running the model.
-        failure: What went wrong otherwise.
-        remarks: What to know of the comparison, the same for all backends of a model: who
-            agrees with whom, what is wrong with the ONNX reference, that it took too long.
+        reference: Name of the reference; empty if there was none.
+        error: Maximum relative error over all outputs; ``None`` without a comparison.
+        tolerance: Maximum relative error that counts as agreement.
+        varied: Whether all outputs vary, so that the comparison is meaningful.
+        unsupported: Layers that the backend does not support.
+        failure: Reason of any other failure.
+        remarks: Remarks on the comparison, the same for all backends of a model: which backends
+            agree, and defects or timeouts of the ONNX reference.
         reference_failure: Why the ONNX reference failed, the same for all backends of a model.
-        disputed: Whether the backends agree with each other and not with the ONNX reference,
-            and nothing is known to be wrong with that.
+        disputed: Whether the backends agree with each other but not with the ONNX reference, which
+            has no known defect.
     """
 
     model: str
@@ -82,7 +82,7 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Whether the backend ran the model and agreed on outputs that vary, beyond dispute."""
+        """Whether the backend ran the model and agreed on varying outputs, without dispute."""
         near = self.error is not None and self.error <= self.tolerance
         return near and self.varied and not self.disputed
 
@@ -93,14 +93,14 @@ def verify(
     options: VerifyOptions | None = None,
     observer: Observer | None = None,
 ) -> list[Verdict]:
-    """Runs whole models on several backends, on the same values, and compares the outputs.
+    """Runs whole models on several backends with the same values, and compares the outputs.
 
-    What a last Softmax and the like read is compared as well.
+    The inputs of a final Softmax or similar layer are compared as well.
 
     Args:
-        models: In canonical form.
-        requests: One for each backend, which runs in a process of its own.
-        options: How to compare.
+        models: Models in canonical form.
+        requests: A request for each backend, which runs in a process of its own.
+        options: Options of the comparison.
         observer: Receives the progress.
 
     Returns:
@@ -131,7 +131,7 @@ def verify(
 
 
 def _with_probes(model: CanonicalModel) -> CanonicalModel:
-    """The model with what its last, saturating layers read as outputs of its own."""
+    """The model with the inputs of its last, saturating layers as additional outputs."""
     last = [model.layers[model.producers[o]] for o in model.outputs if o in model.producers]
     probes = [
         layer.inputs[0]
@@ -151,13 +151,13 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What the ONNX reference evaluator makes of a model.
+    """Results of the ONNX reference evaluator for a model.
 
     Attributes:
-        results: ``None`` where there are none.
-        limit: Which limit of the user's it ran into, if that is why there are none.
-        failure: Why it failed, if it did.
-        defects: What is known to be wrong with them.
+        results: Outputs by name; ``None`` if there are none.
+        limit: The user's limit that it exceeded; empty if it exceeded none.
+        failure: Reason of a failure; empty if there was none.
+        defects: Known defects of the results.
     """
 
     results: Results | None = None
@@ -230,12 +230,12 @@ def _run(cut: CutModel, verdict: Verdict, bench: BackendWorker) -> _Attempt:
 
 @dataclass(frozen=True)
 class _Standard:
-    """What a model's results are compared with.
+    """Reference for the results of a model.
 
     Attributes:
-        name: Of the backend or of the ONNX reference; empty if there is nothing.
-        results: Its results.
-        remarks: How it came to be chosen.
+        name: Name of the backend or of the ONNX reference; empty if there is no reference.
+        results: Outputs of the reference.
+        remarks: Remarks on its choice.
         disputed: As in :class:`Verdict`.
     """
 
@@ -279,9 +279,9 @@ def _judged(attempt: _Attempt, standard: _Standard, tolerance: float) -> Verdict
 def _standard(
     ran: Sequence[tuple[str, Results]], reference: _Reference, tolerance: float
 ) -> _Standard:
-    """The ONNX reference, unless the backends agree with each other and not with it.
+    """The ONNX reference, unless the backends agree with each other but not with it.
 
-    Where it is known to be wrong, no backend that is wrong in the same way makes it right.
+    A known defect of the ONNX reference rules it out, even if a backend shares the defect.
     """
     followers = {
         i
@@ -303,7 +303,7 @@ def _standard(
 
 
 def _remarks(names: Sequence[str], alike: Sequence[int], reference: _Reference) -> tuple[str, ...]:
-    """Who agrees with whom, and what is to say of the ONNX reference."""
+    """Remarks on which backends agree, and on the ONNX reference."""
     remarks = []
     wrong = [f"the {REFERENCE}"] if reference.results is not None else []
     others = [name for i, name in enumerate(names) if i not in alike] + wrong

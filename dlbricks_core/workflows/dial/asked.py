@@ -1,4 +1,4 @@
-"""Interprets a user's request for estimates: how models are cut, and how precisely they are timed."""
+"""Interprets a request for estimates: how models are cut, and to what precision."""
 
 from __future__ import annotations
 

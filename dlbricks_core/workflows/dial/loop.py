@@ -1,6 +1,4 @@
-"""The loop of the dial: predicts, and times the most informative networks, until estimates are
-precise.
-"""
+"""The loop of the dial: predicts, and times the most informative networks, until it is precise."""
 
 from __future__ import annotations
 

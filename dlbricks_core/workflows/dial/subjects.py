@@ -44,8 +44,7 @@ class Subjects:
         end_to_end: bool,
         probes: Mapping[str, Target] = MappingProxyType({}),
     ) -> Self:
-        """All networks except opaque layers, models that contain some, and models that exceed
-        memory.
+        """All networks but opaque layers, models that contain some, and models that exceed memory.
 
         Args:
             cutting: The models and their bricks.

@@ -1,1 +1,1 @@
-"""What instances of a model show under load: measured, and composed from bricks."""
+"""Scenarios: latency and throughput of instances under load, measured and composed from bricks."""

@@ -1,10 +1,10 @@
-"""How long instances serve a sample, composed from bricks that are timed under load.
+"""Service times of instances, composed from bricks that are timed under load.
 
-Every instance runs the bricks of a model in their order, over and over: so they take as much of
-the caches and of the memory's bandwidth as the model does. In the first instance each run is
-prepared and timed. How latencies scatter comes from passes without preparation, which all instances
-run at the same time: what a pass takes, divided by what passes take usually, is the scatter of an
-inference of about the model's length, whatever its causes.
+Every instance runs the bricks of a model in their order, repeatedly. So the instances compete for
+caches and memory bandwidth as whole models do. The first instance prepares and times each run. The
+scatter of latencies comes from bare passes, which all instances run at the same time. The duration
+of a pass, divided by its usual duration, is the relative scatter of an inference of about the
+model's length, whatever the cause.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 _LOADED_SHARE = 0.7
-"""Most memory that the bricks may take by our count, as a share of what an instance may use."""
+"""Maximum share of an instance's memory that the bricks may take by our count."""
 
 
 @dataclass(frozen=True)
 class Composed:
-    """How long instances of a model serve a sample, composed from bricks.
+    """Service times of a model's instances, composed from bricks.
 
     Attributes:
         model: The model in canonical form.
-        service: How long an instance serves a sample; ``None`` where that does not follow.
+        service: Service times; ``None`` where they are unknown.
         alone: Latency while no other instance is busy.
-        beside: Latency while all others are; ``None`` for one instance.
+        beside: Latency while all other instances are busy; ``None`` for a single instance.
         reason: Why there are no service times; empty if there are.
     """
 
@@ -81,23 +81,23 @@ def service_times(
     observer: Observer,
     cut_options: CutOptions | None = None,
 ) -> list[Composed]:
-    """How long instances of each model serve a sample, composed from bricks.
+    """Service times of each model's instances, composed from bricks.
 
-    Only what the store lacks is measured. What is measured is for one model, because the caches
-    hold what that model's other bricks have left.
+    Stored measurements are not repeated. A measurement holds for one model only, because its other
+    bricks determine the content of the caches.
 
     Args:
         models: Models in canonical form.
-        request: How to measure, with whatever number of threads. Neither its precision nor its
-            number of runs counts: the time is fixed.
+        request: How networks are measured. Its threads, precision and number of runs are ignored:
+            the measuring time is fixed.
         instances: Number of instances.
-        threads: Number of threads, and of cores, of each.
+        threads: Number of threads, and of cores, of each instance.
         store: Store of the measurements.
         observer: Receives the progress.
-        cut_options: How to cut and compose; ``None`` for what estimates best.
+        cut_options: How to cut and compose; ``None`` for the most accurate way.
 
     Returns:
-        One for each model; one that fails does not end the others.
+        Service times for each model. A model that fails does not stop the others.
 
     Raises:
         DLBricksError: If there are too few cores.
@@ -125,7 +125,7 @@ def _instance(request: Request, memory_bytes: int, cpus: Sequence[int]) -> Insta
 
 @dataclass(frozen=True)
 class _Questions:
-    """What is asked of a model for a number of busy instances.
+    """Questions about a model for a number of busy instances.
 
     Attributes:
         cut: The model.
@@ -141,7 +141,7 @@ class _Questions:
 
     @property
     def bricks(self) -> Mapping[str, Question]:
-        """What each brick takes, by its signature."""
+        """Question about the latency of each brick, by signature."""
         quantity = latency_beside(self.busy - 1)
         return {
             signature: Question(Subject(signature, "brick"), quantity, self.setup, self.system)
@@ -150,13 +150,13 @@ class _Questions:
 
     @property
     def passes(self) -> Question:
-        """What passes over all bricks take."""
+        """Question about the latency of passes over all bricks."""
         subject = Subject(self.cut.whole.signature, "model")
         return Question(subject, pass_beside(self.busy - 1), self.setup, self.system)
 
     @property
     def all(self) -> Sequence[Question]:
-        """All of them."""
+        """All questions."""
         return (*self.bricks.values(), self.passes)
 
 
@@ -167,7 +167,7 @@ class _Composing:
     Attributes:
         request: How bricks run.
         cutting: All models.
-        workers: The instances. The first one times.
+        workers: The instances. The first one times bricks.
         store: Store of the measurements.
         observer: Receives the progress.
     """
@@ -190,16 +190,16 @@ class _Composing:
                 service = ServiceTimes(count, several, {1: single})
                 found = Composed(cut.model, service, alone, beside)
             self._unload(cut)
-        except StoreError:  # no fault of the model
+        except StoreError:  # the model is not to blame
             raise
         except DLBricksError as error:
             for worker in self.workers:
-                worker.restart()  # nobody knows what is left in them
+                worker.restart()  # the state of these workers is unknown
             return Composed(cut.model, reason=reason_of(error))
         return found
 
     def _while_busy(self, cut: CutModel, count: int) -> tuple[Estimate, FloatArray]:
-        """Estimate of a model while so many instances are busy, and latencies about it."""
+        """Estimate of a model with some busy instances, and latencies scattered around it."""
         protocol = f"{self.request.setup.protocol};in-turn={cut.whole.signature}"
         setup = replace(self.request.setup, protocol=protocol)
         asked = _Questions(cut, count, setup, self.request.fingerprint)
@@ -212,7 +212,7 @@ class _Composing:
         return estimate, _spread(estimate, np.array(found[asked.passes].values))
 
     def _known(self, asked: _Questions) -> Mapping[Question, Measurement]:
-        """Complete measurements; what the store lacks is measured now."""
+        """Complete measurements. Those that the store lacks are taken now."""
         found = {} if self.request.force else self.store.get(asked.all)
         taken = [len(found[key].observations) if key in found else 0 for key in asked.all]
         if min(taken) < SLICES:
@@ -220,7 +220,7 @@ class _Composing:
         return self.store.get(asked.all)
 
     def _play(self, asked: _Questions, count: int) -> None:
-        """Runs the bricks in all busy instances, and keeps what each part of the time tells."""
+        """Runs the bricks in all busy instances, and stores the measurements of each slice."""
         cut, workers = asked.cut, self.workers[: asked.busy]
         order = self._loaded(cut, workers)
         record = SessionRecord(uuid4().hex, current_host(), asked.system, __version__)
@@ -246,7 +246,7 @@ class _Composing:
         number: int,
         replaced: Sequence[Question],
     ) -> None:
-        """Commits what one part of the time tells, all of it or nothing."""
+        """Commits the measurements of one slice in a single transaction."""
         cut, bricks = asked.cut, self.cutting.brickset.bricks
         share_s = taken.spent_s / len(asked.all)
         observed = [
@@ -268,7 +268,7 @@ class _Composing:
         self.store.add_all([*observed, (asked.passes, passes, operators)], instead_of=replaced)
 
     def _loaded(self, cut: CutModel, workers: Sequence[Instance]) -> list[str]:
-        """Keys of a model's bricks in their order, loaded in each of some instances.
+        """Keys of a model's bricks in their order, after loading them in each instance.
 
         Raises:
             BackendError: If a brick cannot run, or all of them do not fit into the memory that an
@@ -303,7 +303,7 @@ def _composer(cutting: Cutting) -> Composer:
 
 
 def _spread(estimate: Estimate, passes_ms: FloatArray) -> FloatArray:
-    """Latencies that scatter about an estimate as passes do: shape (passes,)."""
+    """Latencies that scatter around an estimate as passes do, in milliseconds: shape (passes,)."""
     assert estimate.value is not None
-    # The estimate adds up means of faster halves, so it stands for that mean of the passes.
+    # The estimate adds up means of faster halves, so it corresponds to that mean of the passes.
     return np.asarray(estimate.value * passes_ms / float(faster_half(passes_ms)))

@@ -1,4 +1,4 @@
-"""What instances of whole models show in a scenario, measured in real time."""
+"""Latency and throughput of instances of whole models in a scenario, measured in real time."""
 
 from __future__ import annotations
 
@@ -48,22 +48,24 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 _WARM_SHARE, _MOST_WARM_S = 0.2, 2.0
-"""Time of a load that comes before each other load and does not count: a share of a run's, and the
-most seconds."""
+"""Duration of the warm-up before each measured load: a share of the run, and maximum seconds.
+"""
 
 _FEWEST_QUERIES = 300
-"""Fewest queries of a run of the server scenario: at the 99th percentile two of them may be
-late."""
+"""Minimum number of queries in a run of the server scenario. At the 99th percentile, two of them
+may be late.
+"""
 
 _MOST_QUERIES = 100_000
-"""Most queries of a run of the server scenario, which a line holds."""
+"""Maximum number of queries in a run of the server scenario, which a line can hold."""
 
 _STEP, _RESOLUTION, _MOST_TRIALS = 0.10, 0.025, 7
-"""Relative step by which the search for a rate widens at first, relative width at which it ends,
-and most runs that it takes."""
+"""Search for the highest rate: initial relative step, relative width at which it ends, and maximum
+number of runs.
+"""
 
 _BLOCKS = 10
-"""Parts of a run, one after the other, whose means tell how uncertain the throughput is."""
+"""Number of consecutive parts of a run whose means show the uncertainty of the throughput."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Trial:
     Attributes:
         qps: Queries that arrived per second, on average.
         holds: Whether the 99th percentile was within the bound.
-        queries: Number of queries that were served; fewer than planned where it was given up.
+        queries: Number of served queries; fewer than planned if the run was aborted.
     """
 
     qps: float
@@ -83,13 +85,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What the load generator adds to latencies, and how busy its process was.
+    """Overhead of the load generator in latencies, and load of its process.
 
     Attributes:
-        median_us: Median time from when a sample had arrived and an instance was free until its
-            inference began, in microseconds.
-        p99_us: 99th percentile of the same.
-        cores: Cores that the process of the generator kept busy meanwhile, on average.
+        median_us: Median dispatch time in microseconds: from when a sample has arrived and an
+            instance is free until the inference begins.
+        p99_us: 99th percentile of the dispatch time in microseconds.
+        cores: Mean number of cores that the generator's process kept busy.
     """
 
     median_us: float
@@ -99,16 +101,16 @@ class Overhead:
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """What instances of one whole model showed in a scenario.
+    """Measured latency and throughput of one whole model in a scenario.
 
     Attributes:
         model: The model in canonical form.
-        answer: What they showed; ``None`` if they failed.
-        latency_ms: Latency of each query that the answer rests on, in milliseconds: shape (k,).
-        stored: Whether the answer rests on an earlier run, which the store held.
-        overhead: What the generator added; ``None`` of a stored answer.
+        answer: The figures; ``None`` if an instance failed.
+        latency_ms: Latency of each query behind the answer, in milliseconds: shape (k,).
+        stored: Whether the answer comes from the store.
+        overhead: Overhead of the generator; ``None`` for a stored answer.
         trials: Runs of the search for a rate, in order; empty for other scenarios.
-        warnings: Disturbances of the machine meanwhile.
+        warnings: Disturbances of the machine during the run.
         reason: Why there is no answer; empty if there is one.
     """
 
@@ -128,8 +130,8 @@ class Load:
 
     Attributes:
         scenario: The load pattern.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for none.
-        seconds: Seconds that a run takes at least.
+        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
+        seconds: Minimum seconds of a run.
     """
 
     scenario: Scenario
@@ -145,9 +147,9 @@ def measured(
     store: ResultStore,
     observer: Observer,
 ) -> list[Loaded]:
-    """What instances of each whole model show in a scenario, in real time.
+    """Measures instances of each whole model in a scenario, in real time.
 
-    What the store holds of the same load is not measured again, unless the request says so.
+    Stored measurements of the same load are not repeated, unless the request forces it.
 
     Args:
         models: Models in canonical form.
@@ -158,7 +160,7 @@ def measured(
         observer: Receives the progress.
 
     Returns:
-        One for each model; one that fails does not end the others.
+        Figures for each model. A model that fails does not stop the others.
 
     Raises:
         DLBricksError: If there are too few cores.
@@ -169,11 +171,11 @@ def measured(
 
 @dataclass(frozen=True)
 class _Loading:
-    """Loads one model.
+    """Puts one model under load.
 
     Attributes:
         model: The model in canonical form.
-        request: How it runs.
+        request: How the model runs.
         load: The load.
         cpus: CPUs of each instance.
         store: Store of the latencies.
@@ -188,11 +190,11 @@ class _Loading:
     observer: Observer
 
     def found(self) -> Loaded:
-        """What its instances show, or showed before."""
+        """Figures of the model's instances, measured now or from the store."""
         try:
             known = None if self.request.force else self._known()
             return known or self._measured()
-        except StoreError:  # no fault of the model
+        except StoreError:  # the model is not to blame
             raise
         except DLBricksError as error:
             return Loaded(self.model, reason=reason_of(error))
@@ -265,10 +267,10 @@ class _Loading:
     def _search(self, generator: LoadGenerator) -> tuple[LoadRun, list[Trial]]:
         """The run at the highest rate that keeps the bound, and all runs of the search.
 
-        The search begins at the rate that a queue gives for inferences of a run under full load. It
-        goes up while runs keep the bound, and down while they do not, and halves the distance from
-        then on. It never goes beyond the throughput under full load: a run may be over before a
-        line that grows without end exceeds the bound.
+        The search begins at the rate that a queueing model gives for service times under full load.
+        The rate rises while runs keep the bound, or falls while they exceed it, and bisection
+        follows. The rate never exceeds the throughput under full load: a run may end before an
+        overloaded line exceeds the bound.
         """
         bound_ms = self.load.bound_ms
         if bound_ms is None:
@@ -276,10 +278,10 @@ class _Loading:
         rng = np.random.default_rng(self.request.seed)
         full = generator.offline(self.load.seconds / 2)
         alone = generator.stream(Scenario.SINGLE_STREAM, self.load.seconds / 4)
-        if percentile(alone.run.latency_ms, 0.50) > bound_ms:  # no rate is low enough
+        if percentile(alone.run.latency_ms, 0.50) > bound_ms:  # no rate keeps the bound
             return replace(alone, run=Run(alone.run.latency_ms, 0.0)), []
         count = len(self.cpus)
-        # What the generator adds keeps instances busy, too.
+        # The generator's overhead keeps instances busy, too.
         full_ms, alone_ms = (each.service_ms + each.dispatch_ms for each in (full, alone))
         service = ServiceTimes(count, full_ms, {1: alone_ms} if count > 1 else None)
         low, high = 0.0, full.run.throughput
@@ -308,7 +310,7 @@ class _Loading:
         return best, trials
 
     def _told(self, run: Run, trials: Sequence[Trial] = (), *, stored: bool = False) -> Loaded:
-        """What a run shows, with intervals."""
+        """Figures of a run, with intervals."""
         load = self.load
         answer = answer_of(load.scenario, len(self.cpus), run, load.bound_ms)
         share = PATTERNS[load.scenario].percentile or 0.99
@@ -320,7 +322,7 @@ class _Loading:
         return Loaded(self.model, answer, run.latency_ms, stored, trials=trials)
 
     def _keep(self, found: LoadRun, session: SessionRecord) -> None:
-        """Keeps all latencies and the throughput, instead of what the store held of the load."""
+        """Stores all latencies and the throughput, in place of earlier measurements of the load."""
         self.store.remember_system(session.system, self.request.system.to_dict())
         self.store.keep_session(session)
         operators = [layer.qualified_op for layer in self.model.layers]
@@ -341,8 +343,8 @@ def _overhead(found: LoadRun) -> Overhead:
 def _throughput_interval(run: Run, trials: Sequence[Trial], scenario: Scenario) -> Interval | None:
     """90% interval of a throughput; in the server scenario, the rates that the search lies between.
 
-    Elsewhere it rests on means of parts of the run, so that the machine's slower and faster spells
-    count.
+    In other scenarios it rests on the means of parts of the run, so that slow and fast phases of
+    the machine count.
     """
     if scenario is Scenario.SERVER:
         failed = [each.qps for each in trials if not each.holds and each.qps > run.throughput]
@@ -350,5 +352,5 @@ def _throughput_interval(run: Run, trials: Sequence[Trial], scenario: Scenario) 
     if len(run.latency_ms) < 2 * _BLOCKS:
         return None
     means = np.array([each.mean() for each in np.array_split(run.latency_ms, _BLOCKS)])
-    spread = 1.83 * means.std(ddof=1) / np.sqrt(_BLOCKS) / means.mean()  # Student's t, 9 degrees
+    spread = 1.83 * means.std(ddof=1) / np.sqrt(_BLOCKS) / means.mean()  # Student's t
     return run.throughput / (1 + spread), run.throughput * (1 + spread)

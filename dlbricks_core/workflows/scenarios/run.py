@@ -1,4 +1,4 @@
-"""What n instances x m threads of models show in a scenario, and which n x m is best."""
+"""Runs a scenario for models with n instances x m threads, and finds the best n x m."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dlbricks_core.workflows.scenarios.composed import Composed, service_times
 from dlbricks_core.workflows.scenarios.measured import Load, Loaded, measured
 
 SECONDS = 10.0
-"""Seconds that a run of a scenario takes at least, unless the user says otherwise."""
+"""Default minimum seconds of a run of a scenario."""
 
 
 _FEW = 4
@@ -37,11 +37,11 @@ _FEW = 4
 
 @dataclass(frozen=True, order=True)
 class Placement:
-    """Instances, and threads of each, with a core of its own for each thread.
+    """Placement of instances on cores; each thread has a core of its own.
 
     Attributes:
         instances: Number of instances.
-        threads: Number of threads of each.
+        threads: Number of threads of each instance.
     """
 
     instances: int
@@ -53,14 +53,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of models under load.
+    """A request for models under load.
 
     Attributes:
         scenario: The load pattern.
-        placements: Every n x m.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for none.
-        seconds: Seconds that a run takes at least.
-        end_to_end: Whether whole models are put under load as well, to compare.
+        placements: All combinations of n x m.
+        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
+        seconds: Minimum seconds of a run.
+        end_to_end: Whether whole models are put under load as well, for comparison.
     """
 
     scenario: Scenario
@@ -80,17 +80,17 @@ class Asked:
         seconds: float = SECONDS,
         end_to_end: bool = False,
     ) -> Asked:
-        """What a user means, with everything that was left open filled in.
+        """A user's request, with defaults for all values that were left open.
 
         Args:
             scenario: Name of the scenario.
-            instances: Numbers of instances; ``None`` for all for which there are cores, on more
-                than four cores for powers of two and all cores. A scenario in which one query is
-                served at a time keeps no more instances busy than a query has samples: then
-                ``None`` is no more than these.
-            threads: Numbers of threads of each; ``None`` as for the instances.
+            instances: Numbers of instances. ``None`` stands for all numbers that have enough cores;
+                with more than four cores, for powers of two and the number of cores. A scenario
+                that serves one query at a time keeps at most as many instances busy as a query has
+                samples, so ``None`` is limited to these.
+            threads: Numbers of threads of each instance; ``None`` as for the instances.
             bound_ms: Bound on the scenario's percentile in milliseconds.
-            seconds: Seconds that a run takes at least.
+            seconds: Minimum seconds of a run.
             end_to_end: Whether whole models are put under load as well.
 
         Raises:
@@ -120,15 +120,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Row:
-    """What one n x m shows of a model.
+    """Figures of a model for one n x m.
 
     Attributes:
         placement: Instances and threads.
-        composed: What its bricks tell; ``None`` if they do not.
-        measured: What the whole model showed; ``None`` if it was not put under load.
-        composed_at: What its bricks tell of the load that was measured: in the server scenario, at
-            the measured rate; otherwise the same as ``composed``.
-        failures: What failed, by what was tried: ``"bricks"`` or ``"end to end"``.
+        composed: Figures composed from bricks; ``None`` if there are none.
+        measured: Figures of the whole model; ``None`` if it was not put under load.
+        composed_at: Figures composed for the measured load: in the server scenario, at the measured
+            rate; otherwise the same as ``composed``.
+        failures: Reasons of failures by their source, ``"bricks"`` or ``"end to end"``.
     """
 
     placement: Placement
@@ -139,28 +139,28 @@ class Row:
 
     @property
     def answer(self) -> ScenarioAnswer | None:
-        """What was measured, or else what was composed."""
+        """The measured figures, or else the composed ones."""
         loaded = self.measured and self.measured.answer
         return loaded or self.composed
 
     @property
     def throughput_error(self) -> float | None:
-        """Relative error of the composed throughput; ``None`` where one of both is missing."""
+        """Relative error of the composed throughput; ``None`` where a figure is missing."""
         return _error(self.composed, self.measured, lambda each: each.throughput)
 
     @property
     def tail_error(self) -> float | None:
-        """Relative error of the composed percentile, at the load that was measured."""
+        """Relative error of the composed percentile, at the measured load."""
         return _error(self.composed_at, self.measured, lambda each: each.tail_ms)
 
 
 @dataclass(frozen=True)
 class ModelUnderLoad:
-    """What every n x m shows of a model.
+    """Figures of a model for every n x m.
 
     Attributes:
         model: The model in canonical form.
-        rows: One for each n x m, in ascending order.
+        rows: Figures for each n x m, in ascending order.
     """
 
     model: CanonicalModel
@@ -168,9 +168,9 @@ class ModelUnderLoad:
 
     @property
     def best(self) -> Row | None:
-        """The n x m with the best figure of those that keep the bound; ``None`` if none does.
+        """The n x m with the best figure among those that keep the bound; ``None`` if none does.
 
-        Of equally good ones it is the one with the fewest cores.
+        Among equally good ones, the fewest cores win.
         """
         able = [
             each for each in self.rows if each.answer is not None and each.answer.holds is not False
@@ -180,12 +180,12 @@ class ModelUnderLoad:
 
 @dataclass(frozen=True)
 class UnderLoad:
-    """What models show in a scenario.
+    """Figures of models in a scenario.
 
     Attributes:
-        request: How networks run, but for the number of threads.
-        asked: What was asked.
-        models: One for each model.
+        request: How networks run, except for the number of threads.
+        asked: The request for the load.
+        models: Figures of each model.
         unread: Models that could not be loaded.
     """
 
@@ -196,7 +196,7 @@ class UnderLoad:
 
     @property
     def failures(self) -> list[Failure]:
-        """Everything that has no result."""
+        """All failures."""
         name = self.request.backend.name
         failed = [
             Failure(each.model.name, reason, "measure", f"{row.placement}, {part}", name)
@@ -215,15 +215,15 @@ def run_scenario(
     observer: Observer,
     cut_options: CutOptions | None = None,
 ) -> UnderLoad:
-    """What instances of models show in a scenario, composed from bricks and measured.
+    """Figures of models in a scenario, composed from bricks and measured.
 
     Args:
         models: Models in canonical form.
-        asked: What is asked of them.
-        request: How networks run, with whatever number of threads.
+        asked: The request for the load.
+        request: How networks run. Its number of threads is ignored.
         store: Store of the measurements.
         observer: Receives the progress.
-        cut_options: How to cut and compose; ``None`` for what estimates best.
+        cut_options: How to cut and compose; ``None`` for the most accurate way.
     """
     load = Load(asked.scenario, asked.bound_ms, asked.seconds)
     rows: list[list[Row]] = [[] for _ in models]
@@ -266,7 +266,7 @@ def _row(
 def _at(
     service: ServiceTimes, found: ScenarioAnswer, loaded: Loaded | None, seed: int
 ) -> ScenarioAnswer | None:
-    """What bricks tell of the load that was measured; ``None`` where there was none."""
+    """Figures composed for the measured load; ``None`` where none was measured."""
     shown = loaded and loaded.answer
     if found.scenario is not Scenario.SERVER or not shown:
         return found
@@ -277,14 +277,14 @@ def _at(
 
 
 def _numbers_to(most: int) -> list[int]:
-    """Numbers of cores that are worth a try: all of a few, or powers of two and the most."""
+    """Numbers of cores to try: all up to a few, otherwise powers of two and the maximum."""
     if most <= _FEW:
         return [*range(1, most + 1)]
     return sorted({*(2**i for i in range(most.bit_length())), most})
 
 
 def _cost(row: Row) -> tuple[float, int]:
-    """What is to be as small as possible."""
+    """Sort key of a row: the best figure has the smallest."""
     found = row.answer
     assert found is not None
     figure = found.tail_ms if found.pattern.by_latency else -found.throughput

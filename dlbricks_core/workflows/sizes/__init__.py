@@ -1,4 +1,4 @@
-"""Models at several sizes: each size is a model of its own, and they share bricks."""
+"""Models at several sizes. Each size is a model of its own, and the sizes share bricks."""
 
 from dlbricks_core.workflows.sizes.generation import GENERATE, PROMPT, Generation
 from dlbricks_core.workflows.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked

@@ -1,4 +1,4 @@
-"""Dimensions of decoders: which of them stand for new tokens, and which for the cache."""
+"""Dimensions of decoders: those of new tokens, and those of the cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbricks_core.wording import argument
 from dlbricks_core.workflows.sizes.sizing import Sizes, opened
 
 Role = Literal["sequence", "past", "total"]
-"""New tokens, tokens that the cache holds, or both together."""
+"""Role of a dimension: new tokens, tokens in the cache, or both together."""
 
 NAMES: Mapping[Role, frozenset[str]] = {
     "sequence": frozenset({
@@ -40,29 +40,30 @@ _PLACES: tuple[tuple[re.Pattern[str], int, Role], ...] = (
     (re.compile(r"past.*(key|value).*"), 2, "past"),
     (re.compile(r"attention_mask"), 1, "total"),
 )
-"""Inputs, and the axis of a role, where the dimension has no name that says it."""
+"""Inputs, and the axis of a role, where the dimension's name does not show its role."""
 
 
 @dataclass(frozen=True)
 class DecoderDimensions:
-    """Dimensions of a decoder that take part in generating text.
+    """Dimensions of a decoder that matter in text generation.
 
     Attributes:
-        names: Names of the dimensions of each role; one or more for new tokens and for the cache.
+        names: Names of the dimensions of each role; at least one for new tokens and one for the
+            cache.
     """
 
     names: Mapping[Role, tuple[str, ...]]
 
     @classmethod
     def of(cls, name: str, dimensions: Sequence[OpenDimension]) -> Self:
-        """Those of a model.
+        """The dimensions of a model.
 
         Args:
             name: Name of the model, for errors.
-            dimensions: What its inputs leave open.
+            dimensions: Open dimensions of its inputs.
 
         Raises:
-            ModelError: If it leaves no dimension open for new tokens, or none for the cache.
+            ModelError: If there is no open dimension for new tokens, or none for the cache.
         """
         found: dict[Role, dict[str, None]] = {}
         for each in dimensions:
@@ -80,7 +81,7 @@ class DecoderDimensions:
         return cls({role: tuple(names) for role, names in found.items()})
 
     def sizes(self, sequence: int, past: int, batch: int) -> Sizes:
-        """Sizes for some new tokens after those that the cache holds."""
+        """Sizes for a number of new tokens after those in the cache."""
         by_role: Mapping[Role, int] = {
             "sequence": sequence, "past": past, "total": sequence + past
         }  # fmt: skip
@@ -97,7 +98,7 @@ def _by_name(symbol: str) -> Role | None:
 
 
 def _by_place(dimension: OpenDimension, symbol: str) -> Role | None:
-    """Role by the input that the dimension belongs to; none for parts of expressions."""
+    """Role derived from the input of the dimension; ``None`` for parts of expressions."""
     if symbol != dimension.name:
         return None
     return next(

@@ -1,4 +1,4 @@
-"""Generation of text: time to the first token, and time for each further one."""
+"""Text generation: time to the first token, and time per output token."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from dlbricks_core.workflows.sizes.loading import AtSizes
 from dlbricks_core.workflows.sizes.sizing import Sizes, check_axes, grid
 
 PROMPT, GENERATE = 512, 128
-"""Tokens of the prompt and of the output unless the user says otherwise, as in llama-bench."""
+"""Default number of tokens in the prompt and in the output, as in llama-bench."""
 
 _DEPTHS = 3
-"""Depths at which a token is estimated: a token's time grows nearly in proportion to the cache."""
+"""Number of cache sizes at which a token is estimated: its time grows almost linearly with the
+cache.
+"""
 
 
 AXES = ("prompt", "generate", "depth", "batch")
@@ -34,10 +36,10 @@ _LEAST: Mapping[str, int] = {"prompt": 1, "generate": 1, "depth": 0, "batch": 1}
 
 @dataclass(frozen=True)
 class Generation:
-    """Request for how fast language models generate text.
+    """Request for the speed of text generation.
 
     Attributes:
-        axes: Values by the fields of a workload, in the order in which they are shown.
+        axes: Values by the fields of a workload, in display order.
 
     Raises:
         DLBricksError: If a workload has no such field, or a value is too small, or there are too
@@ -68,17 +70,17 @@ class Generation:
         return [Workload(**{**usual, **values}) for values in grid(self.axes)]
 
     def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
-        """Sizes for all prompts and for tokens at a few depths, each once.
+        """Sizes for all prompts and for tokens at a few depths, without duplicates.
 
         Raises:
-            ModelError: If the model is no decoder with open dimensions and a cache.
+            ModelError: If the model is not a decoder with open dimensions and a cache.
         """
         found = DecoderDimensions.of(name, dimensions)
         wanted = (each for workload in self.workloads for each in _sizes(found, workload).values())
         return list(dict.fromkeys(wanted))
 
     def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
-        """The result of a run of the models, with an answer for each model and workload."""
+        """The result of a run, with an answer for each model and workload."""
         found = {each.cut.model.name: each for each in result.models}
         answers = []
         for each in models:
@@ -91,7 +93,7 @@ class Generation:
 
 
 _PROMPT = -1
-"""Stands for the prompt among depths."""
+"""Key of the prompt among depths."""
 
 
 def _sizes(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Sizes]:
@@ -118,7 +120,7 @@ def _answer(name: str, workload: Workload, results: Mapping[int, ModelResult]) -
 
 
 def _sum(parts: Sequence[tuple[float, ModelResult]]) -> Compared:
-    """Weighted sum of results, which keeps what their figures have in common."""
+    """Weighted sum of results, which preserves the correlation of their figures."""
     estimate = Estimate.weighted([(weight, each.estimate) for weight, each in parts])
     measured = [(weight, each.measured) for weight, each in parts if each.measured is not None]
     whole = Combined(tuple(measured)) if len(measured) == len(parts) else None

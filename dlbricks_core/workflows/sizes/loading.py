@@ -26,25 +26,25 @@ from dlbricks_core.workflows.sizes.sizing import Sizes
 
 
 class Sized(Protocol):
-    """Something that asks for models at several sizes."""
+    """A request for models at several sizes."""
 
     def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> Sequence[Sizes]:
-        """Sizes at which a model is wanted, each once.
+        """Requested sizes of a model, without duplicates.
 
         Args:
             name: Name of the model, for errors.
-            dimensions: What its inputs leave open.
+            dimensions: Open dimensions of its inputs.
 
         Raises:
             ModelError: If the model does not have the dimensions.
         """
 
     def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
-        """The result of a run of the models, with what it tells about the request.
+        """The result of a run, with answers to the request.
 
         Args:
-            models: The models at the sizes.
-            result: A result for every one of them.
+            models: The models at all sizes.
+            result: Result for all of these models.
         """
 
 
@@ -54,8 +54,8 @@ class AtSizes:
 
     Attributes:
         name: Name of the model.
-        models: Models in canonical form, by their sizes; their names have the sizes in them.
-        dimensions: What its inputs leave open.
+        models: Models in canonical form, by their sizes. Their names include the sizes.
+        dimensions: Open dimensions of the inputs.
     """
 
     name: str
@@ -63,19 +63,19 @@ class AtSizes:
     dimensions: Sequence[OpenDimension] = ()
 
     def renamed(self, name: str) -> AtSizes:
-        """The same under another name."""
+        """A copy under another name."""
         named = {s: replace(m, name=f"{name} [{s.text}]") for s, m in self.models.items()}
         return replace(self, name=name, models=named)
 
 
 @dataclass(frozen=True)
 class ModelsAtSizes:
-    """Models that were loaded at several sizes, and those that could not be.
+    """Models that were loaded at several sizes, and failures.
 
     Attributes:
-        asked: What asked for the sizes.
-        every: The models that were loaded.
-        failures: Reason for each of the others.
+        asked: Request for the sizes.
+        every: Loaded models.
+        failures: Failure of each model that could not be loaded.
     """
 
     asked: Sized
@@ -84,11 +84,11 @@ class ModelsAtSizes:
 
     @property
     def models(self) -> list[CanonicalModel]:
-        """Each model at each of its sizes, for an engine that knows no sizes."""
+        """Each model at each of its sizes, as separate models."""
         return [model for each in self.every for model in each.models.values()]
 
     def told(self, result: RunResult) -> RunResult:
-        """The result of a run of the models, with what was asked, and what was not loaded."""
+        """The result of a run, with answers to the request and failures of loading."""
         return self.asked.told(self.every, replace(result, unread=self.failures))
 
 
@@ -99,12 +99,12 @@ def load_asked(
     observer: Observer,
     how: ImportSettings | None = None,
 ) -> LoadedModels | ModelsAtSizes:
-    """Loads models at the sizes that they are asked for; a bad one does not end the others.
+    """Loads models at the requested sizes. A model that fails does not stop the others.
 
     Args:
-        specs: Names as the user typed them.
-        asked: Says which sizes; ``None`` for those of the options.
-        options: How models are read besides.
+        specs: Names of models as typed by the user.
+        asked: Request for sizes; ``None`` for the sizes in the options.
+        options: How models are read otherwise.
         observer: Receives a notice of each model.
         how: How models are imported.
 
@@ -123,7 +123,7 @@ def load_asked(
 def read_asked(
     sources: Iterable[str | RawModel], asked: Sized, options: LoadOptions
 ) -> ModelsAtSizes:
-    """The same for models that programs name or have read; the first bad one is an error.
+    """Loads models at the requested sizes for a program; the first failure is an error.
 
     Raises:
         ModelError: If a model cannot be read, or does not have the dimensions.
@@ -151,7 +151,7 @@ def _at_sizes(
 
 
 def _check_batches(name: str, models: Mapping[Sizes, CanonicalModel]) -> None:
-    """Raises an error if a model has a batch of its own, whatever is asked for."""
+    """Raises an error if a model has a fixed batch size other than the requested one."""
     for sizes, model in models.items():
         firsts = {model.tensors[each].sizes[:1] for each in model.inputs}
         if sizes.batch is not None and (sizes.batch,) not in firsts:
@@ -162,7 +162,7 @@ def _check_batches(name: str, models: Mapping[Sizes, CanonicalModel]) -> None:
 
 
 def _with_unique_names(found: Sequence[AtSizes]) -> list[AtSizes]:
-    """The models, those that share a name renamed to where they came from."""
+    """The models; models that share a name are renamed after their sources."""
     names = Counter(each.name for each in found)
     renamed = []
     for each in found:

@@ -16,7 +16,7 @@ BATCH = "batch"
 """Name of the batch axes in a sweep."""
 
 _MOST = 200
-"""Most points of a grid: each is a model to import, to cut and to compose."""
+"""Maximum number of points of a grid: each is a model to import, cut and compose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Sizes:
     """Sizes of a model's open dimensions.
 
     Attributes:
-        dims: Sizes by the names of dimensions, in the order in which they are shown.
-        batch: Size of batch axes; ``None`` where it is as for other models.
-        words: What the sizes stand for, for people; empty where the dimensions say it.
+        dims: Sizes by the names of dimensions, in display order.
+        batch: Size of batch axes; ``None`` for the size in the options.
+        words: Meaning of the sizes for the user; empty where the names of the dimensions suffice.
     """
 
     dims: tuple[tuple[str, int], ...] = ()
@@ -37,14 +37,14 @@ class Sizes:
         """How to read the model at these sizes.
 
         Args:
-            others: How it is read besides.
+            others: Options for all other aspects.
         """
         batch = others.batch if self.batch is None else self.batch
         return replace(others, batch=batch, dims={**others.dims, **dict(self.dims)})
 
     @property
     def text(self) -> str:
-        """For people: ``sequence=1, past=512``."""
+        """Text for the user, such as ``sequence=1, past=512``."""
         if self.words:
             return self.words
         batch = [] if self.batch is None else [(BATCH, self.batch)]
@@ -52,7 +52,7 @@ class Sizes:
 
 
 def grid(axes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
-    """All combinations of sizes, the last axis running fastest.
+    """All combinations of sizes; the last axis varies fastest.
 
     Args:
         axes: Sizes by the names of the axes.
@@ -62,10 +62,10 @@ def grid(axes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
 
 
 def check_axes(axes: Mapping[str, Sequence[int]]) -> None:
-    """Checks a grid.
+    """Checks the axes of a grid.
 
     Raises:
-        DLBricksError: If an axis has no sizes or a negative one, or there are too many points.
+        DLBricksError: If an axis has no sizes or a negative size, or there are too many points.
     """
     for name, sizes in axes.items():
         if not sizes or min(sizes) < 0:
@@ -82,6 +82,6 @@ def check_axes(axes: Mapping[str, Sequence[int]]) -> None:
 
 
 def opened(dimensions: Sequence[OpenDimension]) -> str:
-    """Dimensions that a model leaves open, in a sentence."""
+    """A sentence on the open dimensions of a model."""
     names = dict.fromkeys(name for each in dimensions for name in sorted(each.symbols))
     return f"It leaves open: {', '.join(names)}." if names else "It leaves none open."

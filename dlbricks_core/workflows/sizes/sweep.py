@@ -21,7 +21,7 @@ class Sweep:
         axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes.
 
     Raises:
-        DLBricksError: If an axis is no list of sizes, or there are too many points.
+        DLBricksError: If an axis is not a list of sizes, or there are too many points.
     """
 
     axes: Mapping[str, tuple[int, ...]]
@@ -30,10 +30,10 @@ class Sweep:
         check_axes(self.axes)
 
     def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
-        """Every combination of the sizes.
+        """All combinations of the sizes.
 
         Raises:
-            ModelError: If the model does not leave one of the dimensions open.
+            ModelError: If one of the dimensions is not open in the model.
         """
         known = {each.name for each in dimensions}.union(*(e.symbols for e in dimensions))
         for axis in self.axes:
@@ -42,7 +42,7 @@ class Sweep:
         return [_sizes(point) for point in grid(self.axes)]
 
     def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
-        """The result of a run of the models, with a curve for each of them."""
+        """The result of a run, with a curve for each model."""
         found = {each.cut.model.name: each for each in result.models}
         curves = [
             SizeCurve(
