@@ -155,7 +155,7 @@ def time(
 
     Raises:
         DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read. A brick that cannot be timed is no error:
+        ModelError: If a model cannot be read. A brick that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
@@ -243,7 +243,7 @@ def answer(
 
     Raises:
         DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read, or is no decoder with open dimensions and a cache.
+        ModelError: If a model cannot be read, or is not a decoder with open dimensions and a cache.
     """
     if at_sizes.get("quantity") not in (None, LATENCY.name):
         raise DLBricksError(
@@ -377,7 +377,7 @@ def advise(
 
     Raises:
         DLBricksError: If an argument is wrong, or there is no place to advise on. A model of which
-            too little is known is no error: ``failures`` of the result names it.
+            too little is known is not an error: ``failures`` of the result names it.
         ModelError: If a model cannot be read.
     """
     given = checked(

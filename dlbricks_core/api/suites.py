@@ -228,7 +228,7 @@ def take_survey(
         backend_options: As for :func:`time`.
 
     Raises:
-        DLBricksError: If an argument is wrong. A network that cannot be timed is no error:
+        DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
     given = checked(models=models, budget_s=budget_s)

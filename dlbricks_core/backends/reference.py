@@ -51,5 +51,5 @@ def _wide(network: Network) -> Network:
 
 def _tensor(name: str, result: object) -> Array:
     if not isinstance(result, np.ndarray | np.generic):
-        raise BackendError(f"output {name} is no tensor")
+        raise BackendError(f"output {name} is not a tensor")
     return np.asarray(result)

@@ -24,7 +24,7 @@ def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[st
         try:
             return float(number) * units[text[len(number) :]]
         except (KeyError, ValueError) as error:
-            raise click.BadParameter(f"{text!r} is no {name}: write {examples}") from error
+            raise click.BadParameter(f"{text!r} is not a {name}: write {examples}") from error
 
     return read
 
@@ -50,11 +50,11 @@ def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, 
             try:
                 first, last = int(low), int(high if dash else low)
             except ValueError as error:
-                raise click.BadParameter(f"{text!r} is no list of {name}: write {examples}") from (
-                    error
-                )
+                raise click.BadParameter(
+                    f"{text!r} is not a list of {name}: write {examples}"
+                ) from (error)
             if not 1 <= first <= last:
-                raise click.BadParameter(f"{part.strip()!r} is no range from 1 upwards")
+                raise click.BadParameter(f"{part.strip()!r} is not a range from 1 upwards")
             if last - first >= most:
                 raise click.BadParameter(f"more than {most} are too many")
             found.update(range(first, last + 1))

@@ -61,7 +61,7 @@ class CalibrationKey:
         Raises:
             KeyError: If something is missing, or the quantity is none of those.
             TypeError: If something has another structure.
-            ValueError: If the text is no JSON.
+            ValueError: If the text is not JSON.
         """
         data = checked(json.loads(text), dict, "key")
         kinds: dict[str, type] = dict.fromkeys(("threads", "granularity"), int)

@@ -48,7 +48,7 @@ def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> 
         most: Largest number allowed.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
         ValueError: If it lies outside of the limits.
     """
     if not least <= checked(value, (int, float), name) <= most:
@@ -65,8 +65,8 @@ def moment(value: Any) -> datetime:
     """Time that a text in ISO 8601 stands for.
 
     Raises:
-        TypeError: If the value is no text.
-        ValueError: If the text is no time, or a time without a time zone.
+        TypeError: If the value is not a text.
+        ValueError: If the text is not a time, or a time without a time zone.
     """
     found = datetime.fromisoformat(value)
     if found.tzinfo is None:

@@ -13,7 +13,7 @@ from dlbricks_core.facts.checks import canonical_json, checked
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
 )
-"""Facts that are no part of the fingerprint.
+"""Facts that are not part of the fingerprint.
 
 Updates of the kernel, and of Python's patch level, hardly change latency, but would separate
 measurements. The amount of memory differs a little from boot to boot, and matters only to models

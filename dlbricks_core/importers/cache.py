@@ -218,7 +218,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in _CLASSES.get(module, ()):
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a model")
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of a model")
         return super().find_class(module, name)
 
 

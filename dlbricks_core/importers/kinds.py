@@ -62,7 +62,7 @@ _SIGNATURES = (
 
 _SAFETENSORS = Kind("a file of weights (safetensors), without a model's layers", _EXPORT)
 _HTML = Kind("an HTML page", "The download gave an error or a login page; fetch the file again.")
-_JSON = Kind("a JSON file", "MXNet's models end in -symbol.json; other JSON is no model.")
+_JSON = Kind("a JSON file", "MXNet's models end in -symbol.json; other JSON is not a model.")
 _TEXT = Kind("a text file", _DOWNLOAD)
 
 

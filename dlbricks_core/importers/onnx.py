@@ -104,7 +104,7 @@ def _content(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"{path} is no regular file", hint="Name a file; copy it to one.")
+            raise ModelError(f"{path} is not a regular file", hint="Name a file; copy it to one.")
         kind = kind_of(file.read(HEAD_BYTES))
         if kind is not None:
             raise ModelError(f"{path} is not an ONNX model, but {kind.name}", hint=kind.hint)

@@ -60,7 +60,7 @@ def _number(entries: dict[str, str], key: str) -> int:
     except ValueError:
         number = -1
     if not 0 <= number < 2**63:
-        raise ModelError(f"{key} {shown(str(text))} of its external data is no number of bytes",
+        raise ModelError(f"{key} {shown(str(text))} of its external data is not a number of bytes",
                          hint=_SAVE_AGAIN)  # fmt: skip
     return number
 
@@ -68,7 +68,7 @@ def _number(entries: dict[str, str], key: str) -> int:
 def _check_location(location: str) -> None:
     path = PurePosixPath(os.path.normpath(location)) if location else PurePosixPath()
     if "\0" in location or not path.name:
-        raise ModelError(f"its external data lie in {shown(location)}, which is no file's name",
+        raise ModelError(f"its external data lie in {shown(location)}, which is not a file name",
                          hint=_SAVE_AGAIN)  # fmt: skip
     if path.is_absolute() or path.parts[0] == "..":
         raise ModelError(

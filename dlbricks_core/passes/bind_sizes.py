@@ -90,7 +90,7 @@ class _Sizes:
         spec = self.model.tensors[name]
         if spec.dtype == "undefined":
             raise ModelError(
-                f"{self.model.name}: input {name!r} is no tensor, or its element type is missing: "
+                f"{self.model.name}: input {name!r} is not a tensor, or has no element type: "
                 "a shape alone does not tell what it holds",
                 hint="Write the input's element type into the file, or export the model again.",
             )

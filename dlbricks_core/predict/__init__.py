@@ -1,4 +1,4 @@
-"""Predictors: figures of bricks that nobody has timed."""
+"""Predictors: figures of bricks that were not timed."""
 
 from dlbricks_core.predict.atlas import Contribution, Provenance, shipped
 from dlbricks_core.predict.base import Predictor

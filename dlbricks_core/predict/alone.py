@@ -1,4 +1,4 @@
-"""What short networks have that the same layers in the middle of a model have not."""
+"""Effects of timing short networks alone, which the same layers inside a model do not show."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from dlbricks_core.predict.features import Features, class_of
 
 
 def alone_effects(features: Features, counts: sparse.csr_array, expected: FloatArray) -> FloatArray:
-    """How strongly each network has each error that networks timed alone have in common.
+    """Strength of each shared error of networks that are timed alone, in each network.
 
-    A layer alone finds its input elsewhere than in a model: in another core's cache, in another
-    layout, or already there. That makes it slower or faster by some share, much the same for
-    layers of one class, and less so the more layers follow each other. Without it, such an error
-    of thousands of short networks is taken for the layers' own, and models add it up.
+    The input of a layer that runs alone is in another place than inside a model: in another core's
+    cache, in another layout, or already in the right cache. So the layer is slower or faster by a
+    share that is similar for layers of one class, and smaller the more layers follow each other.
+    Without this term, the shared error of thousands of short networks would be attributed to the
+    layers themselves, and would add up in models.
 
     Args:
         features: Features of the layers.
-        counts: How often each network has each layer: shape (networks, layers).
-        expected: Latency in milliseconds that is expected of each layer.
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
+        expected: Expected latency of each layer in milliseconds.
 
     Returns:
-        Array of shape (networks, 1 + classes): an error of all networks, and one of each class.
+        Array of shape (networks, 1 + classes): one error for all networks, and one for each class.
     """
     seen = [i for i, kind in enumerate(features.kinds) if not is_hidden(kind)]
     classes = np.array([class_of(features.kinds[i]) for i in seen])

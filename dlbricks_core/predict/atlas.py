@@ -1,4 +1,4 @@
-"""The atlas: bricks that were measured on many systems, as files that travel."""
+"""The atlas: measurements of bricks on many systems, in portable files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features
 
 FOLDER = Path(__file__).parent / "contributions"
-"""Folder of the contributions that come with the package."""
+"""Folder of the contributions that ship with the package."""
 
 _FORMAT = 2
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
             RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)  # fmt: skip
-"""What reading raises where a file is something else, or was cut off or changed."""
+"""Exceptions raised on reading a file that is not a contribution, or is truncated or changed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Provenance:
         begin: Time of the first sample, as ISO 8601.
         end: Time of the last sample.
         sessions: Ids of the sessions.
-        source: What was measured, for people.
+        source: Description of the measured networks.
     """
 
     dlbricks: str
@@ -56,17 +56,18 @@ class Contribution:
         system: The system.
         setup: How the networks ran.
         provenance: When, and by which version.
-        features: Features of all layers and ends of the networks, each once.
-        counts: How often each network has each of them: shape (networks, layers).
-        log_ms: Logarithm of each network's latency in milliseconds, with the cost of a call.
-        noise: Variance of each logarithm, as the samples scatter.
+        features: Features of all distinct layers and ends of the networks.
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
+        log_ms: Logarithm of each network's latency in milliseconds, including the call of the
+            timer.
+        noise: Variance of each logarithm due to the scatter of the samples.
         call_ms: Cost of a call of the timer, for each network, in milliseconds.
         signatures: Signature of each network.
-        groups: Group of each network: the family of the models that it was cut from, or the
-            family of the survey that it was drawn from. A network of several families has them
-            all, with commas between.
+        groups: Group of each network: the family of the models that it was cut from, or the family
+            of the survey that it was drawn from. A network of several families has all of them,
+            separated by commas.
         pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
-            each times the covariance of the two layers. Empty where nobody computed them.
+            each times the covariance of the two layers. Empty if they are not computed.
         kernel: Identity of the kernel that the pulls belong to.
     """
 
@@ -87,7 +88,7 @@ class Contribution:
         return len(self.signatures)
 
     def only(self, networks: Sequence[int]) -> Self:
-        """The contribution of some of the networks, with the layers that they have; no pulls."""
+        """A contribution of some of the networks and their layers, without pulls."""
         chosen = self.counts[list(networks)]
         used = np.unique(chosen.indices)
         features = Features(
@@ -107,7 +108,7 @@ class Contribution:
         )
 
     def write(self, path: Path) -> None:
-        """Writes a file of its own format: compressed arrays, and facts as JSON."""
+        """Writes a file with compressed arrays, and facts as JSON."""
         kind_names, group_names = sorted(set(self.features.kinds)), sorted(set(self.groups))
         about = {
             "format": _FORMAT,
@@ -144,7 +145,7 @@ class Contribution:
         """Reverses :meth:`write`.
 
         Raises:
-            DLBricksError: If the file is no contribution, damaged, or one of another version.
+            DLBricksError: If the file is not a contribution, damaged, or one of another version.
         """
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -154,7 +155,7 @@ class Contribution:
                 return cls._read(about, found)
         except _DAMAGED as error:
             raise DLBricksError(
-                f"{path} is no contribution to the atlas, or damaged: {reason(error)}",
+                f"{path} is not a contribution to the atlas, or damaged: {reason(error)}",
                 hint="The command survey packs one.",
             ) from error
         raise DLBricksError(
@@ -164,7 +165,7 @@ class Contribution:
 
     @classmethod
     def _read(cls, about: Mapping[str, Any], found: Mapping[str, Any]) -> Self:
-        """The contribution that facts and arrays of a file say, if they belong together."""
+        """The contribution from facts and arrays of a file, if they are consistent."""
         kinds, groups = about["kinds"], about["group_names"]
         shape = (len(found["signatures"]), len(found["kinds"]))
         parts = (found["counts"].astype(np.float64), found["layers"], found["starts"])
@@ -191,7 +192,7 @@ class Contribution:
         return read
 
     def _check(self) -> None:
-        """Raises a ValueError unless all parts have one length, and numbers are possible."""
+        """Raises a ValueError unless all parts have consistent lengths and valid numbers."""
         self.counts.check_format()
         if self.features.numbers.shape != (len(self.features.kinds), len(NAMES)):
             raise ValueError("the features of layers have another shape")
@@ -208,7 +209,7 @@ class Contribution:
 
 @dataclass
 class LayerTable:
-    """Layers of several networks, each different one once.
+    """Distinct layers of several networks.
 
     Attributes:
         kinds: Kind of each layer.
@@ -220,7 +221,7 @@ class LayerTable:
     _known: dict[tuple[str, bytes], int] = field(default_factory=dict)
 
     def add(self, features: Features) -> dict[int, int]:
-        """How often a network has each layer, by the layer's place in the table."""
+        """Adds a network's layers. Returns their numbers of occurrences by row in the table."""
         counts: dict[int, int] = {}
         numbers = features.numbers.astype(np.float32)
         for kind, row in zip(features.kinds, numbers, strict=True):
@@ -239,7 +240,7 @@ class LayerTable:
 
 
 def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> sparse.csr_array:
-    """How often each network has each layer: shape (networks, layers)."""
+    """Matrix of the occurrences of layers in networks: shape (networks, layers)."""
     rows = list(networks)
     starts = np.cumsum([0, *(len(each) for each in rows)])
     places = [place for each in rows for place in each]
@@ -252,7 +253,7 @@ def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> sparse.
 
 @cache
 def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
-    """Contributions that come with the package.
+    """Contributions that ship with the package.
 
     Args:
         backend: Name of the backend whose contributions are read; ``None`` for all.
@@ -262,7 +263,7 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
 
 
 def _backend_of(path: Path) -> str:
-    """Backend of a contribution; the rest of the file is not read."""
+    """Backend of a contribution, without reading the rest of the file."""
     with np.load(path, allow_pickle=False) as arrays:
         backend: str = json.loads(arrays["about"].tobytes())["setup"]["backend"]
     return backend

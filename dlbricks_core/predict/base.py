@@ -1,4 +1,4 @@
-"""What a predictor is: it gives figures of bricks without running them."""
+"""Interface of predictors, which give figures of bricks without running them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Predictor(ABC):
     Found through the entry-point group ``dlbricks.predictors``.
     """
 
-    #: Name that users choose it by, equal to the entry point's.
+    #: Name of the predictor, equal to the name of its entry point.
     name: str
 
     @abstractmethod
@@ -29,18 +29,19 @@ class Predictor(ABC):
         known: Mapping[str, Figure],
         atlas: Sequence[Contribution] = (),
     ) -> Mapping[str, Predicted]:
-        """Latencies of the bricks that are not known, in milliseconds.
+        """Latencies of the bricks without known figures, in milliseconds.
 
-        Intervals are honest: on systems and bricks that a predictor has not seen, 90% of them hold
-        the measured latency. A brick of which it can say nothing is left out; it stays missing.
+        Intervals are honest: on systems and bricks that a predictor has not seen, 90% of them
+        contain the measured latency. A brick that the predictor cannot predict is left out and
+        stays missing.
 
         Args:
             bricks: Bricks by signature: those to predict, and those whose figures are known.
-            setup: How they run.
-            system: Where they run.
+            setup: How the bricks run.
+            system: System on which the bricks run.
             known: Figures measured under this setup on this system, by signature.
-            atlas: What else was measured, here and elsewhere.
+            atlas: Further measurements, here and elsewhere.
 
         Returns:
-            By signature, with draws that belong together across bricks.
+            Figures by signature, with joint draws across bricks.
         """

@@ -1,4 +1,4 @@
-"""The physical baseline: what a layer should take on a processor, from a few of its facts."""
+"""The physical baseline: expected latency of a layer on a processor, from a few facts about it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
 from dlbricks_core.predict.features import NAMES, Features, class_of, sort_of, type_of
 
 _GHZ = 3.0
-"""Clock rate of a core that does not tell its own."""
+"""Clock rate in GHz of a core whose clock rate is unknown."""
 
 _MULTIPLY_ADDS = 4
-"""Operations of an element of a vector in a cycle: two units, a multiply-add each."""
+"""Operations per element of a vector in a clock cycle: two units with one multiply-add each."""
 
 _EFFICIENCY: Mapping[str, float] = {
     "convolution:dense": 0.6,
@@ -38,22 +38,24 @@ _EFFICIENCY: Mapping[str, float] = {
 _ELSE = 0.1
 
 _BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
-"""Bytes a second that one core reads and writes in each level of cache."""
+"""Bytes per second that one core reads and writes in each level of cache."""
 
 _MEMORY_BANDWIDTH = 10e9
-"""Bytes a second that one core reads from memory and writes to it."""
+"""Bytes per second that one core reads from and writes to memory."""
 
 _CALL_S = 0.5e-6
 """Seconds that a framework takes to start a layer."""
 
 _HIDDEN = 0.15
-"""Share of its cost that a layer has if a framework fuses it into the one before, and that a
-network's ends have: what is never seen alone is best thought of as small until it shows."""
+"""Share of its cost that a layer has if a framework fuses it into the previous one, and that a
+network's ends have. A cost that is never observed alone is assumed to be small until measurements
+show otherwise.
+"""
 
 _ENDS = ("enter:", "leave:")
 
 _END_S = 1e-12
-"""Seconds of handing over a tensor without elements: a time of nothing has no logarithm."""
+"""Seconds of handing over a tensor without elements, because zero has no logarithm."""
 
 _FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD = (
     NAMES.index(name)
@@ -63,14 +65,14 @@ _FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD = (
 
 @dataclass(frozen=True)
 class Processor:
-    """What the baseline knows of a processor, for a number of threads.
+    """The baseline's model of a processor, for a number of threads.
 
     Attributes:
-        peak: Operations a second of all threads.
-        caches: Size in bytes that the threads have of each level, and bytes a second there.
-        memory: Bytes a second from memory.
-        plain: Operations a second of all threads in a loop without vectors: one in a cycle.
-        converted: Short types that it cannot multiply by itself.
+        peak: Operations per second of all threads.
+        caches: Bytes of each cache level that the threads may use, and bytes per second from it.
+        memory: Bytes per second from memory.
+        plain: Operations per second of all threads in a scalar loop: one in each cycle.
+        converted: Short element types that the processor cannot multiply natively.
     """
 
     peak: float
@@ -81,7 +83,7 @@ class Processor:
 
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
-        """What follows from the facts of a system."""
+        """The model that follows from the facts of a system."""
         lanes = 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
         ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
         known = [each for each in system.caches if each.kind != "instruction" and each.size]
@@ -101,11 +103,11 @@ class Processor:
 
 
 def expected_ms(features: Features, processor: Processor) -> FloatArray:
-    """Milliseconds that each layer should take: its operations, its bytes, and its start.
+    """Expected milliseconds of each layer: for its operations, its bytes, and its start.
 
     Args:
         features: Features of the layers.
-        processor: What runs them.
+        processor: The processor.
 
     Returns:
         Array of shape (layers,).
@@ -123,10 +125,10 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
 
 
 def _peaks(features: Features, processor: Processor) -> FloatArray:
-    """Operations a second of each layer: in types that are converted, the middle of all rates.
+    """Operations per second of each layer; for converted types, the middle of all rates.
 
-    A framework has vectorized kernels for such a type, or computes in float32, or has a plain loop
-    for it. Nothing but a measurement tells which.
+    A framework may have vectorized kernels for such a type, compute in float32, or use a scalar
+    loop. Only a measurement shows which.
     """
     middle = math.sqrt(processor.peak * processor.plain)
     return np.where(_converted(features, processor), middle, processor.peak)
@@ -135,12 +137,12 @@ def _peaks(features: Features, processor: Processor) -> FloatArray:
 def conversion_doubt(features: Features, processor: Processor) -> FloatArray:
     """Covariance of the logarithms of layers' latencies that comes from converted types.
 
-    Nine of ten layers are taken to run between the peak and a plain loop, as far as their
-    operations take their time. Layers of one class and type run alike.
+    Nine of ten layers are assumed to run between the peak rate and a scalar loop, as far as
+    operations dominate their time. Layers of one class and type have the same rate.
 
     Args:
         features: Features of the layers.
-        processor: What runs them.
+        processor: The processor.
 
     Returns:
         Array of shape (layers, layers).
@@ -156,7 +158,7 @@ def conversion_doubt(features: Features, processor: Processor) -> FloatArray:
 
 
 _NINE_OF_TEN = 1.645
-"""Standard deviations to either side that nine of ten draws lie within."""
+"""Standard deviations on either side of the mean that contain nine of ten normal draws."""
 
 
 def _converted(features: Features, processor: Processor) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -164,7 +166,7 @@ def _converted(features: Features, processor: Processor) -> np.ndarray[Any, np.d
 
 
 def is_hidden(kind: str) -> bool:
-    """Whether layers of a kind hardly show: fused into others, or ends of a network."""
+    """Whether layers of a kind are almost free: fused into others, or ends of a network."""
     return "@" in kind or kind.startswith(_ENDS)
 
 
@@ -177,7 +179,7 @@ def _efficiency(kind: str) -> float:
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:
-    """Bytes a second of layers with tensors of so many bytes: smooth from cache to cache."""
+    """Bytes per second of layers by the size of their tensors, smooth across cache levels."""
     found = np.full(len(nbytes), processor.memory)
     for size, bandwidth in reversed(processor.caches):
         inside = 1 / (1 + (nbytes / size) ** 2)

@@ -1,4 +1,4 @@
-"""Beliefs: joint distributions of the latencies of layers, and how observations change them."""
+"""Beliefs: joint distributions of layer latencies, updated by observations."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from scipy import linalg, sparse
 from dlbricks_core.figures.statistics import FloatArray
 
 _STEPS = 30
-"""Most steps of Newton's method. With single layers the first one is exact."""
+"""Maximum number of Newton steps. With single layers, the first step is exact."""
 
 _LENGTHS = tuple(0.5**i for i in range(8))
-"""Lengths of a step, as shares of Newton's: where layers hide in the sum of others, whole steps
-overshoot."""
+"""Step lengths, as shares of a full Newton step. Full steps overshoot where layers hide in the sum
+of others.
+"""
 
 _SETTLED = 1e-3
-"""Least gain of the posterior's logarithm, for each network, that is worth a further step."""
+"""Minimum increase of the log posterior per network that justifies another step."""
 
 _JITTER = 1e-9
-"""Variance that makes a covariance matrix positive definite in spite of rounding."""
+"""Variance added so that a covariance matrix stays positive definite despite rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
     """Normal distribution of the logarithms of latencies, joint over layers.
 
-    A network's latency is the sum over its layers. Its logarithm is linear in the layers'
-    logarithms close to what is believed, with the layers' shares of the sum as factors. So a
-    measured network tells about its layers, and what layers have in common stays in common.
+    A network's latency is the sum over its layers. Close to the mean, its logarithm is linear in
+    the layers' logarithms, with the layers' shares of the sum as factors. So a measured network
+    informs about its layers, and correlations between layers are preserved.
 
     Attributes:
         mean: Expected logarithm of each layer's latency in milliseconds: shape (layers,).
-        covariance: Of these logarithms: shape (layers, layers).
+        covariance: Covariance of these logarithms: shape (layers, layers).
     """
 
     mean: FloatArray
@@ -50,23 +51,22 @@ class Belief:
         of: Sequence[int] | None = None,
         shared: FloatArray | None = None,
     ) -> Self:
-        """What is believed after networks were measured.
+        """The belief after an observation of networks.
 
         The mean is the most probable one (Newton's method on the posterior), and the covariance
         that of the posterior's normal approximation there (Laplace's method; Rasmussen and
         Williams, 2006, section 3.4).
 
         Args:
-            counts: How often each network has each layer: shape (networks, layers).
+            counts: Number of occurrences of each layer in each network: shape (networks, layers).
             log_ms: Logarithm of each network's measured latency in milliseconds.
-            noise: Variance of each logarithm beyond what the layers account for.
-            call_ms: What of each latency is the cost of a call of the timer, in milliseconds. A
-                layer that takes less than that tells little, and the logarithm of the whole
-                latency says so.
-            of: Layers that are asked for; ``None`` for all. What is learned of others is not
-                computed.
-            shared: Errors that networks have in common, beside their noise: how strongly each
-                network has each of them, shape (networks, errors). Each has variance 1.
+            noise: Variance of each logarithm that the layers do not explain.
+            call_ms: Cost of a call of the timer within each latency, in milliseconds. A layer that
+                takes less carries little information, which the logarithm of the whole latency
+                reflects.
+            of: Layers to update; ``None`` for all. The belief about other layers is not computed.
+            shared: Strength of errors that networks share, besides their noise: shape (networks,
+                errors). Each error has variance 1.
         """
         asked = self if of is None else self.of(of)
         if not counts.shape[0]:
@@ -84,7 +84,7 @@ class Belief:
         call_ms: FloatArray | float = 0.0,
         shared: FloatArray | None = None,
     ) -> FloatArray:
-        """Pull of each layer: what the mean moves by is the covariance times the pulls.
+        """Pull of each layer: the mean moves by the covariance times the pulls.
 
         The arguments are those of :meth:`observed`.
         """
@@ -119,7 +119,7 @@ class Belief:
         return self.mean + shift, spread, factor, pulls
 
     def widened(self, covariance: FloatArray) -> Self:
-        """The same with a further, independent error of each layer."""
+        """The belief with an additional, independent error of each layer."""
         return type(self)(self.mean, self.covariance + covariance)
 
     def of(self, layers: Sequence[int]) -> Self:
@@ -128,7 +128,7 @@ class Belief:
         return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
 
     def draws(self, count: int, seed: int = 0) -> FloatArray:
-        """Logarithms that are equally likely to be right, joint over layers.
+        """Equally likely logarithms of latencies, joint over layers.
 
         Returns:
             Array of shape (count, layers).
@@ -140,7 +140,7 @@ class Belief:
 
 
 class _Noise:
-    """Normal errors of networks' logarithms: each its own, and some that they have in common."""
+    """Normal errors of networks' logarithms: individual errors and shared ones."""
 
     def __init__(self, variances: FloatArray, shared: FloatArray | None) -> None:
         self._variances = variances
@@ -152,7 +152,7 @@ class _Noise:
         return np.asarray(np.diag(self._variances) + self._shared @ self._shared.T)
 
     def solve(self, values: FloatArray) -> FloatArray:
-        """The inverse of the covariance times some values (Woodbury's identity)."""
+        """The inverse covariance times given values (Woodbury's identity)."""
         scaled = self._shared / self._variances[:, None]
         inner = np.eye(self._shared.shape[1]) + scaled.T @ self._shared
         plain = values / self._variances
@@ -165,9 +165,9 @@ def shares_of(
     """Share of each layer in each network's latency, and the latencies.
 
     Args:
-        counts: How often each network has each layer: shape (networks, layers).
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
         log_ms: Logarithm of each layer's latency in milliseconds.
-        call_ms: What a call of the timer adds to each network's latency, in milliseconds.
+        call_ms: Cost of a call of the timer in each network's latency, in milliseconds.
     """
     parts = sparse.csr_array(counts.multiply(np.exp(log_ms)[None, :]))
     totals = np.asarray(parts.sum(axis=1)).ravel() + call_ms

@@ -1,4 +1,4 @@
-"""Features of layers: what a latency is predicted from."""
+"""Features of layers, from which latencies are predicted."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ NAMES = (
     "cold_bytes",
     "dilation",
 )
-"""Names of the numbers of a layer, in the order of the columns of an array of features. All are
-logarithms to base 2: of operations, of bytes, of sizes of the matrix product that a layer amounts
-to, and of the share of a vector's lanes that is left empty."""
+"""Names of a layer's numbers, in the order of the columns of an array of features. All are
+logarithms to base 2: of operations, of bytes, of sizes of the layer's equivalent matrix product,
+and of the padding of vectors.
+"""
 
 LANES = 16
 """Elements of the widest vectors: 512 bits of float32."""
@@ -41,7 +42,7 @@ _EXPENSIVE = (
     "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "Log", "Mish", "Pow", "Selu",
     "Sigmoid", "Sin", "Softplus", "Swish", "Tanh",
 )  # fmt: skip
-"""Element-wise functions that take many instructions an element."""
+"""Element-wise functions that take many instructions per element."""
 
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
 
@@ -84,20 +85,21 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
     "Resize": "resize",
 }
-"""Class of each operator: those of one class are computed alike."""
+"""Class of each operator. Operators of one class are computed alike."""
 
 _COUNTED = frozenset(
     {"DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "GroupQueryAttention", "MatMulIntegerToFloat",
      "MatMulNBits", "MoE", "QAttention", "QGemm", "QMoE"}
 )  # fmt: skip
-"""ONNX Runtime's own operators whose operations are counted as they are. Those of all others are
-taken as the shipped contributions were measured with them."""
+"""ONNX Runtime's own operators whose operations are counted exactly. All others are counted as for
+the shipped contributions.
+"""
 
 _HEADS = frozenset({"convolution", "product"})
-"""Classes that others are fused into."""
+"""Classes that other layers are fused into."""
 
 _FUSABLE = frozenset({"elementwise", "function", "scale"})
-"""Classes that a framework may fuse into the layer before."""
+"""Classes that a framework may fuse into the previous layer."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ class Features:
     """Features of the layers of a network, a row for each layer.
 
     Attributes:
-        kinds: Kind of each layer: the class of its operator, after ``:`` what sort it is, after
-            ``~`` the short type that it computes with, and after ``@`` the class of the layer
-            that a framework may fuse it into.
+        kinds: Kind of each layer: the class of its operator, its sort after ``:``, the short type
+            of its computation after ``~``, and after ``@`` the class of the layer that a framework
+            may fuse it into.
         numbers: Array of shape (layers, ``len(NAMES)``).
     """
 
@@ -132,10 +134,10 @@ class Features:
 
     @classmethod
     def of_ends(cls, model: CanonicalModel) -> Features:
-        """Features of a network's ends: what handing over its inputs and outputs amounts to.
+        """Features of a network's ends: the cost of handing over its inputs and outputs.
 
-        A framework that computes in a layout of its own converts what comes in and goes out. In
-        the middle of a model it need not.
+        A framework that computes in a layout of its own converts the inputs and outputs of a
+        network. Inside a model it need not.
         """
         kinds, rows = [], []
         for name in model.inputs:
@@ -150,25 +152,26 @@ class Features:
 
 
 def class_of(kind: str) -> str:
-    """Class of a kind: layers of one class are computed alike, more or less."""
+    """Class of a kind. Layers of one class are computed in similar ways."""
     return sort_of(kind).partition(":")[0]
 
 
 def sort_of(kind: str) -> str:
-    """Class and sort of a kind, whatever type its layers compute with and what they follow."""
+    """Class and sort of a kind, without its type and the layer that it follows."""
     return kind.partition("@")[0].partition("~")[0]
 
 
 def type_of(kind: str) -> str:
-    """Short type that layers of a kind compute with; empty for usual types."""
+    """Short element type that layers of a kind compute with; empty for usual types."""
     return kind.partition("@")[0].partition("~")[2]
 
 
 _SHORT = (
     "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip
-"""Beginnings of types for which frameworks have kernels of their own, or none at all. How fast
-these are does not follow from those for float32, so their layers are of other kinds."""
+"""Prefixes of types for which frameworks have special kernels or none at all. Their speed does not
+follow from that of float32, so layers of these types are of other kinds.
+"""
 
 
 def _short_type(model: CanonicalModel, layer: Layer) -> str:
@@ -178,7 +181,7 @@ def _short_type(model: CanonicalModel, layer: Layer) -> str:
 
 
 def _computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
-    """Class of the first of the layers: what comes before a colon."""
+    """Class of the first of several layers: the part before a colon."""
     return class_of(_class(model, layers[0])) if layers else "nothing"
 
 
@@ -203,13 +206,13 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
     found = _CLASSES.get(op, "other")
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
-    if found == "function":  # each has a kernel of its own, or none
+    if found == "function":  # each has a kernel of its own, or none at all
         return f"function:{op.lower()}"
     return f"elementwise:{_operands(model, layer)}" if found == "elementwise" else found
 
 
 def _operands(model: CanonicalModel, layer: Layer) -> str:
-    """What an element-wise layer computes with: a framework fuses one sort, and not another."""
+    """Sort of an element-wise layer's operands: frameworks fuse some sorts and not others."""
     sizes = [model.tensors[name].elements if model.tensors[name].is_static else 0
              for name in layer.reads if name not in model.weights]  # fmt: skip
     if len(sizes) > 1 and min(sizes) == max(sizes):
@@ -239,7 +242,7 @@ def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[st
 
 
 def _weight(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
-    """The largest weight that a layer reads; ``None`` if it reads none of more than one axis."""
+    """The largest weight of a layer with more than one axis; ``None`` if it has none."""
     found = [model.tensors[name] for name in layer.reads if name in model.weights]
     found = [spec for spec in found if spec.is_static and len(spec.sizes) > 1]
     return max(found, key=lambda spec: spec.elements, default=None)
@@ -274,7 +277,7 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
     outputs = [spec for spec in outputs if spec.is_static]
     moved = layer_bytes(model, layer) or 0
     written = sum(spec.nbytes for spec in outputs) if moved else 0
-    # An operator that picks rows of a table reads no more of it than it writes.
+    # An operator that picks rows of a table reads only as much of it as it writes.
     weights = min(weights, max(moved - written, 0)) if moved else weights
     read = min(sum(spec.nbytes for spec in activations), max(moved - written - weights, 0))
     rows, columns, depth, window, groups = _matrix(model, layer, outputs, activations)
@@ -311,9 +314,10 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
 
 
 def _inside(model: CanonicalModel, layer: Layer) -> float:
-    """Share of a convolution's multiplications that are not with padding.
+    """Share of a convolution's multiplications that do not involve padding.
 
-    Frameworks leave those out. Where a window is stretched beyond its map, most of them are.
+    Frameworks skip multiplications with padding, which are the majority where a dilated window
+    exceeds its feature map.
     """
     window = _numbers_of(layer, "kernel_shape")
     shapes = _shapes(model, (*layer.inputs[:1], *layer.outputs[:1]))
@@ -351,7 +355,7 @@ def _matrix(
     outputs: Sequence[TensorSpec],
     activations: Sequence[TensorSpec],
 ) -> tuple[float, float, float, float, float]:
-    """Rows, columns and depth of the matrix product that a layer amounts to; window; groups."""
+    """Rows, columns and depth of a layer's equivalent matrix product; its window and groups."""
     op = layer.op.removeprefix("Fused")
     result = outputs[0].sizes if outputs else ()
     elements = math.prod(result) if result else 1
@@ -388,13 +392,13 @@ def _matrix(
 
 
 _PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"})
-"""Products of ONNX Runtime's own with a matrix of weights."""
+"""ONNX Runtime's own products with a matrix of weights."""
 
 
 def _grouped_matrix(
     model: CanonicalModel, layer: Layer
 ) -> tuple[float, float, float, float, float]:
-    """The same for the scores of an attention whose cache is an input."""
+    """Equivalent matrix product of the scores of an attention whose cache is an input."""
     shapes = _shapes(model, (*layer.outputs[:1], *layer.outputs[1:2]))
     if not shapes or len(shapes[0]) != 3:
         return 1, 1, 1, 1, 1
@@ -405,13 +409,13 @@ def _grouped_matrix(
 
 
 def _depth(model: CanonicalModel, layer: Layer) -> int:
-    """Length of the axis that both factors of a matrix product have in common."""
+    """Length of the inner axis of a matrix product."""
     shapes = _shapes(model, layer.inputs[:1])
     return shapes[0][0 if _int(layer, "transA", 0) else -1] if shapes and shapes[0] else 1
 
 
 def _shapes(model: CanonicalModel, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """Shapes of the tensors that are not left out, and whose sizes are known."""
+    """Shapes of the tensors that are present and have known sizes."""
     specs = [model.tensors[name] for name in names if name]
     return [spec.sizes for spec in specs if spec.is_static]
 
@@ -421,7 +425,7 @@ def _log(number: float) -> float:
 
 
 def _waste(size: float) -> float:
-    """Empty lanes of vectors that hold ``size`` elements: logarithm of padded over full."""
+    """Padding of vectors that hold ``size`` elements: logarithm of padded over actual size."""
     whole = max(size, 1)
     return math.log2(math.ceil(whole / LANES) * LANES / whole)
 

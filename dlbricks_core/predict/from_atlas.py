@@ -1,4 +1,4 @@
-"""The predictor that starts from the atlas, and learns from what was measured here."""
+"""The predictor that starts from the atlas and learns from measurements on this system."""
 
 from __future__ import annotations
 
@@ -30,29 +30,32 @@ from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.transfer import transferred
 
 MOST_NETWORKS = 800
-"""Most networks of a contribution that a covariance rests on: those nearest to what is asked."""
+"""Maximum number of a contribution's networks behind a covariance: those nearest to the wanted
+layers.
+"""
 
 MOST_CONTRIBUTIONS = 6
-"""Most contributions that a prediction rests on: those of the nearest systems."""
+"""Maximum number of contributions behind a prediction: those of the nearest systems."""
 
 _HERE = 0.01
-"""Share of the kernel by which a system that the atlas holds may differ from it: machines drift
-from day to day."""
+"""Share of the kernel by which a system may differ from its own contribution, because machines
+drift from day to day.
+"""
 
 _THREADS = 0.5
-"""Distance of setups of which one has twice the threads of the other."""
+"""Distance between setups whose numbers of threads differ by a factor of two."""
 
 _OTHERWISE = 0.1
-"""Distance of setups of which one has another version of the framework, or other options."""
+"""Distance between setups that differ in the version of the framework or in options."""
 
 _KERNELS = Path(__file__).parent / "kernels.json"
 
 
 class FromAtlas(Predictor):
-    """Gaussian process over layers, conditioned on the atlas and on what was measured here.
+    """Gaussian process over layers, conditioned on the atlas and on measurements here.
 
-    What contributions of other systems tell is carried over; how these differ among themselves
-    becomes an uncertainty that layers share, and the first measurements here resolve it.
+    Contributions of other systems are transferred to this one. The differences among them become an
+    uncertainty that layers share, which the first measurements here resolve.
     """
 
     name = "atlas"
@@ -70,13 +73,13 @@ class FromAtlas(Predictor):
     ) -> Mapping[str, Predicted]:
         """Latencies of all bricks, in milliseconds.
 
-        Those of known bricks are what is believed of them in the middle of a model: their figures
-        also hold what handing over their inputs and outputs costs.
+        For known bricks, they are the believed latencies inside a model. Their measured figures
+        also include the cost of handing over their inputs and outputs.
         """
         table = LayerTable()
         run = {s: as_run_by(setup.backend, brick.model) for s, brick in bricks.items()}
         inside = {s: table.add(Features.of(model)) for s, model in run.items()}
-        # Of all bricks: when more of them are known, the layers are still the same.
+        # The layers of all bricks: so they stay the same when more bricks are known.
         ends = {s: table.add(Features.of_ends(model)) for s, model in run.items()}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
@@ -100,7 +103,7 @@ class FromAtlas(Predictor):
     def _believed(
         self, asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
     ) -> Belief:
-        """What the atlas tells, remembered until something else is asked."""
+        """Belief from the atlas, cached until the arguments change."""
         question = (asked.kinds, asked.numbers.tobytes(), setup, system, *map(id, atlas))
         if self._last is None or self._last[0] != question:
             self._last = question, believed(asked, setup, system, atlas)
@@ -109,7 +112,7 @@ class FromAtlas(Predictor):
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What the atlas tells about a network of which nothing but its features is known.
+    """Prediction for a network from its features alone.
 
     Attributes:
         figure: Latency of the whole network in milliseconds.
@@ -128,13 +131,13 @@ def told(
     atlas: Sequence[Contribution],
     call_ms: float = 0.0,
 ) -> dict[str, Told]:
-    """What the atlas tells about networks, whose graphs need not be known.
+    """Predictions for networks from their features, without their graphs.
 
     Args:
         networks: Features of all layers and ends of each network, by its signature.
-        setup: How they run.
-        system: Where they run.
-        atlas: What was measured, here and elsewhere.
+        setup: How the networks run.
+        system: System on which the networks run.
+        atlas: Measurements, here and elsewhere.
         call_ms: Cost of a call of the timer, in milliseconds, which each latency includes.
     """
     table = LayerTable()
@@ -157,14 +160,14 @@ def told(
 def believed(
     asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
 ) -> Belief:
-    """What the atlas tells about the latencies of layers on a system.
+    """Belief from the atlas about the latencies of layers on a system.
 
     Args:
         asked: Features of the layers.
-        setup: How they run.
-        system: Where they run.
-        atlas: Contributions of any systems and setups. One without pulls that is from this very
-            system and setup counts as measured besides: a store's own.
+        setup: How the layers run.
+        system: System on which the layers run.
+        atlas: Contributions of any systems and setups. A contribution of this very system and setup
+            without pulls is a store's own, and counts as additional measurements.
 
     Returns:
         Belief about the logarithms of the layers' latencies in milliseconds.
@@ -195,7 +198,7 @@ def believed(
 def _from_bases(
     asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
 ) -> Belief:
-    """What contributions of this system, or else of others, tell about layers here."""
+    """Belief about layers here, from contributions of this system or else of others."""
     kernel = kernel_of(setup.backend)
     here = np.log(expected_ms(asked, Processor.of(system, setup.threads)))
     if not bases:
@@ -229,20 +232,20 @@ def _distance(contribution: Contribution, setup: Setup, system: System) -> float
 
 
 def processor_of(contribution: Contribution) -> Processor:
-    """What the baseline knows of a contribution's system."""
+    """The baseline's model of a contribution's system."""
     return Processor.of(contribution.system, contribution.setup.threads)
 
 
 def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> Belief:
-    """What one contribution tells about the latencies of layers on its own system.
+    """Belief from one contribution about the latencies of layers on its own system.
 
-    The mean rests on all networks where the contribution has pulls, and the covariance on those
-    that are nearest to what is asked: with fewer of them it is larger.
+    The mean rests on all networks if the contribution has pulls. The covariance rests on the
+    networks nearest to the wanted layers; with fewer networks it is larger.
 
     Args:
         contribution: Measured networks.
         asked: Features of the layers.
-        kernel: How errors of the baseline hang together.
+        kernel: Covariance of the baseline's errors.
 
     Returns:
         Belief about the logarithms of the layers' latencies in milliseconds.
@@ -261,7 +264,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         of=range(begin, len(every.kinds)),
         shared=shared_errors(near, kernel),
     )
-    # Pulls of another kernel would tell something else.
+    # Pulls of another kernel do not apply.
     if contribution.kernel != kernel.identity or len(near) == len(contribution):
         return found
     pulled = kernel.covariance(asked, contribution.features) @ contribution.pulls
@@ -269,7 +272,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
 
 
 def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
-    """The contribution with pulls; they take the cube of the number of its networks."""
+    """The contribution with pulls. Their cost grows with the cube of the number of networks."""
     features = contribution.features
     expected = np.log(expected_ms(features, processor_of(contribution)))
     prior = Belief(expected, kernel.covariance(features, features))
@@ -281,7 +284,7 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
 
 
 def shared_errors(contribution: Contribution, kernel: Kernel) -> FloatArray | None:
-    """How strongly each network has the errors of networks timed alone; ``None`` for no errors."""
+    """Strength of the shared errors of networks timed alone; ``None`` for no such errors."""
     if not kernel.alone:
         return None
     features = contribution.features
@@ -292,7 +295,7 @@ def shared_errors(contribution: Contribution, kernel: Kernel) -> FloatArray | No
 def nearest(
     contribution: Contribution, asked: Features, kernel: Kernel, most: int
 ) -> Sequence[int]:
-    """Networks of a contribution that tell most about layers: whose own layers are most alike."""
+    """Networks of a contribution with the layers most similar to given ones."""
     if len(contribution) <= most:
         return range(len(contribution))
     alike = kernel.covariance(asked, contribution.features).max(axis=0)
@@ -302,7 +305,7 @@ def nearest(
 
 
 def _among(counts: sparse.csr_array, begin: int, layers: int) -> sparse.csr_array:
-    """The same counts where the networks' layers are some of more, from position ``begin`` on."""
+    """Counts among more layers; the networks' own layers begin at position ``begin``."""
     parts = (counts.data, counts.indices + begin, counts.indptr)
     return sparse.csr_array(parts, shape=(counts.shape[0], layers))
 
@@ -312,13 +315,13 @@ def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
 
 
 def _scatter(figure: Figure) -> float:
-    """Variance of the logarithm of a figure, as its samples scatter."""
+    """Variance of the logarithm of a figure due to the scatter of its samples."""
     replicates: FloatArray = figure.replicates
     return float(np.var(replicates)) / max(figure.value, 1e-6) ** 2
 
 
 @cache
 def kernel_of(backend: str) -> Kernel:
-    """The kernel that was fitted to a backend; that of all backends for an unknown one."""
+    """The kernel fitted to a backend; for an unknown backend, the kernel fitted to all."""
     kernels = json.loads(_KERNELS.read_text())
     return Kernel.from_dict(kernels.get(backend, kernels["*"]))

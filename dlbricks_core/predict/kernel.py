@@ -1,4 +1,4 @@
-"""The kernel: how much the errors of the baseline have in common, from layer to layer."""
+"""The kernel: covariance of the baseline's errors between layers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _Indices = np.ndarray[Any, np.dtype[np.intp]]
 class Kernel:
     """Covariance of the logarithms of measured over expected latency, between layers.
 
-    It is a sum of variances that all layers have in common, those of one class, those of one
-    kind, and of two functions of the distance between features: a smooth one, and a rough one
-    (Matérn, of order 5/2; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006,
-    chapter 4).
+    It is the sum of a variance that all layers share, one for each class, one for each kind, and
+    two functions of the distance between features: a smooth one, and a rough one (Matérn, of order
+    5/2; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapter 4).
 
     Attributes:
         common: Variance that all layers share.
@@ -32,10 +31,10 @@ class Kernel:
         class_smooth: Variance of the smooth function of a class.
         smooth: Variance of the smooth function of a kind.
         rough: Variance of the rough function of a kind.
-        smooth_scales: Distance in each feature over which the smooth functions change.
-        rough_scales: The same for the rough function.
-        noise: Variance of a network's logarithm that no layer accounts for.
-        alone: Standard deviation of each error that networks timed alone have in common; see
+        smooth_scales: Length scale of the smooth functions in each feature.
+        rough_scales: Length scale of the rough function in each feature.
+        noise: Variance of a network's logarithm that no layer explains.
+        alone: Standard deviation of each shared error of networks timed alone; see
             :func:`~dlbricks_core.predict.alone.alone_effects`.
     """
 
@@ -56,7 +55,7 @@ class Kernel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The kernel of plain data, as :func:`dataclasses.asdict` gives them."""
+        """The kernel from plain data, as written by :func:`dataclasses.asdict`."""
         scales = {name: tuple(data[name]) for name in ("smooth_scales", "rough_scales")}
         return cls(**{**data, **scales})
 
@@ -66,7 +65,7 @@ class Kernel:
         return f"{crc32(repr(self).encode()):08x}"
 
     def covariance(self, rows: Features, columns: Features) -> FloatArray:
-        """Covariance of each layer of one list with each layer of another.
+        """Covariance matrix between the layers of two lists.
 
         Returns:
             Array of shape (layers of ``rows``, layers of ``columns``).
@@ -78,7 +77,7 @@ class Kernel:
         return np.asarray(found)
 
     def _of_class(self, rows: Features, columns: Features) -> FloatArray:
-        """What layers of one class have in common beyond what all layers have."""
+        """Covariance within each class, beyond the variance that all layers share."""
         smooth = np.exp(-_squares(rows, columns, self.smooth_scales) / 2)
         found = self.of_class + self.class_smooth * smooth
         for first, second in _blocks(rows.kinds, columns.kinds):
@@ -95,7 +94,7 @@ def _classes(features: Features) -> tuple[str, ...]:
 
 
 def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[_Indices, _Indices]]:
-    """Rows and columns of each name that both lists have; most pairs of layers share none."""
+    """Rows and columns of each name in both lists; most pairs of layers share no name."""
     first, second = np.array(rows), np.array(columns)
     for name in dict.fromkeys(rows):
         if name in columns:

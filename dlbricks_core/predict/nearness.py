@@ -1,4 +1,4 @@
-"""Nearness of systems: how much what was measured on one tells about another."""
+"""Nearness of systems: how well measurements on one system predict those on another."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import math
 from dlbricks_core.facts import System
 
 _VENDOR, _FAMILY, _MODEL = 0.5, 0.7, 0.3
-"""Distances of processors of different makers, families of one maker, models of one family."""
+"""Distances between processors of different vendors, families of one vendor, and models of one
+family.
+"""
 
 _OCTAVE = 0.3
-"""Distance of processors of which one has twice the cache or the vectors of the other."""
+"""Distance between processors whose cache or vector sizes differ by a factor of two."""
 
 
 def distance(one: System, other: System) -> float:
-    """How unlike two systems are: 0 for the same fingerprint, about 1 for unlike processors."""
+    """Distance between two systems: 0 for the same fingerprint, about 1 for unlike processors."""
     if one.fingerprint == other.fingerprint:
         return 0.0
     if one.vendor != other.vendor:

@@ -1,4 +1,4 @@
-"""Probes: the networks whose latencies tell most about others for each second of measuring."""
+"""Probes: the networks whose latencies yield most information about others per second."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
 
 OVERHEAD_S = 2.0
-"""Seconds that a probe costs beside its runs: loading, and a share of starting the framework. It
-is high enough that layers which make up most of a latency are worth their runs."""
+"""Overhead of a probe in seconds, besides its runs: loading, and a share of starting the framework.
+The value is high enough to justify the runs of layers that dominate a latency.
+"""
 
 
 def choose_probes(
@@ -23,22 +24,24 @@ def choose_probes(
     runs: int,
     most: int,
 ) -> Sequence[int]:
-    """Candidates that take the most variance off the asked networks for each second.
+    """Candidates that reduce the variance of the wanted networks most per second.
 
-    Logarithms of latencies are linear close to what is believed, so that all covariances follow
-    from the belief about layers. One candidate is chosen after another, each given those before it;
-    which latencies they turn out to have makes no difference.
+    Logarithms of latencies are linear close to the mean, so all covariances follow from the belief
+    about layers. Candidates are chosen one after another, each conditioned on the previous ones.
+    Their actual latencies make no difference.
 
     Args:
-        belief: What is believed of layers.
-        candidates: How often each candidate has each layer: shape (candidates, layers).
-        asked: How often each network that is asked about has each layer: shape (networks, layers).
+        belief: Belief about layers.
+        candidates: Number of occurrences of each layer in each candidate: shape (candidates,
+            layers).
+        asked: Number of occurrences of each layer in each network to predict: shape (networks,
+            layers).
         noise: Variance of the logarithm of a measured latency, beyond that of its layers.
-        runs: Runs of each probe.
+        runs: Number of runs of each probe.
         most: Number of probes.
 
     Returns:
-        Positions of the candidates, the one that tells most first.
+        Positions of the candidates, the most informative one first.
     """
     mean = belief.mean + np.diag(belief.covariance) / 2
     shares, ms = shares_of(candidates, mean)
@@ -63,8 +66,8 @@ def half_widths(belief: Belief, networks: sparse.csr_array) -> FloatArray:
     """Half-width of the 90% interval of each network's latency, relative to the latency.
 
     Args:
-        belief: What is believed of layers.
-        networks: How often each network has each layer: shape (networks, layers).
+        belief: Belief about layers.
+        networks: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     shares, _ = shares_of(networks, belief.mean)
     variance = np.asarray(sparse.csr_array(shares).multiply(shares @ belief.covariance).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Regression: values of any quantity for networks that nobody measured, from a few features."""
+"""Regression: predicts any quantity of unmeasured networks from a few features."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features
 
 FEWEST = 12
-"""Networks that a regression needs at least."""
+"""Minimum number of networks for a regression."""
 
 FEWEST_FAMILIES = 3
-"""Families of models that they must be of: errors are judged by a family that was left out."""
+"""Minimum number of families of models among them: errors are judged on families that were left
+out.
+"""
 
 _MOST_BEYOND = 2.0
-"""How much larger than any learned from a network may be in a feature."""
+"""Maximum factor by which a network may exceed all training networks in a feature."""
 
 _FLOOR = 0.02
-"""Share of the mean value below which errors do not count relatively."""
+"""Share of the mean value below which errors are not relative."""
 
 _WEIGHTS, _WRITTEN = NAMES.index("weight_bytes"), NAMES.index("written_bytes")
 
@@ -38,17 +40,18 @@ def size_of(features: Features) -> FloatArray:
 
 @dataclass(frozen=True)
 class Regression:
-    """A sum of a constant and a multiple of each feature, none of them negative.
+    """Linear regression with non-negative coefficients: a constant, and a factor of each feature.
 
-    Least squares of relative errors. Its error is that of families of models that were left out:
-    their logarithms have as many degrees of freedom as there are families, less one.
+    It minimizes the squares of relative errors. Its uncertainty is the error on families of models
+    that were left out of the fit; the logarithms have one degree of freedom less than there are
+    families.
 
     Attributes:
         coefficients: The constant, then the factor of each feature: shape (4,).
         spread: Standard deviation of the logarithm of a prediction's error.
-        freedom: Degrees of freedom of that.
-        floor: Value below which errors do not count relatively.
-        largest: Largest size of a network that was learned from: shape (3,).
+        freedom: Degrees of freedom of that standard deviation.
+        floor: Value below which errors are not relative.
+        largest: Largest size of a training network: shape (3,).
     """
 
     coefficients: FloatArray
@@ -65,8 +68,8 @@ class Regression:
 
         Args:
             sizes: Result of :func:`size_of` for each network: shape (n, 3).
-            values: Value of each without the overhead: shape (n,).
-            families: Family of models that each is from.
+            values: Value of each network without the overhead: shape (n,).
+            families: Family of models that each network comes from.
         """
         folds = sorted(set(families))
         if len(values) < FEWEST or len(folds) < FEWEST_FAMILIES:
@@ -93,18 +96,18 @@ class Regression:
         )
 
     def tells_of(self, size: FloatArray) -> bool:
-        """Whether a network is not much larger than all that were learned from."""
+        """Whether a network is not much larger than all training networks."""
         return bool((size <= _MOST_BEYOND * self.largest).all())
 
     def predict(self, size: FloatArray, overhead: float) -> Predicted:
         """Figure of a network.
 
-        The i-th draws of all figures belong together: a regression errs in the same direction for
-        the bricks of a model, as far as is known.
+        The i-th draws of all figures are joint: as far as is known, a regression errs in the same
+        direction for all bricks of a model.
 
         Args:
             size: Result of :func:`size_of`.
-            overhead: What observing any network adds.
+            overhead: Overhead of observing any network.
         """
         expected = float((_terms(size[np.newaxis]) @ self.coefficients)[0])
         drawn = np.random.default_rng(0).standard_t(self.freedom, RESAMPLES)
@@ -114,7 +117,7 @@ class Regression:
 
 
 _MOST_LOG = 20.0
-"""Largest logarithm of an error: what is beyond is as unknown."""
+"""Maximum logarithm of an error; beyond it, a value is equally unknown."""
 
 
 def _terms(sizes: FloatArray) -> FloatArray:
@@ -122,9 +125,9 @@ def _terms(sizes: FloatArray) -> FloatArray:
 
 
 def _solved(sizes: FloatArray, values: FloatArray, floor: float) -> FloatArray:
-    """Coefficients of the least relative errors.
+    """Coefficients that minimize the relative errors.
 
-    Columns are scaled to one magnitude before they are solved for.
+    Columns are scaled to one magnitude before solving.
     """
     weighted = _terms(sizes) / (values + floor)[:, np.newaxis]
     scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)

@@ -1,4 +1,4 @@
-"""Robust conditioning: observations that surprise tell less."""
+"""Robust conditioning: surprising observations get less weight."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
 
 _FREEDOM = 4.0
-"""Degrees of freedom of Student's t distribution, which observations have about what others tell
-of them."""
+"""Degrees of freedom of Student's t distribution for an observation, given the others."""
 
 _ROUNDS = 6
 
@@ -22,19 +21,19 @@ def doubt(
     noise: FloatArray,
     call_ms: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Variance that observations have beyond their noise, as far as others contradict them.
+    """Additional variance of observations, as far as others contradict them.
 
-    A layer that a framework computes in another way than its like is often off by half. Were it
-    believed, all layers would follow. Each observation is compared with what the others tell of
-    it, and what deviates by more than the standard deviation gets the variance that Student's t
-    distribution would have there (iteratively reweighted least squares).
+    A layer that a framework computes in an unusual way is often off by half. At full weight it
+    would mislead the belief about all similar layers. Each observation is compared with its
+    prediction from the others. If it deviates by more than the standard deviation, it gets the
+    variance of Student's t distribution there (iteratively reweighted least squares).
 
     Args:
-        belief: What was believed before.
-        counts: How often each observed network has each layer.
+        belief: Prior belief.
+        counts: Number of occurrences of each layer in each observed network.
         log_ms: Logarithm of each network's measured latency in milliseconds.
         noise: Variance of each logarithm.
-        call_ms: What of each latency is the cost of a call of the timer, in milliseconds.
+        call_ms: Cost of a call of the timer within each latency, in milliseconds.
     """
     extra = np.zeros(len(log_ms))
     if len(log_ms) < 2:

@@ -1,4 +1,4 @@
-"""Draws from a belief that agree with measured networks, one by one."""
+"""Draws from a belief, each consistent with measured networks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
 
 _ROUNDS = 4
-"""Corrections of each draw. The first is exact for single layers."""
+"""Number of corrections of each draw. The first is exact for single layers."""
 
 _LONGEST = 2.0
-"""Most that a correction changes a logarithm: farther away, nothing is linear any more."""
+"""Maximum change of a logarithm by a correction; beyond it, the linear approximation fails."""
 
 
 _CENTRING = 200
-"""Draws that a median is found from, beside their mirror images."""
+"""Number of draws behind a median, besides their mirror images."""
 
 
 def agreeing_draws(
@@ -28,21 +28,21 @@ def agreeing_draws(
     count: int = 1000,
     seed: int = 0,
 ) -> FloatArray:
-    """Logarithms that are equally likely to be right after networks were measured.
+    """Equally likely logarithms of latencies after networks were measured.
 
-    The normal distribution of :meth:`Belief.observed` holds the logarithm of a sum only where the
-    sum is linear in its parts. It is convex: where parts are uncertain, nearly all draws of that
-    distribution add up to more than what was measured. So each draw of the prior is conditioned
-    by itself, on what was measured and an error that the noise may have caused (Wilson et al.,
+    The normal distribution of :meth:`Belief.observed` treats the logarithm of a sum as linear in
+    its parts. In fact it is convex: where parts are uncertain, nearly all draws of that
+    distribution add up to more than the measurement. So each draw of the prior is conditioned
+    individually, on the measurement plus an error that the noise may have caused (Wilson et al.,
     Pathwise Conditioning of Gaussian Processes, JMLR 22, 2021; for sums that are not linear,
     Bardsley et al., Randomize-Then-Optimize, SIAM J. Sci. Comput. 36, 2014).
 
     Args:
-        prior: What was believed before.
-        counts: How often each network has each layer: shape (networks, layers).
+        prior: Prior belief.
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
         log_ms: Logarithm of each network's measured latency in milliseconds.
-        noise: Variance of each logarithm beyond what the layers account for.
-        call_ms: What of each latency is the cost of a call of the timer, in milliseconds.
+        noise: Variance of each logarithm that the layers do not explain.
+        call_ms: Cost of a call of the timer within each latency, in milliseconds.
         count: Number of draws.
         seed: Seed of the draws.
 
@@ -61,15 +61,15 @@ def agreeing_draws(
     factor = linalg.cho_factor(common + np.diag(noise), lower=True)
 
     def missed(source: FloatArray) -> FloatArray:
-        """What the sums lack of what is wanted: shape (count, networks)."""
+        """Residuals of the sums: shape (count, networks)."""
         sums = counts @ np.exp(begin + source @ spread).T
         return np.asarray(wanted - np.log(sums.T + call_ms))
 
     def misfit(source: FloatArray, left: FloatArray) -> FloatArray:
-        """Of each draw: how far it is from what is wanted, and from where it began."""
+        """Misfit of each draw: its distance from the measurements and from its starting point."""
         return np.asarray((left**2 / noise).sum(axis=1) + (source @ common * source).sum(axis=1))
 
-    # Draws differ from where they began by their source, times the covariance with the networks.
+    # A draw differs from its starting point by its source times the covariance with the networks.
     linear = wanted - np.log(totals) - (begin - likely) @ shares.T
     source = linalg.cho_solve(factor, linear.T).T
     left = missed(source)
@@ -84,14 +84,14 @@ def agreeing_draws(
 
 
 def centred(belief: Belief, counts: sparse.csr_array) -> Belief:
-    """The belief with its mean moved, so that draws of networks have the likely sum as median.
+    """The belief with a shifted mean, so that the median draw of each network is its likely sum.
 
-    Layers that were only measured together are uncertain one by one, and their sum is not. Draws
-    of a normal distribution of logarithms then add up to more than the sum that was measured.
+    Layers that were only measured together are uncertain individually, but their sum is not. Then
+    draws of a normal distribution of logarithms add up to more than the measured sum.
 
     Args:
-        belief: What is believed of layers; its mean is the most probable one.
-        counts: How often each network has each layer: shape (networks, layers).
+        belief: Belief about layers, whose mean is the most probable one.
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     drawn = belief.draws(_CENTRING)
     # With each draw's mirror image, medians of single layers are exact.

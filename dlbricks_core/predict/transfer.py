@@ -1,4 +1,4 @@
-"""Transfer: what measurements on several systems tell about a further one."""
+"""Transfer: predicts latencies on a new system from measurements on several others."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
 
 _APART = 0.25
-"""Unlikeness of two places that differ in anything."""
+"""Unlikeness of two places that differ in any respect."""
 
 _SAME = 0.02
-"""Unlikeness of a place to itself on another day: machines drift."""
+"""Unlikeness of a place to itself on another day, because machines drift."""
 
 _BEND = 1.5
-"""Power of a difference in threads, in octaves. At 1 the nearest system would tell all, and at 2
-a straight line through the known ones would be continued; between them, it is in part."""
+"""Exponent of a difference in threads, in octaves. With 1, only the nearest system would count;
+with 2, a straight line through the known ones would be extrapolated. Values in between combine
+both.
+"""
 
 _PRIOR_PLACES = 6.0
-"""Differences between places that what is expected of them beforehand is worth."""
+"""Number of differences between places whose weight the prior has."""
 
 _OF_BASELINE = 0.5
 _OF_BASELINE_VARIANCE = 0.1
-"""Share of what the baseline expects of a difference that comes true, and its variance: 90% of the
-distribution lie between nothing and all of it."""
+"""Expected share of a difference that the baseline predicts correctly, and its variance: 90% of the
+distribution lies between nothing and all of it.
+"""
 
 DIFFERENCE = Kernel(
     common=0.028,
@@ -49,11 +52,11 @@ The noise is that of each layer alone. Fitted to layers on six cloud systems
 (benchmarks/systems/transfer.py)."""
 
 Place = tuple[System, Setup]
-"""Where and how layers run."""
+"""System and setup under which layers run."""
 
 
 def unlikeness(one: Place, other: Place) -> float:
-    """How much latencies differ between two places: a variance, in units of ``DIFFERENCE``."""
+    """Variance of the difference between two places, in units of ``DIFFERENCE``."""
     (here, setup), (there, other_setup) = one, other
     octaves = abs(math.log2(setup.threads / other_setup.threads))
     found = distance(here, there) + octaves**_BEND
@@ -70,19 +73,20 @@ def transferred(
     place: Place,
     kernel: Kernel = DIFFERENCE,
 ) -> Belief:
-    """What beliefs about layers in several places tell about the same layers in another place.
+    """Belief about layers in a place, from beliefs about the same layers in other places.
 
     Latencies are a random field over places (ordinary kriging; Cressie, Statistics for Spatial
-    Data, 1993, section 3.2): the difference of two places has the variance of their unlikeness. How
-    layers differ together is what was expected and what the known places' differences show.
+    Data, 1993, section 3.2): the difference between two places has the variance of their
+    unlikeness. The covariance of differences between layers combines the prior with the differences
+    between known places.
 
     Args:
-        beliefs: Belief about each known place: logarithms of the layers' latencies.
-        expected: Logarithm of what the baseline expects of each layer in each known place.
+        beliefs: Belief about the logarithms of the layers' latencies in each known place.
+        expected: Logarithm of each layer's expected latency by the baseline, in each known place.
         places: The known places.
         asked: Features of the layers.
-        here: Logarithm of what the baseline expects of each layer in the asked place.
-        place: The asked place.
+        here: Logarithm of each layer's expected latency by the baseline, in the new place.
+        place: The new place.
         kernel: Covariance of the difference between two places of unlikeness 1.
     """
     among = np.array([[unlikeness(one, other) for other in places] for one in places])
@@ -100,11 +104,11 @@ def transferred(
 
 
 def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
-    """Weights of known places that sum to 1 and leave the least variance at the asked one.
+    """Weights of known places that sum to 1 and minimize the variance at the new one.
 
     Args:
         among: Unlikeness of each pair of known places: shape (places, places).
-        to: Unlikeness of each of them to the asked place: shape (places,).
+        to: Unlikeness of each known place to the new place: shape (places,).
     """
     size = len(to)
     matrix = np.ones((size + 1, size + 1))
@@ -114,7 +118,7 @@ def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
-    """Independent differences of places, each of unlikeness 1: shape (places - 1, layers).
+    """Independent differences between places, scaled to unlikeness 1: shape (places - 1, layers).
 
     Args:
         means: Mean of each place: shape (places, layers).
@@ -129,10 +133,10 @@ def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
 
 
 def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel) -> FloatArray:
-    """Covariance over layers of the difference of two places of unlikeness 1.
+    """Covariance over layers of the difference between two places of unlikeness 1.
 
-    It is the posterior mean under an inverse Wishart prior. What a layer has for itself says
-    nothing about others, and is taken out of the differences first.
+    It is the posterior mean under an inverse Wishart prior. The individual part of a layer says
+    nothing about others, and is removed from the differences first.
     """
     expected, alone = kernel.covariance(asked, asked), kernel.noise * np.eye(len(asked.kinds))
     differences = contrasts(means, among)

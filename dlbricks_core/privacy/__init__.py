@@ -1,4 +1,4 @@
-"""Suites of models that stay secret: decoys, the owner's key, and what attackers find out."""
+"""Suites of secret models: decoys, the owner's key, and attacks."""
 
 from dlbricks_core.privacy.chains import alternatives, log10_candidates, log10_of_choices
 from dlbricks_core.privacy.decoys import Piece, decoy_networks, pieces

@@ -1,9 +1,9 @@
-"""Attack by shapes: how many models can be put together from the bricks of a suite.
+"""Attack by shapes: counts the models that can be assembled from the bricks of a suite.
 
-The attacker joins bricks whose ends have the same shapes. In his favour he knows what the model
-reads and computes, how many bricks it consists of, and which of its bricks have several inputs or
-outputs and where these stand. The number of his candidates is then a lower bound for everyone
-who knows less.
+The attacker joins bricks whose ends have equal shapes. The count favours the attacker, who knows
+the model's inputs and outputs, the number of its bricks, and which of its bricks have several
+inputs or outputs and where. So the number of candidates is a lower bound for every attacker who
+knows less.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Ends = tuple[str, str]
 def log10_candidates(chain: Sequence[str], bricks: Mapping[str, Brick]) -> float:
     """Decimal logarithm of the number of chains with the same ends and as many bricks.
 
-    A brick may occur in a chain any number of times, as it may in a model. The count is exact:
-    the number of walks of one length between two shapes, by dynamic programming over the length.
-    Bricks with several inputs or outputs stay where they are; the numbers of the runs between
-    them are multiplied.
+    A brick may occur in a chain any number of times, as in a model. The count is exact: the number
+    of walks of a given length between two shapes, by dynamic programming over the length. Bricks
+    with several inputs or outputs keep their positions, and the counts of the runs between them are
+    multiplied.
 
     Args:
         chain: Signatures of the model's bricks, in the order in which they run.
         bricks: Bricks that the attacker has, by signature; the model's are among them.
 
     Returns:
-        0 where the model itself is the only candidate.
+        The logarithm; 0 where the model itself is the only candidate.
 
     Raises:
         ValueError: If a brick of the model is not among the bricks.
@@ -44,15 +44,15 @@ def log10_candidates(chain: Sequence[str], bricks: Mapping[str, Brick]) -> float
 
 
 def alternatives(signature: str, bricks: Mapping[str, Brick]) -> int:
-    """Number of other bricks that have the same shapes at their ends."""
+    """Number of other bricks with the same shapes at their ends."""
     wanted = _all_ends(bricks[signature])
     return sum(_all_ends(each) == wanted for each in bricks.values()) - 1
 
 
 def log10_of_choices(chain: Collection[str], bricks: Mapping[str, Brick]) -> float:
-    """Decimal logarithm of the number of ways to take another brick in each place.
+    """Decimal logarithm of the number of ways to choose an alternative for each brick.
 
-    That is what an attacker is left with who knows the order of all shapes as well.
+    This number holds for an attacker who also knows the order of all shapes.
 
     Args:
         chain: Signatures of the model's bricks, each as often as it occurs.
@@ -63,7 +63,7 @@ def log10_of_choices(chain: Collection[str], bricks: Mapping[str, Brick]) -> flo
 
 
 def _walks(run: Sequence[Ends], edges: Mapping[Ends, int]) -> int:
-    """Number of walks with as many steps, from where a run begins to where it ends."""
+    """Number of walks with the same ends and as many steps as a run."""
     reached = Counter({run[0][0]: 1})
     for _ in run:
         after: Counter[str] = Counter()
@@ -75,7 +75,7 @@ def _walks(run: Sequence[Ends], edges: Mapping[Ends, int]) -> int:
 
 
 def _runs(chain: Sequence[str], joints: Mapping[str, Ends]) -> Iterator[list[Ends]]:
-    """Parts of a chain whose bricks follow each other end to end."""
+    """Runs: parts of a chain whose bricks follow each other end to end."""
     run: list[Ends] = []
     for signature in chain:
         ends = joints.get(signature)
@@ -89,7 +89,7 @@ def _runs(chain: Sequence[str], joints: Mapping[str, Ends]) -> Iterator[list[End
 
 
 def _log10(count: int) -> float:
-    """Decimal logarithm of a number that no float may hold."""
+    """Decimal logarithm of an integer that may exceed every float."""
     digits = max(len(str(count)) - 15, 0)
     return digits + math.log10(Fraction(count, 10**digits))
 

@@ -1,8 +1,8 @@
-"""Decoys: bricks of other models that fit where the bricks of a model stand.
+"""Decoys: bricks of other models that fit in place of a model's own.
 
-A decoy is never made alone. Each of the model's layer sequences gives way to one of another
-model, resized to the same ends; the networks that come out are cut, and rewritten by a backend,
-just as the model is. Nothing but what a decoy computes tells it from a true brick.
+Decoys are never made one by one. A layer sequence of another model, resized to the same ends,
+replaces each layer sequence of the model. The resulting networks are cut, and rewritten by a
+backend, just like the model. So only its computation distinguishes a decoy from a true brick.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dlbricks_core.privacy.style import Style, join_of
 from dlbricks_core.privacy.transplant import transplant
 
 _MOST_LOOKED_AT = 1500
-"""Pieces that are tried for one place, at most."""
+"""Maximum number of pieces to try for one position."""
 
 _OWN_TURNS = 4
-"""Times that each of the model's own sequences is resized anew."""
+"""Number of times that each of the model's own sequences is resized."""
 
 _PAIRS = 5
-"""Pairs of sequences that are tried for each one that is wanted."""
+"""Number of pairs of sequences to try for each wanted one."""
 
 _LONGEST = 1.5
-"""Most layers of a pair, relative to what it stands in the place of."""
+"""Maximum number of layers of a pair, relative to the sequence that it replaces."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Piece:
 
 
 def pieces(models: Iterable[CanonicalModel], granularity: int, strategy: str) -> list[Piece]:
-    """Layer sequences of models that can be resized, each once.
+    """Distinct layer sequences of models that can be resized.
 
     Args:
         models: Donors.
-        granularity: Most layers in a sequence.
+        granularity: Maximum number of layers in a sequence.
         strategy: Name of the split strategy.
     """
     found: dict[str, Piece] = {}
@@ -65,7 +65,7 @@ def pieces(models: Iterable[CanonicalModel], granularity: int, strategy: str) ->
 
 
 def boundaries(cut: CutModel) -> frozenset[str]:
-    """Tensors of a model that its bricks hand on, by their names in the model itself."""
+    """Tensors of a model between its bricks, by their names in the model itself."""
     handed_on = (name for each in cut.occurrences for name in live_outputs(cut.graph, each.layers))
     return frozenset(
         known for name in handed_on if (known := original(cut.model, name)) is not None
@@ -76,8 +76,8 @@ def cut_at(graph: CanonicalModel, names: Collection[str]) -> list[LayerSequence]
     """Cuts a graph after each layer that computes one of some tensors.
 
     Args:
-        graph: A model, or what a backend makes of one.
-        names: Names of tensors of the model; the graph may hold them in layouts of its own.
+        graph: A model, or the graph that a backend rewrites it into.
+        names: Names of tensors of the model. The graph may hold them in other layouts.
     """
     ends = [
         i + 1
@@ -89,7 +89,7 @@ def cut_at(graph: CanonicalModel, names: Collection[str]) -> list[LayerSequence]
 
 
 def pieces_of(cut: CutModel) -> list[Piece]:
-    """The model's own sequences, each several times: their widths are drawn anew each time."""
+    """The model's own sequences, each several times, with different drawn widths."""
     found = {}
     for occurrence in cut.occurrences:
         if occurrence.signature not in found and _ends(cut.graph, occurrence.layers) is not None:
@@ -102,21 +102,21 @@ def pieces_of(cut: CutModel) -> list[Piece]:
 def decoy_networks(
     cut: CutModel, donors: Sequence[Piece], number: int, random: np.random.Generator
 ) -> list[CanonicalModel]:
-    """Networks that have other layer sequences between the same places as a model.
+    """Networks in which other layer sequences replace those of a model.
 
-    Equal sequences of the model give way to equal ones. A sequence for which too few others are
-    found stays in some of the networks.
+    Equal sequences of the model are replaced by equal ones. A sequence with too few replacements
+    remains in some of the networks.
 
     Args:
         cut: The model as it is, cut where its sequences are to be replaced.
         donors: Sequences of other models.
         number: Number of networks.
-        random: Draws the sequences.
+        random: Generator that draws the sequences.
     """
     places = {each.signature: each.layers for each in cut.occurrences}
     style = Style.of(cut.graph, places.values())
     worn = [replace(each, model=style.worn_by(each.model, random)) for each in donors]
-    # One order for all places: sequences of one form recur, as the model's own do.
+    # The order is the same for all positions, so that sequences of one form recur as in the model.
     ordered, own = list(_mixed(worn, random)), list(_mixed(pieces_of(cut), random))
     forms = {skeleton(each.model) for each in donors}
     seed = int(random.integers(2**31))
@@ -140,12 +140,12 @@ def _chosen(
     number: int,
     seed: int,
 ) -> list[CanonicalModel]:
-    """Different sequences that fit in the place of one, of as many donors as possible.
+    """Distinct sequences that fit in place of a given one, from as many donors as possible.
 
-    A sequence whose form no donor has gives way to others whose form no donor has: two sequences
-    of donors in a row. Otherwise whoever knows the donors would tell it by its form. Where too few
-    fit, the model's own from other places do. They come last: a suite in which one form is more
-    frequent than others tells the model's by that.
+    A sequence whose form no donor has is replaced by two donor sequences in a row, whose form no
+    donor has either. Otherwise an attacker who knows the donors would recognize it by its form.
+    Where too few sequences fit, the model's own from other positions are used. They come last,
+    because a form that is more frequent than others reveals the model's.
     """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
@@ -170,7 +170,7 @@ def _chosen(
 
 
 def _different(models: Iterable[CanonicalModel], *known: str) -> Iterator[CanonicalModel]:
-    """Each of some sequences once, and none of those that are known."""
+    """Distinct sequences among given ones, without those that are known."""
     taken = set(known)
     for each in models:
         name = signature(each, range(len(each.layers)))
@@ -182,7 +182,7 @@ def _different(models: Iterable[CanonicalModel], *known: str) -> Iterator[Canoni
 def _joined_alike(
     proposed: Sequence[CanonicalModel], style: Style, number: int, random: np.random.Generator
 ) -> list[CanonicalModel]:
-    """The first of some sequences, of which as many join branches as of the model's."""
+    """The first of given sequences, with the same share of joined branches as in the model."""
     left = {each: _operator(join_of(each, range(len(each.layers)))) for each in proposed}
     found: list[CanonicalModel] = []
     while left and len(found) < number:
@@ -205,13 +205,13 @@ def _shuffled(
 
 @dataclass(frozen=True)
 class _Fitting:
-    """Makes sequences that fit in one place.
+    """Makes sequences that fit in one position.
 
     Attributes:
-        read: What they are to read.
-        written: What they are to compute.
-        random: Draws widths and what is put together.
-        steps: Numbers that widths are multiples of, each equally likely.
+        read: Tensor that the sequences read.
+        written: Tensor that the sequences compute.
+        random: Generator that draws widths and combinations.
+        steps: Divisors of widths, each equally likely.
     """
 
     read: TensorSpec
@@ -225,7 +225,7 @@ class _Fitting:
         read: TensorSpec | None = None,
         written: TensorSpec | None = None,
     ) -> Iterator[CanonicalModel]:
-        """Those sequences that can be resized, resized; to other ends if these are given."""
+        """The resizable sequences, resized to the position's ends or to given ones."""
         for piece in candidates:
             step = self.steps[int(self.random.integers(len(self.steps)))]
             ends = read or self.read, written or self.written
@@ -234,7 +234,7 @@ class _Fitting:
                 yield found
 
     def in_a_row(self, donors: Sequence[Piece], number: int) -> Iterator[CanonicalModel]:
-        """Two sequences in a row, the first or the second of which keeps its input's shape."""
+        """Two sequences in a row, one of which preserves the shape of its input."""
         read, written = self.read, self.written
         steps = {
             ends: list(islice(self.of(donors, *ends), number))
@@ -249,9 +249,9 @@ class _Fitting:
     def side_by_side(
         self, donors: Sequence[Piece], joins: Iterable[Layer | None], number: int
     ) -> Iterator[CanonicalModel]:
-        """Two sequences that read the same, joined as a model joins branches.
+        """Two sequences that read the same tensor, joined as a model joins branches.
 
-        In place of the second stands the input itself where that fits.
+        The input itself replaces the second sequence where it fits.
         """
         read, written = self.read, self.written
         if len(read.sizes) != len(written.sizes) or len(written.sizes) < 2:
@@ -276,7 +276,7 @@ class _Fitting:
 
 
 def _parts(width: int, read: int) -> list[tuple[int, int]]:
-    """Widths of two branches that have a width together."""
+    """Pairs of branch widths with a given total."""
     parts = [width - read, width // 2, width // 4]
     return [(each, width - each) for each in dict.fromkeys(parts) if 0 < each < width]
 
@@ -288,7 +288,7 @@ def _wide(spec: TensorSpec, width: int) -> TensorSpec:
 def _joined(
     first: CanonicalModel, second: CanonicalModel | None, join: Layer, written: TensorSpec
 ) -> CanonicalModel:
-    """Both sequences, which read the same, and a layer that joins what they compute."""
+    """Two sequences with the same input, and a layer that joins their results."""
     begin, end = first.inputs[0], f"{first.outputs[0]}/joined"
     if second is None:
         together, branches = first, (begin, first.outputs[0])
@@ -307,7 +307,7 @@ def _joined(
 
 
 def _in_a_row(first: CanonicalModel, second: CanonicalModel) -> CanonicalModel:
-    """One sequence of two: the second reads what the first hands on."""
+    """Two sequences as one: the second reads the result of the first."""
     names = {name: f"then/{name}" for name in second.tensors}
     names |= {second.inputs[0]: first.outputs[0], "": ""}
     return replace(_with(first, second, names), outputs=(names[second.outputs[0]],))
@@ -338,7 +338,7 @@ def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
 
 
 def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Piece]:
-    """Pieces in a random order in which each donor has its turn."""
+    """Pieces in a random order in which donors alternate."""
     turns = Counter[str]()
     order = []
     for position in random.permutation(len(donors)):
@@ -350,7 +350,7 @@ def _mixed(donors: Sequence[Piece], random: np.random.Generator) -> Iterator[Pie
 
 
 def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None:
-    """The only tensor that a sequence reads and the only one that it hands on, if that is so."""
+    """The input and output of a sequence, if it has exactly one of each."""
     inside = set(place)
     layers = [graph.layers[i] for i in place]
     made = {name for layer in layers for name in layer.outputs if name}
@@ -366,7 +366,7 @@ def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None
 
 
 def _grafted(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalModel:
-    """The model with other sequences in the place of its own, by their signatures."""
+    """The model with some sequences replaced, by their signatures."""
     graph = cut.graph
     layers: list[Layer] = []
     tensors, weights = dict(graph.tensors), set(graph.weights)

@@ -1,4 +1,4 @@
-"""Attack by traits: classifiers that learn on other models' suites what decoys look like."""
+"""Attack by traits: classifiers that learn on suites of other models what decoys look like."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dlbricks_core.privacy.traits import traits
 
 @dataclass(frozen=True)
 class Example:
-    """A suite of which it is known what is true: the attacker has made it himself.
+    """A suite with known true bricks, because the attackers have made it themselves.
 
     Attributes:
-        group: What the suite's model belongs to; examples of one group never judge each other.
+        group: Group of the suite's model. Examples of one group never judge each other.
         true: Bricks of the model.
         decoys: The other bricks.
     """
@@ -41,7 +41,7 @@ class Example:
 
 
 class Judge:
-    """Classifiers that were shown examples.
+    """Classifiers trained on examples.
 
     Args:
         examples: Suites of other models.
@@ -55,29 +55,29 @@ class Judge:
     def probabilities(self, rows: FloatArray) -> Mapping[str, FloatArray]:
         """Probability that each brick is true, by the classifier's name.
 
-        True bricks and decoys count as equally likely beforehand.
+        True bricks and decoys are equally likely a priori.
 
         Args:
-            rows: As :func:`dlbricks_core.privacy.traits.traits` gives them.
+            rows: Traits of the bricks, from :func:`dlbricks_core.privacy.traits.traits`.
         """
         return {name: each.predict_proba(rows)[:, 1] for name, each in self._fitted.items()}
 
 
 def balanced_accuracy(labels: FloatArray, probabilities: FloatArray) -> float:
-    """Mean of the shares of true bricks and of decoys that are told rightly; 0.5 is a guess."""
+    """Mean of the true positive and the true negative rate; guessing gives 0.5."""
     judged = probabilities > 0.5
     is_true = labels > 0.5
     return float((judged[is_true].mean() + (~judged[~is_true]).mean()) / 2)
 
 
 def cross_validated(examples: Sequence[Example]) -> Mapping[str, Sequence[float]]:
-    """Balanced accuracy on each example of classifiers that saw none of its group.
+    """Balanced accuracy on each example, of classifiers trained without its group.
 
     Args:
         examples: Suites of at least two groups.
 
     Returns:
-        One number an example, by the classifier's name.
+        One number for each example, by the classifier's name.
     """
     found: dict[str, list[float]] = {}
     judges: dict[str, Judge] = {}

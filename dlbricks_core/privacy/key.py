@@ -1,4 +1,4 @@
-"""The key of a private suite: what the suite does not tell. It stays with the owner."""
+"""The key of a private suite, which holds the secrets of the suite and stays with its owner."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dlbricks_core.ir import CanonicalModel, packed, unpacked
 SCHEMA_VERSION = 1
 
 _MOST_BYTES = 1 << 30
-_HINT = "Give the file that was written beside the suite; nothing else can replace it."
+_HINT = "Give the file that was written beside the suite. No other file can replace it."
 
 
 @dataclass(frozen=True)
 class Key:
-    """What composes the figures of a private suite's bricks.
+    """Key to a private suite: it composes the figures of the suite's bricks.
 
     Attributes:
         backend: Name of the backend that rewrote the models; empty where they were cut as they are.
@@ -31,8 +31,8 @@ class Key:
         strategy: Name of the split strategy.
         granularity: Maximum number of layers in a brick.
         models: Structures of the models.
-        graphs: What was cut of each, in the order of the models.
-        rereading: Whether a sequence whose weights the model has just read is a brick of its own.
+        graphs: Graph that each model was cut from, in the order of the models.
+        rereading: Whether a sequence with weights that the model has just read is a separate brick.
     """
 
     backend: str
@@ -64,11 +64,11 @@ class Key:
         )
 
     def write(self, path: Path) -> None:
-        """Writes the key; nobody but the owner may read the file.
+        """Writes the key to a file that only the owner may read.
 
         Raises:
-            DLBricksError: If it cannot be written, or the file is there already: a key that is
-                lost makes its suite worthless.
+            DLBricksError: If the file cannot be written, or exists already: without its key, a
+                suite is worthless.
         """
         text = json.dumps(self._fields(), indent=1) + "\n"
         try:
@@ -77,7 +77,7 @@ class Key:
                 file.write(text)
         except FileExistsError as error:
             raise DLBricksError(
-                f"{path} is there already", hint="Keep it, and name another file for the key."
+                f"{path} exists already", hint="Keep it, and name another file for the key."
             ) from error
         except OSError as error:
             raise DLBricksError(
@@ -87,7 +87,7 @@ class Key:
     def _fields(self) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
-            "about": "Key of a private suite of DLBricks. It tells the models: keep it.",
+            "about": "Key of a private suite of DLBricks. It reveals the models: keep it.",
             "backend": self.backend,
             "composer": self.composer,
             "split": self.strategy,
@@ -110,10 +110,10 @@ class Key:
 
 
 def read_key(path: Path) -> Key:
-    """The key in a file.
+    """Reads a key from a file.
 
     Raises:
-        DLBricksError: If it cannot be read, is no key, or was changed.
+        DLBricksError: If the file cannot be read, is not a key, or was changed.
     """
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -122,7 +122,7 @@ def read_key(path: Path) -> Key:
     except OSError as error:
         raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
     except (ValueError, RecursionError) as error:
-        raise DLBricksError(f"{path} is no key: it is no JSON", hint=_HINT) from error
+        raise DLBricksError(f"{path} is not a key: it is not JSON", hint=_HINT) from error
     version = fields.get("schema_version") if isinstance(fields, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DLBricksError(
@@ -131,11 +131,11 @@ def read_key(path: Path) -> Key:
     try:
         key = _key(fields)
     except (KeyError, TypeError, ValueError, AttributeError, ModelError) as error:
-        raise DLBricksError(f"{path} is no key of a private suite", hint=_HINT) from error
+        raise DLBricksError(f"{path} is not a key of a private suite", hint=_HINT) from error
     told = [entry["bricks"] for entry in fields["models"]]
     if [dict(cut.counts) for cut in key.brickset().models] != told:
         raise DLBricksError(
-            f"{path} does not tell the bricks of its models",
+            f"{path} does not match the bricks of its models",
             hint="It was changed, or written by a DLBricks that cuts models in another way.",
         )
     return key

@@ -1,4 +1,4 @@
-"""Attack by knowledge: bricks that published models have as well."""
+"""Attack by knowledge: finds bricks that published models have as well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Skeleton = tuple[tuple[object, ...], ...]
 
 @dataclass(frozen=True)
 class Published:
-    """What an attacker knows of published models.
+    """An attacker's knowledge of published models.
 
     Attributes:
         models: Signatures of each model's bricks, by the model's name.
@@ -26,7 +26,7 @@ class Published:
 
     @classmethod
     def of(cls, models: Iterable[tuple[str, Sequence[Brick]]]) -> Self:
-        """What is known of models, from their names and bricks."""
+        """Knowledge of models, from their names and bricks."""
         listed = [(name, list(bricks)) for name, bricks in models]
         return cls(
             {name: frozenset(each.signature for each in bricks) for name, bricks in listed},
@@ -34,21 +34,21 @@ class Published:
         )
 
     def is_known(self, brick: Brick) -> bool:
-        """Whether a published model has the very brick."""
+        """Whether a published model has exactly this brick."""
         return any(brick.signature in bricks for bricks in self.models.values())
 
     def is_of_known_form(self, brick: Brick) -> bool:
-        """Whether a published model has a brick that differs in sizes alone."""
+        """Whether a published model has a brick that differs only in sizes."""
         return skeleton(brick.model) in self.skeletons
 
     def complete(self, signatures: Collection[str]) -> list[str]:
-        """Names of the published models of which every brick is among some."""
+        """Names of the published models whose bricks are all among the given signatures."""
         held = set(signatures)
         return [name for name, bricks in self.models.items() if bricks and bricks <= held]
 
 
 def skeleton(model: CanonicalModel) -> Skeleton:
-    """Operators, windows and kind of groups of a sequence's layers: all but its sizes."""
+    """Operators, windows and kinds of groups of a sequence's layers, without sizes."""
     return tuple(
         (
             layer.qualified_op,

@@ -1,4 +1,4 @@
-"""Habits of a model that its decoys take on: whose activations they are tells nothing then."""
+"""Habits of a model, which its decoys adopt, so that activations and the like reveal nothing."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ _ACTIVATIONS = frozenset(
 )  # fmt: skip
 
 _DROPPED = frozenset({"BatchNormalization", "Dropout", "LRN"})
-"""Layers that keep the shape of their first input, and are left out where a model has none."""
+"""Layers that preserve the shape of their first input. They are left out of decoys for a model
+without such layers.
+"""
 
 _JOINS = frozenset({"Add", "Concat", "Sum"})
 """Layers that join branches."""
 
 _MOST_EVEN = 64
-"""Largest power of two that widths are compared by."""
+"""Largest power of two by which widths are compared."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation as a model has it.
+    """An activation in a model.
 
     Attributes:
         layer: The layer.
@@ -41,14 +43,13 @@ class Activation:
 
 @dataclass(frozen=True)
 class Style:
-    """What of a model shows in most of its layer sequences.
+    """Habits of a model that show in most of its layer sequences.
 
     Attributes:
-        activations: All of its activations, as often as they occur.
-        operators: Its operators.
+        activations: All activations, with repetitions.
+        operators: Operators of the model.
         steps: Largest power of two, up to 64, that divides the width of each weight.
-        joins: The layer that joins branches in each of its different sequences, ``None`` in one
-            without branches.
+        joins: The layer that joins branches in each distinct sequence; ``None`` without branches.
     """
 
     activations: Sequence[Activation]
@@ -62,7 +63,7 @@ class Style:
 
         Args:
             model: The model.
-            places: Layers of each of its different sequences.
+            places: Layers of each distinct sequence of the model.
         """
         found = [
             Activation(layer, values)
@@ -82,14 +83,14 @@ class Style:
         )
 
     def worn_by(self, piece: CanonicalModel, random: np.random.Generator) -> CanonicalModel:
-        """A layer sequence of another model with the habits of this one.
+        """A layer sequence of another model, adapted to the habits of this one.
 
-        Activations that the model does not have become one that it has, the same throughout the
-        sequence. Normalizations that it does not have are left out.
+        Activations that the model lacks are replaced by one that it has, the same throughout the
+        sequence. Normalizations that it lacks are left out.
 
         Args:
             piece: The sequence.
-            random: Draws the activation.
+            random: Generator that draws the activation.
         """
         if not self.activations:
             return piece
@@ -129,14 +130,14 @@ class Style:
 
 
 def join_of(model: CanonicalModel, place: Iterable[int]) -> Layer | None:
-    """The last layer in a place that joins branches; one that adds a weight is none."""
+    """The last layer of a sequence that joins branches; adding a weight does not count."""
     layers = (model.layers[i] for i in place)
     joins = [each for each in layers if each.op in _JOINS and len(model.activations(each)) > 1]
     return joins[-1] if joins else None
 
 
 def _values(model: CanonicalModel, layer: Layer) -> dict[int, Array] | None:
-    """Values of an activation's further inputs; ``None`` if they are not all known."""
+    """Values of an activation's further inputs; ``None`` if any of them is unknown."""
     names = dict(enumerate(layer.inputs[1:], start=1))
     known = {i: model.constants[name] for i, name in names.items() if name in model.constants}
     return known if len(known) == len(names) else None

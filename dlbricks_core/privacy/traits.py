@@ -1,4 +1,4 @@
-"""Traits of bricks: numbers by which somebody may tell a true brick from a decoy."""
+"""Traits of bricks: numbers that may distinguish a true brick from a decoy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NAMES = (
     "bricks that may precede",
     "alternatives",
 )
-"""What each column of :func:`traits` is."""
+"""Meaning of each column of :func:`traits`."""
 
 _MOST_EVEN = 6
 
@@ -54,7 +54,7 @@ _MOST_EVEN = 6
 def traits(bricks: Sequence[Brick]) -> FloatArray:
     """Traits of the bricks of one suite.
 
-    Some are of the brick alone, some compare it with the rest of its suite.
+    Some traits describe the brick alone, others compare it with the rest of its suite.
 
     Args:
         bricks: All bricks of the suite.
@@ -131,7 +131,7 @@ def _log(value: float) -> float:
 
 
 def _weights(model: CanonicalModel, layer: Layer) -> list[tuple[int, ...]]:
-    """Sizes of the weights that a layer multiplies with, output channels first."""
+    """Shapes of the weights that a layer multiplies by, output channels first."""
     found = []
     for name in layer.inputs[1:2]:
         if name in model.weights and len(model.tensors[name].sizes) > 1:
@@ -160,5 +160,5 @@ def _side(model: CanonicalModel, names: Sequence[str]) -> int:
 
 
 def _evenness(width: int) -> int:
-    """Number of times that 2 divides a width, at most 6."""
+    """Exponent of 2 in the factorization of a width, at most 6."""
     return min((width & -width).bit_length() - 1, _MOST_EVEN) if width else _MOST_EVEN

@@ -1,6 +1,6 @@
-"""Layer sequences of one model, resized until they fit between two places of another.
+"""Transplants layer sequences: resizes a sequence of one model until it fits into another.
 
-A sequence keeps its operators, windows and groups; its widths follow those at its ends.
+A sequence keeps its operators, windows and groups. Its widths are adapted to those at its ends.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dlbricks_core.passes.shapes import infer
 Sizes = tuple[int, ...]
 
 _MOST_TRIES = 4
-"""Widths that are changed one after another until the result has the wanted width."""
+"""Maximum number of widths that are changed in turn until the result has the wanted width."""
 
 STEP = 8
-"""Multiple that widths of real models mostly are of."""
+"""Usual divisor of the widths of real models."""
 
 _SCALES = (0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.5, 2.0)
-"""Factors of the widths inside, beyond the proportion to the ends, each equally likely."""
+"""Factors of inner widths, on top of the proportion to the ends; each is equally likely."""
 
 
 class UnfitError(DLBricksError):
@@ -42,15 +42,15 @@ def transplant(
 ) -> CanonicalModel | None:
     """The sequence with other sizes at its ends.
 
-    Widths inside that do not follow from the ends are drawn: nobody who knows the sequence can
-    tell by its widths that it was resized.
+    Inner widths that do not follow from the ends are drawn. So even an attacker who knows the
+    sequence cannot see from its widths that it was resized.
 
     Args:
         piece: Sequence with one input and one output, with canonical layers.
-        read: What it is to read.
-        written: What it is to compute.
-        random: Draws the free widths.
-        step: Number that free widths are multiples of.
+        read: Tensor that the sequence reads afterwards.
+        written: Tensor that the sequence computes afterwards.
+        random: Generator that draws the free widths.
+        step: Divisor of free widths.
 
     Returns:
         The resized sequence, or ``None`` if it cannot be made to fit.
@@ -107,14 +107,14 @@ def _width_axis(piece: CanonicalModel, spec: TensorSpec) -> int:
 
 @dataclass
 class _Widths:
-    """How widths inside of a sequence follow from those at its ends.
+    """Inner widths of a sequence, derived from those at its ends.
 
     Attributes:
         known: New width by old one.
         ratios: New width by old one of the input and of the output.
-        scale: Factor of the free widths beyond that.
-        step: Number that free widths are multiples of.
-        last: The free width that was asked for last, by its old value; 0 for none.
+        scale: Further factor of the free widths.
+        step: Divisor of free widths.
+        last: Old value of the free width that was requested last; 0 for none.
     """
 
     known: dict[int, int]
@@ -139,14 +139,14 @@ class _Widths:
         return self.known[old]
 
     def widened(self, more: int) -> bool:
-        """Makes the last free width wider; tells whether that can be."""
+        """Increases the last free width. Returns whether that is possible."""
         if not self.last or self.known[self.last] + more < 1:
             return False
         self.known[self.last] += more
         return True
 
     def _free(self, old: int) -> int:
-        """The width in proportion to one of the ends, if that is one that real models have."""
+        """The width in proportion to one of the ends, if real models have such a width."""
         for ratio in self.ratios:
             new = old * ratio * Fraction(self.scale)
             if new.denominator == 1 and new >= self.step and new % self.step == 0:
@@ -157,11 +157,11 @@ class _Widths:
 
 @dataclass
 class _Replay:
-    """Runs through a sequence again, with other sizes.
+    """Rebuilds a sequence with other sizes.
 
     Attributes:
         piece: The sequence.
-        read: What it reads now.
+        read: Tensor that the sequence reads now.
         widths: New widths.
     """
 
@@ -173,7 +173,7 @@ class _Replay:
         """The sequence with new sizes.
 
         Raises:
-            UnfitError: If a layer cannot have them.
+            UnfitError: If a layer cannot have the new sizes.
         """
         piece = self.piece
         tensors = {piece.inputs[0]: self.read}
@@ -245,8 +245,8 @@ class _Asked:
 
     Attributes:
         layer: The layer.
-        old: Sizes of its inputs before; ``None`` for inputs that are left out.
-        new: Sizes that are known now; ``None`` for weights and for inputs that are left out.
+        old: Old sizes of its inputs; ``None`` for omitted inputs.
+        new: Known new sizes; ``None`` for weights and for omitted inputs.
         widths: New widths.
         values: Known values of inputs, by position.
     """
@@ -258,7 +258,7 @@ class _Asked:
     values: Mapping[int, Array]
 
     def ends(self, position: int = 0) -> tuple[Sizes, Sizes]:
-        """Sizes of one input before and now."""
+        """Old and new sizes of an input."""
         old, new = self.old[position], self.new[position]
         if old is None or new is None:
             raise UnfitError(f"{self.layer.op} reads a weight there")
@@ -346,7 +346,7 @@ def _reshape(asked: _Asked) -> _Resized:
     found = [sizes.get(v, v) for v in target]
     wanted = math.prod(new)
     if math.prod(found) != wanted:
-        # One of the sizes is the rest: the last that does not stand in the input.
+        # One of the sizes is the remainder: the last one that the input does not have.
         free = [i for i, v in enumerate(target) if v not in sizes] or [len(target) - 1]
         at = free[-1]
         others = math.prod(v for i, v in enumerate(found) if i != at)

@@ -149,7 +149,7 @@ def is_exported(location: str | Path) -> bool:
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a file; errors as of :func:`import_measurements`, also after some records."""
     if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is no regular file", _GIVE)
+        raise StoreError(f"{path} is not a regular file", _GIVE)
     try:
         file = path.open("rb")
     except OSError as error:

@@ -108,7 +108,7 @@ calibrations = Table(
     Column("found", JSON, nullable=False),
 )
 
-# A model is rewritten alike however it is timed: the protocol is no part of the key.
+# A model is rewritten alike however it is timed: the protocol is not part of the key.
 rewrites = Table(
     "rewrites",
     metadata,

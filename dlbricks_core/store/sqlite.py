@@ -183,7 +183,9 @@ def _holds_something(path: Path) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"{path} is no regular file", f"choose another with {argument('store')}")
+        raise StoreError(
+            f"{path} is not a regular file", f"choose another with {argument('store')}"
+        )
     return found.st_size > 0
 
 

@@ -1,4 +1,4 @@
-"""Suites: networks packed to be timed on another machine; a folder that is never trusted."""
+"""Suites: networks packed to be timed on another machine, in a folder that is never trusted."""
 
 from dlbricks_core.suites.read import read_suite
 from dlbricks_core.suites.suite import Cut, Suite, SuiteBrick, SuiteModel

@@ -1,4 +1,4 @@
-"""Files of a suite that somebody else has written."""
+"""Checks of a suite's files, which somebody else has written."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError
 
-HINT = "Make the folder anew with: dlbricks generate MODEL -o FOLDER"
+HINT = "Create the folder again with: dlbricks generate MODEL -o FOLDER"
 
 
 def check_file(path: Path, most_bytes: int) -> None:
-    """Makes sure that reading a file reads that file, and ends.
+    """Checks that a path is a regular file of limited size, so that reading it ends.
 
     Args:
-        path: Of a file that somebody else has put there.
-        most_bytes: The most that it may hold.
+        path: Path of an untrusted file.
+        most_bytes: Maximum size in bytes.
 
     Raises:
-        DLBricksError: If it is missing, a link, a device, a pipe, or too large.
+        DLBricksError: If the file is missing, a link, a device, a pipe, or too large.
     """
     try:
         found = path.lstat()
@@ -28,7 +28,7 @@ def check_file(path: Path, most_bytes: int) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise DLBricksError(f"{path} is a link, not a file of the folder's own", hint=HINT)
     if not stat.S_ISREG(found.st_mode):
-        raise DLBricksError(f"{path} is no regular file", hint=HINT)
+        raise DLBricksError(f"{path} is not a regular file", hint=HINT)
     if found.st_size > most_bytes:
         raise DLBricksError(
             f"{path} has {found.st_size} bytes, and at most {most_bytes} are read", hint=HINT
@@ -36,10 +36,10 @@ def check_file(path: Path, most_bytes: int) -> None:
 
 
 def check_inside(folder: Path, path: Path) -> None:
-    """Makes sure that no link between a folder and a file in it leads elsewhere.
+    """Checks that no folder between a suite's folder and a file in it is a link.
 
     Raises:
-        DLBricksError: If one does.
+        DLBricksError: If one is.
     """
     for parent in path.parents:
         if parent == folder:
@@ -49,10 +49,10 @@ def check_inside(folder: Path, path: Path) -> None:
 
 
 def check_content(path: Path, sha256: str) -> None:
-    """Makes sure that a file holds what was written.
+    """Checks that a file is unchanged.
 
     Raises:
-        DLBricksError: If it has another hash, or cannot be read.
+        DLBricksError: If the file has another hash, or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def check_content(path: Path, sha256: str) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is something, be it readable or not."""
+    """Whether a path exists, readable or not."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The manifest of a suite, which may come from anybody."""
+"""The manifest of a suite, which may come from an untrusted source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BRICKS, MODELS = "bricks", "models"
 """Folders of a suite's files."""
 
 MOST_BYTES = 32 << 20
-"""Most bytes of a manifest: enough for some 50,000 bricks."""
+"""Maximum bytes of a manifest, enough for some 50,000 bricks."""
 
 _MOST_NUMBER = 2**31 - 1
 _LONGEST_NAME = 255
@@ -56,13 +56,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest says of its folder.
+    """The content of a manifest.
 
     Attributes:
         version: Version of the manifest.
         cut: How bricks were cut.
-        bricks: Its bricks, each once.
-        models: Its models.
+        bricks: Distinct bricks.
+        models: Models.
         seed: Seed of the weights in the files; ``None`` for files without weights.
     """
 
@@ -74,10 +74,10 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Reads the manifest of a folder and believes nothing of it.
+    """Reads and validates the manifest of a folder.
 
     Raises:
-        DLBricksError: If there is none, or anything in it is not what ``generate`` writes.
+        DLBricksError: If there is none, or any field differs from what ``generate`` writes.
     """
     path = folder / MANIFEST
     fields = _parsed(path)
@@ -100,21 +100,21 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def checksum(fields: Mapping[str, Any]) -> str:
-    """Hash of all fields of a manifest but the hash itself."""
+    """Hash of all fields of a manifest except the hash itself."""
     others = {name: value for name, value in fields.items() if name != "checksum"}
     return hashlib.sha256(canonical_json(others).encode()).hexdigest()
 
 
 def _from_version_1(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a folder of the paper's bricks in the form of version 2; it has no hashes."""
+    """Fields of a version 1 folder in the form of version 2; such a folder has no hashes."""
     return {"seed": 0, **fields, "composer": "sequential", "models": []}
 
 
 def _unchanged(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields themselves, if nobody changed one.
+    """The fields themselves, if none was changed.
 
     Raises:
-        DLBricksError: If somebody did.
+        DLBricksError: If one was changed.
     """
     _check(path, fields, "checksum", _matches(_SHA256), "a hash")
     if checksum(fields) != fields["checksum"]:
@@ -125,13 +125,13 @@ def _unchanged(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 _UPGRADES: Mapping[int, Callable[[Path, Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
     {1: _from_version_1, 2: _unchanged}
 )
-"""Function that brings a manifest's fields into the newest form, by the manifest's version."""
+"""Function that converts a manifest's fields to the newest form, by the manifest's version."""
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
     if not is_there(path):
         raise DLBricksError(
-            f"{path.parent} is no suite",
+            f"{path.parent} is not a suite",
             hint=f"It needs a valid {MANIFEST}; make one with: dlbricks generate MODEL -o FOLDER",
         )
     check_file(path, MOST_BYTES)
@@ -145,14 +145,14 @@ def _parsed(path: Path) -> Mapping[str, Any]:
     except RecursionError as error:
         raise _wrong(path, "it is nested too deeply") from error
     except ValueError as error:
-        raise _wrong(path, f"it is no JSON: {error}") from error
+        raise _wrong(path, f"it is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise _wrong(path, "it is no JSON object")
+        raise _wrong(path, "it is not a JSON object")
     return found
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
 
 
 def _is_plain_name(value: Any) -> bool:
-    """Whether it names something in a folder itself, on any system."""
+    """Whether a value is the name of a file in a folder, on any system."""
     return (
         isinstance(value, str)
         and 0 < len(value.encode("utf-8", "replace")) <= _LONGEST_NAME
@@ -249,7 +249,7 @@ def _is_nothing_or(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _Checks = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""What each field must be: a check, and the words for it."""
+"""Checks of fields: a predicate for each, and the description of valid values."""
 
 _FIELDS: _Checks = {
     "granularity": (_is_number, "a number of layers"),

@@ -1,4 +1,4 @@
-"""Reads suites, which may come from anybody."""
+"""Reads suites, which may come from an untrusted source."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _MOST_BYTES = 2**31
-"""Most bytes of a network's file: what protobuf takes."""
+"""Maximum bytes of a network's file, the limit of protobuf."""
 
 _READ_S = 60.0
-"""Longest time that a network may take to read."""
+"""Maximum seconds to read a network."""
 
 _READER = "dlbricks_core.suites.reader:NetworkReader"
 
 
 def read_suite(folder: Path) -> Suite:
-    """The suite in a folder; nothing in it is believed.
+    """Reads and validates the suite in a folder.
 
     Returns:
-        The suite. Of a brick that cannot be read it has an opaque one, with the reason; models that
-        cannot be read are among the unread ones.
+        The suite. An opaque brick with the reason represents a brick that cannot be read. Models
+        that cannot be read are among the unread ones.
 
     Raises:
-        DLBricksError: If the folder holds no valid manifest, or nothing that can be read.
+        DLBricksError: If the folder holds no valid manifest, or no readable network.
     """
     manifest = read_manifest(folder)
     files = [entry for entry in manifest.bricks if entry.file]
@@ -66,7 +66,7 @@ def read_suite(folder: Path) -> Suite:
 
 
 class _Reader:
-    """Reads networks of a folder in a worker, which a file may break.
+    """Reads networks of a folder in a worker, because a file may crash its reader.
 
     Args:
         folder: Folder of the suite.
@@ -79,7 +79,7 @@ class _Reader:
         opened.callback(self._close)
 
     def read(self, entry: Entry, method: str, *about: str) -> Any:
-        """What a file holds, or the error that says why it cannot be read.
+        """Content of a file, or the error that prevented reading it.
 
         Args:
             entry: The file's entry in the manifest.
@@ -106,7 +106,7 @@ class _Reader:
 
 
 def _naming(path: Path, error: DLBricksError) -> DLBricksError:
-    """The error with the file's name in it."""
+    """The error with the name of the file added."""
     if str(path) in error.message:
         return error
     return DLBricksError(f"{path}: {error.message}", error.hint)

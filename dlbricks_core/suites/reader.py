@@ -1,4 +1,4 @@
-"""Service that reads networks of others in a process of its own."""
+"""Service that reads untrusted networks in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NetworkReader:
     """Reads untrusted files; runs inside the worker."""
 
     def read_weighted(self, path: Path, identity: str) -> Brick:
-        """Brick that an ONNX file with weights holds.
+        """Reads a brick from an ONNX file with weights.
 
         Args:
             path: Path of the file.
@@ -29,7 +29,7 @@ class NetworkReader:
         return _identified(path, normalize(raw), identity)
 
     def read_brick(self, path: Path, identity: str) -> Brick:
-        """Brick that a file without weights holds.
+        """Reads a brick from a file without weights.
 
         Args:
             path: Path of the file.
@@ -41,12 +41,12 @@ class NetworkReader:
         return _identified(path, _structure(path, path.stem, ""), identity)
 
     def read_model(self, path: Path, name: str, source: str) -> CanonicalModel:
-        """Model whose structure a file holds.
+        """Reads a model from a file with its structure.
 
         Args:
             path: Path of the file.
             name: Name of the model.
-            source: Its name in a collection, if it is from one.
+            source: Name of the model in a collection, if it comes from one.
 
         Raises:
             ModelError: If the file cannot be read.

@@ -1,4 +1,4 @@
-"""What a suite says to the person who gets it."""
+"""The readme of a suite, for its recipient."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ README = "README.txt"
 
 _TEXT = Path(__file__).parent / "readme.txt"
 
-_STRUCTURES = "It tells how models are built, and none of their weights."
-_BRICKS = "It tells parts of models, and none of their weights."
+_STRUCTURES = "It reveals how models are built, but none of their weights."
+_BRICKS = "It reveals parts of models, but none of their weights."
 
 
 def readme(suite: Suite) -> str:
-    """Text for the person who gets a suite."""
+    """Text of the readme of a suite."""
     holds = _STRUCTURES if suite.models else _BRICKS
     return _TEXT.read_text(encoding="utf-8").format(holds=holds)

@@ -32,10 +32,10 @@ class SuiteBrick:
 
     Attributes:
         brick: The brick.
-        used: Number of its occurrences in each model, by the model's name; empty where the suite
-            does not tell.
-        packed: Whether the suite holds the brick itself. If not, it is a part of a model that the
-            suite holds, and the manifest names it for people to read.
+        used: Number of occurrences in each model, by the model's name; empty where the suite does
+            not reveal it.
+        packed: Whether the suite holds the brick itself. Otherwise the brick is part of a model in
+            the suite, and the manifest lists it for information.
     """
 
     brick: Brick
@@ -47,11 +47,11 @@ class SuiteBrick:
 class SuiteModel:
     """A model of a suite: its structure, without its weights.
 
-    It is cut where it is timed, because what a framework makes of a model is known there only.
+    It is cut where it is timed, because only the framework there can rewrite it.
 
     Attributes:
-        model: The structure. Its tensors have new names, and of its constants only those have
-            values on which the work depends.
+        model: The structure. Its tensors have new names. Only those constants have values on which
+            the work depends.
         signature: Signature of the whole model that it stands for.
     """
 
@@ -60,9 +60,9 @@ class SuiteModel:
 
     @classmethod
     def of(cls, cut: CutModel) -> Self:
-        """Structure of a model: nothing in it tells the values of weights, quantized ones included.
+        """Structure of a model, which reveals no values of weights, including quantized ones.
 
-        A collection's name of the model stays; the path of a file does not.
+        The name of a model in a collection is kept; the path of a file is not.
         """
         model = cut.model
         every = range(len(model.layers))
@@ -73,7 +73,7 @@ class SuiteModel:
         constants = {
             name: value
             for name, value in exact.constants.items()
-            # Small weights of quantized layers are integers as well, but never of 64 bits.
+            # Small weights of quantized layers are integers as well, but never have 64 bits.
             if name in kept or value.size == 1 or value.dtype == "int64"
         }
         structure = replace(exact, constants=constants, source=source)
@@ -86,7 +86,7 @@ class Suite:
 
     Attributes:
         cut: How bricks were cut, and are composed.
-        models: Models, to be cut where they are timed; none in a suite of bricks alone.
+        models: Models, which are cut where they are timed; empty for a suite of bricks.
         bricks: Bricks.
         omitted: Bricks that cannot run alone, or could not be written.
         unread: Models and bricks of the folder that could not be read.
@@ -102,7 +102,7 @@ class Suite:
 
     @classmethod
     def of_models(cls, cut: Cut, models: Iterable[CutModel], bricks: Iterable[Brick]) -> Self:
-        """Suite of whole structures, which names their bricks."""
+        """Suite of whole structures, with a list of their bricks."""
         models = list(models)
         return cls(
             cut,

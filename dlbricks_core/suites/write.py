@@ -1,4 +1,4 @@
-"""Writes suites: completely, or not at all."""
+"""Writes suites completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dlbricks_core.values import materialize
 from dlbricks_core.version import __version__
 
 _INCOMPLETE = ".incomplete"
-"""Folder in the target where files are written; they move to their place in the end."""
+"""Subfolder in which files are written before they move to their final place."""
 
 _LONGEST_NAME = 60
 
@@ -38,15 +38,15 @@ _ABOUT = {
 
 
 def write_suite(suite: Suite, folder: Path) -> Suite:
-    """Writes a suite. Whatever ends the writing, the folder holds all of it, or nothing.
+    """Writes a suite. Even after an interruption, the folder holds all of it or nothing.
 
     Args:
-        suite: The suite. With a seed, the files of its bricks hold weights that are made from that
-            seed; without one, they hold none.
-        folder: Created if it is not there; must not hold a suite already.
+        suite: The suite. With a seed, the files of its bricks hold weights generated from it;
+            without one, they hold none.
+        folder: Folder of the suite. It is created if missing, and must not hold a suite already.
 
     Returns:
-        The suite as it was written: bricks that cannot be written are among the omitted ones.
+        The written suite. Bricks that cannot be written are among the omitted ones.
 
     Raises:
         DLBricksError: If the folder cannot be written, or holds a suite already.
@@ -71,10 +71,10 @@ def write_suite(suite: Suite, folder: Path) -> Suite:
 
 
 def check_unused(folder: Path) -> None:
-    """Refuses a folder that holds a suite, which would be mixed with another.
+    """Rejects a folder that already holds a suite, so that two suites never mix.
 
     Raises:
-        DLBricksError: If it holds a manifest, or cannot be looked into.
+        DLBricksError: If the folder holds a manifest, or cannot be read.
     """
     try:
         used = (folder / MANIFEST).exists()
@@ -95,20 +95,20 @@ def _unwritable(folder: Path, error: OSError) -> DLBricksError:
 
 @contextmanager
 def _complete_or_not(folder: Path) -> Iterator[Path]:
-    """A place for files that belong into a folder, and that move there when all are written.
+    """A temporary folder whose files move to a folder once all of them are written.
 
     Raises:
-        DLBricksError: If they cannot be written.
+        DLBricksError: If the files cannot be written.
     """
     created = False
     incomplete = folder / _INCOMPLETE
     try:
         created = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(incomplete, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(incomplete, ignore_errors=True)  # left over from a run that was killed
         incomplete.mkdir()
         yield incomplete
-        # The manifest comes last: without it, the next run begins anew.
+        # The manifest comes last: without it, the next run starts again.
         for path in sorted(incomplete.iterdir(), key=lambda path: path.name == MANIFEST):
             path.replace(folder / path.name)
     except OSError as error:
@@ -117,11 +117,11 @@ def _complete_or_not(folder: Path) -> Iterator[Path]:
         shutil.rmtree(incomplete, ignore_errors=True)
         if created:
             with suppress(OSError):
-                folder.rmdir()  # unless it holds something now
+                folder.rmdir()  # unless the folder is in use by now
 
 
 def _model(each: SuiteModel, number: int, folder: Path) -> dict[str, Any]:
-    """Writes a model's structure; what the manifest says of it."""
+    """Writes a model's structure. Returns its entry in the manifest."""
     model = each.model
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.name)[:_LONGEST_NAME].strip(".-") or "model"
     path = folder / MODELS / f"{number:03}-{name}.onnx"
@@ -138,7 +138,7 @@ def _model(each: SuiteModel, number: int, folder: Path) -> dict[str, Any]:
 
 
 def _written(each: SuiteBrick, seed: int | None, folder: Path) -> str:
-    """Writes a brick if the suite is to hold it; tells why it cannot be written, if so."""
+    """Writes a brick if the suite holds it. Returns the reason if writing fails."""
     if not each.packed:
         return ""
     path = _path(each.brick, folder)
@@ -161,7 +161,7 @@ def _path(brick: Brick, folder: Path) -> Path:
 
 
 def _brick(each: SuiteBrick, folder: Path) -> dict[str, Any]:
-    """What the manifest says of a brick."""
+    """Entry of a brick in the manifest."""
     brick = each.brick
     file = _file(_path(brick, folder), folder) if each.packed else {"file": "", "sha256": ""}
     return {

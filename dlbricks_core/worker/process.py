@@ -132,7 +132,7 @@ class WorkerProcess:
             ) from error
         except GarbledError as error:
             self.kill()
-            raise WorkerError("sent what is no answer", hint=self._last_words()) from error
+            raise WorkerError("sent an invalid answer", hint=self._last_words()) from error
         except (EOFError, OSError) as error:
             raise self._death() from error
         except KeyboardInterrupt:

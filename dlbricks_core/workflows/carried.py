@@ -31,7 +31,7 @@ def written_results(path: Path) -> Iterator[ResultStore]:
         path: Path of the results file.
 
     Raises:
-        StoreError: If the file is no results file, or cannot be written.
+        StoreError: If the file is not a results file, or cannot be written.
     """
     working = _working(path)
     begins = not working.exists()
@@ -52,7 +52,7 @@ def read_results(paths: Sequence[Path]) -> Iterator[ResultStore]:
     """Opens a temporary store with the content of results files.
 
     Raises:
-        StoreError: If a file cannot be read, or is no results file.
+        StoreError: If a file cannot be read, or is not a results file.
     """
     folder = Path(tempfile.mkdtemp(prefix="dlbricks-results-"))
     try:

@@ -310,7 +310,7 @@ def _asked(
     sizes = np.asarray(nearest.counts.sum(axis=1)).ravel()
     largest: dict[str, int] = {}
     for i in np.argsort(-sizes, kind="stable"):
-        # A group that several families share is no network of its own.
+        # A group that several families share is not a network of its own.
         if not nearest.groups[i].startswith(SURVEYED) and "," not in nearest.groups[i]:
             largest.setdefault(nearest.groups[i], int(i))
     chosen = dict(islice(largest.items(), _MOST_ASKED))

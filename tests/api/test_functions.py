@@ -305,7 +305,7 @@ def test_a_model_is_loaded_in_another_element_type():
     assert repr(found) == (
         "<LoadedModel light_squeezenet: 65 layers, inputs data_0: bfloat16[1x3x224x224]>"
     )
-    with pytest.raises(DLBricksError, match="dtype float12 is no element type") as caught:
+    with pytest.raises(DLBricksError, match="dtype float12 is not an element type") as caught:
         dlbricks.load(MODEL, dtype="float12")
     assert caught.value.hint == "There are bfloat16, float16, float32, int4, int8."
 

@@ -63,7 +63,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(DLBricksError, match="cannot be written: it is no folder"):
+    with pytest.raises(DLBricksError, match="cannot be written: it is not a folder"):
         check_site(tmp_path / "file")
 
 

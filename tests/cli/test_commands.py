@@ -74,7 +74,7 @@ def test_generation_is_reproducible_and_never_overwrites(dlbricks, save, tmp_pat
 def test_bench_refuses_folders_that_are_not_bricks(dlbricks, save, tmp_path):
     arguments = (*QUICK, "--store", "s.sqlite")
     (tmp_path / "empty").mkdir()
-    assert "is no suite" in dlbricks("bench", "empty", *arguments).err
+    assert "is not a suite" in dlbricks("bench", "empty", *arguments).err
     save("a", "Relu")
     dlbricks("generate", "a.onnx", "-G", "1", "-o", "bricks")
     files = sorted((tmp_path / "bricks").glob("bricks/*.onnx"))

@@ -64,7 +64,7 @@ def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, save, c
     done = dlbricks(command, *backend, save("a", "Relu"), *out, "--dtype", "float12")
     assert (done.status, done.out) == (2, "")
     error, hint = done.err.splitlines()
-    assert error.startswith("Error: --dtype float12 is no element type")
+    assert error.startswith("Error: --dtype float12 is not an element type")
     assert hint.startswith("Hint: There are bfloat16, float16, float32, int4, int8")
 
 

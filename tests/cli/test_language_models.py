@@ -97,7 +97,7 @@ def test_the_page_shows_the_curve(told, tmp_path):
      (("--sweep", "prompt=0,4"), "--prompt 0 is too small"),
      (("--sweep", "width=1,2"), "leaves no dimension 'width' open"),
      (("--sweep", "sequence=1,x"), "write sizes with commas between"),
-     (("--sweep", "sequence=-1"), "--sweep sequence=-1 is no list of sizes"),
+     (("--sweep", "sequence=-1"), "--sweep sequence=-1 is not a list of sizes"),
      (("--prompt", "4", "--sweep", "sequence=1,2"), "a workload has no 'sequence'"),
      (("--prompt", "4", "--sweep", "prompt=1,2"), "prompt is given alone too"),
      (("--prompt", "4", "--batch", "2", "--sweep", "batch=1,2"), "batch is given alone too"),

@@ -70,7 +70,7 @@ def test_what_cannot_be_is_refused_in_one_line(dlbricks, save):
         (("--pack", path), "is a file"),
         (("nowhere:", *QUICK), "nowhere"),
         (("--backend", "nothing", *STORE), "nothing"),
-        (("--backend", "onnxruntime", "--budget", "long"), "is no time"),
+        (("--backend", "onnxruntime", "--budget", "long"), "is not a time"),
     ):
         refused = dlbricks("survey", *arguments)
         assert refused.status == 2, arguments

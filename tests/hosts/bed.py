@@ -119,7 +119,7 @@ class Bed:
                               "--store", url, *_MEASURED, "--runs", RUNS, *more)  # fmt: skip
 
     def bench(self, host, suite, path):
-        """Starts a measurement on a host that is no part of the fleet, and lasts for long."""
+        """Starts a measurement on a host that is not part of the fleet, and lasts for long."""
         return self._dlbricks(host, "bench", suite, "--store", path, *_MEASURED,
                               "--runs", 10**6)  # fmt: skip
 

@@ -116,7 +116,7 @@ def test_large_weights_may_lack_their_data():
         ([NODE("Relu", [], ["y"], name="r")], "layer 'r'"),
         ([NODE("Relu", ["x", "x"], ["y"], name="r")], "has 2 inputs"),
         ([NODE("Relu", [""], ["y"], name="r")], "layer 'r'"),
-        ([NODE("Softmax", ["x"], ["y"], name="r", axis="last")], "axis of Softmax is no INT"),
+        ([NODE("Softmax", ["x"], ["y"], name="r", axis="last")], "Softmax is not of type INT"),
         ([NODE("Softmax", ["x"], ["y"], name="r", axis=7)], "axis 7"),
         ([NODE("Concat", ["x", "x"], ["y"], name="r")], "lacks its attribute axis"),
         ([NODE("Transpose", ["x"], ["y"], name="r", perm=[0, 0])], "layer 'r'"),

@@ -140,7 +140,7 @@ def test_a_size_for_an_input_is_its_only_axis() -> None:
 
 
 def test_a_shape_is_not_enough_without_an_element_type() -> None:
-    with pytest.raises(ModelError, match=r"'x' .* element type is missing"):
+    with pytest.raises(ModelError, match=r"'x' .* has no element type"):
         normalize(without_rank(onnx.TensorProto.UNDEFINED), batch=1, shapes={"x": (1, 3)})
 
 

@@ -139,7 +139,7 @@ def test_there_and_back_is_the_same_model() -> None:
 
 
 def test_an_unknown_type_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ModelError, match="dtype int7 is no element type") as caught:
+    with pytest.raises(ModelError, match="dtype int7 is not an element type") as caught:
         convert(cases.network("relu").model, "int7")
     assert all(name in caught.value.hint for name in CONVERSIONS)
 

@@ -273,7 +273,7 @@ def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp
         file.truncate(MOST_BYTES + 1)
     refused(folder, "at most")
     path.unlink()
-    refused(folder, "is no suite")
+    refused(folder, "is not a suite")
     path.symlink_to(original / "manifest.json")
     refused(folder, "is a link")
     path.unlink()
@@ -285,9 +285,9 @@ def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp
     path.unlink()
     path.mkdir()
     refused(folder, "no regular file")
-    refused(tmp_path / "absent", "is no suite")
+    refused(tmp_path / "absent", "is not a suite")
     (tmp_path / "file").write_text("")
-    refused(tmp_path / "file", "is no suite")
+    refused(tmp_path / "file", "is not a suite")
 
 
 # -- files of others

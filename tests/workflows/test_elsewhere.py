@@ -123,4 +123,4 @@ def test_the_store_tells_that_a_backend_runs_models_as_they_are(asked, store, re
 def test_a_model_whose_rewrite_is_not_kept_says_so(asked, store, residual):
     asked.backend.traits = Traits(rewrites=True)
     (found,) = estimate([residual()], None, asked, store).models
-    assert "does not tell what it executes: the store does not keep that" in found.notes[0]
+    assert "does not tell what it executes: the store does not hold it" in found.notes[0]

@@ -134,7 +134,7 @@ def test_a_sweep_is_a_grid(predicted):
 @pytest.mark.parametrize(
     ("asked", "options", "message"),
     [(lambda: Sweep({"width": (1,)}), {}, "leaves no dimension 'width' open"),
-     (lambda: Sweep({"sequence_length": ()}), {}, "is no list of sizes"),
+     (lambda: Sweep({"sequence_length": ()}), {}, "is not a list of sizes"),
      (lambda: Sweep({"batch": tuple(range(300))}), {}, "asks for 300 points"),
      (lambda: Generation({"width": (1,)}), {}, "a workload has no 'width'"),
      (lambda: Generation({"prompt": (0,)}), {}, "prompt 0 is too small"),

@@ -59,7 +59,7 @@ def longest_repeat(model: CanonicalModel, kept: int = KEPT) -> Repeat | None:
     """The repeat that leaves out most layers if so many copies are kept; ``None`` without one.
 
     Copies begin and end where their neighbours are copies as well: what the first block reads from
-    outside, and what is read of the last, is no part of them.
+    outside, and what is read of the last, is not part of them.
 
     Args:
         model: In canonical form, or a graph that a backend made.

@@ -34,7 +34,7 @@ def conversion(dtype: str) -> Conversion:
     """
     if dtype not in CONVERSIONS:
         raise ModelError(
-            f"{argument('dtype')} {dtype} is no element type that models can be converted to",
+            f"{argument('dtype')} {dtype} is not an element type that models can be converted to",
             hint=f"There are {', '.join(sorted(CONVERSIONS))}.",
         )
     return CONVERSIONS[dtype]

@@ -79,7 +79,7 @@ def check_definition(
         elif formal.type in _FITS and not _FITS[formal.type](value):
             kind = str(formal.type).rpartition(".")[2]
             raise ModelError(
-                f"the attribute {name} of {schema.name} is no {kind}", hint=INVALID_MODEL
+                f"the attribute {name} of {schema.name} is not of type {kind}", hint=INVALID_MODEL
             )
     _check_axes(schema.name, attributes, inputs[0] if inputs else None)
 

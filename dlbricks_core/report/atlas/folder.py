@@ -30,7 +30,7 @@ def check_site(folder: Path) -> None:
         if not target.exists():
             return
         if not target.is_dir():
-            raise NotADirectoryError(0, "it is no folder")
+            raise NotADirectoryError(0, "it is not a folder")
         strange = _strange(target)
     if strange:
         raise DLBricksError(

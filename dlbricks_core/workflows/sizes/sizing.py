@@ -71,7 +71,7 @@ def check_axes(axes: Mapping[str, Sequence[int]]) -> None:
         if not sizes or min(sizes) < 0:
             shown = ",".join(map(str, sizes)) or "nothing"
             raise DLBricksError(
-                f"{argument('sweep')} {name}={shown} is no list of sizes",
+                f"{argument('sweep')} {name}={shown} is not a list of sizes",
                 hint=f"Write sizes with commas between: {name}=1,128,512.",
             )
     points = math.prod(map(len, axes.values()))

@@ -264,7 +264,7 @@ def test_factory_may_return(name, factories):
         ("own_broken:pair", "needs the module 'not_a_module_at_all'"),
         ("own_failing:pair", "ValueError: bad"),
         ("own_factories:absent", "has no 'absent'"),
-        ("own_factories:number", "is no function"),
+        ("own_factories:number", "is not a function"),
         ("own_factories:bare", "no example inputs"),
         ("own_factories:wrong", "returned str"),
         ("own_factories:failing", "RuntimeError: no weights here"),

@@ -41,7 +41,7 @@ def decoder_of(values: Any, source: str) -> Decoder:
     """
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
         raise ModelError(
-            f"{source} is no configuration of a language model: it has no model_type",
+            f"{source} is not a configuration of a language model: it has no model_type",
             hint="Name the config.json that the model ships with.",
         )
     family = values["model_type"]

@@ -171,7 +171,7 @@ def _node(node: Any, index: int) -> dict[str, Any]:
 
 def _attributes(attributes: Any, name: str) -> dict[str, str]:
     proper = isinstance(attributes, dict) and all(isinstance(v, str) for v in attributes.values())
-    _require(proper, f"the attributes of its node {name!r} are no texts")
+    _require(proper, f"the attributes of its node {name!r} are not texts")
     kept = dict(attributes)
     if "__shape__" in kept and parsed_shape(kept["__shape__"]) is None:
         del kept["__shape__"]  # the user gives it, or is asked for it

@@ -43,7 +43,7 @@ class Archive:
         path: Of a regular file.
 
     Raises:
-        ModelError: If it is no archive, or has too many entries.
+        ModelError: If it is not an archive, or has too many entries.
     """
 
     def __init__(self, path: Path) -> None:

@@ -172,7 +172,7 @@ def _factory(name: str) -> Any:
             )
         found = inner
     if not callable(found):
-        raise ModelError(f"torch:{name} is no function", hint=_RETURN)
+        raise ModelError(f"torch:{name} is not a function", hint=_RETURN)
     return found
 
 

@@ -133,7 +133,7 @@ def _tar(path: Path, start: bytes) -> Kind | None:
 def _nothing(path: Path, start: bytes) -> Kind:
     del start
     return Kind(
-        "is empty" if not path.stat().st_size else "is no file that PyTorch writes, or truncated",
+        "is empty" if not path.stat().st_size else "is not a file written by PyTorch, or truncated",
         f"Fetch it again, or write it with {_EXPORT}",
     )
 
