@@ -52,7 +52,7 @@ def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, 
             except ValueError as error:
                 raise click.BadParameter(
                     f"{text!r} is not a list of {name}: write {examples}"
-                ) from (error)
+                ) from error
             if not 1 <= first <= last:
                 raise click.BadParameter(f"{part.strip()!r} is not a range from 1 upwards")
             if last - first >= most:

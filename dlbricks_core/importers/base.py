@@ -18,8 +18,8 @@ from dlbricks_core.ir import RawModel
 class ImportOptions:
     """Sizes that the user gives for dimensions that a model leaves open.
 
-    An importer uses those that it needs to read a model at all. Dimensions that remain dynamic
-    in the raw model get their sizes later, from the passes.
+    An importer uses the sizes without which it cannot read a model. Dimensions that stay dynamic in
+    the raw model get their sizes later, in the passes.
 
     Attributes:
         batch: Size of the batch axis; ``None`` for the size in the model, or 1.
@@ -30,7 +30,7 @@ class ImportOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-#: Options if the user gives none.
+#: Default options.
 NO_OPTIONS = ImportOptions()
 
 
@@ -42,8 +42,8 @@ class ModelNotes:
         title: Full name of the model, for people to read.
         task: Task of the model, in the collection's words.
         inputs: Shape of each input by name, without the batch axis.
-        layers: Number of layers by the count of its source; ``None`` if that does not say.
-        parameters: Number of its weights; ``None`` if it is not known.
+        layers: Number of layers as counted by its source; ``None`` if unknown.
+        parameters: Number of weights; ``None`` if unknown.
     """
 
     title: str
@@ -55,7 +55,7 @@ class ModelNotes:
 
 @dataclass(frozen=True)
 class FileNotes:
-    """What a model's file says about itself; texts are empty where it says nothing.
+    """Metadata in a model's file; texts are empty where the file has none.
 
     Attributes:
         licence: Licence of the model, in the file's words.
@@ -96,7 +96,7 @@ class Importer(ABC):
     isolated: bool = False
 
     def handles(self, spec: str) -> bool:
-        """Whether a MODEL argument names a file of this kind; looks at the name alone."""
+        """Whether a MODEL argument names a file of this kind, judged by the name alone."""
         return spec.endswith(self.suffixes)
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Importer(ABC):
         """
 
     def describe(self, path: Path) -> FileNotes:
-        """What a file says about itself; nothing unless an importer knows better.
+        """Metadata in a file; empty by default.
 
         This must not import a framework.
         """
@@ -127,8 +127,8 @@ class ModelCollection(ABC):
     isolated: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
-    #: What was published about these models. ``dlbricks study`` shows it beside its own figures
-    #: if all models of the study are from this collection.
+    #: Publication about these models. ``dlbricks study`` shows its figures beside those of the
+    #: study if all models come from this collection.
     published: Publication | None = None
 
     @abstractmethod

@@ -31,7 +31,7 @@ MOST_BYTES = 512 << 20
 """Maximum bytes of the cache; beyond it, the entries that were not used for longest are deleted."""
 
 _HASHED_BYTES = 256 << 20
-"""Bytes of a file up to which its content is hashed; a larger one is known by size and time."""
+"""Maximum bytes of a file whose content is hashed; size and time identify a larger one."""
 
 _FORMAT = "dlbricks import 1"
 
@@ -140,7 +140,7 @@ class ImportCache:
             target: ``"module:Class"`` of the importer or collection.
             source: The file, or the name in the collection.
             options: How it is read.
-            asked: What is asked of the host.
+            asked: Name of the method of the host.
         """
         parts = {
             "asked": asked,
@@ -209,7 +209,7 @@ class ImportCache:
 def _users_folder() -> Path:
     try:
         return platformdirs.user_cache_path("dlbricks") / "imports"
-    except RuntimeError:  # a user without a home: nothing can be kept there
+    except RuntimeError:  # a user without a home folder has no cache
         return Path(os.devnull) / "imports"
 
 
@@ -237,7 +237,7 @@ _CLASSES = {
 
 
 def _environment(package: str) -> list[str]:
-    """Versions that an import depends on: Python, installed packages, and the code of both sides.
+    """Versions that an import depends on: Python, installed packages, DLBricks and the importer.
 
     Args:
         package: Package of the importer.

@@ -24,7 +24,7 @@ _ADVICE = {
 
 
 def advice(spec: str) -> str:
-    """Advice for a file of some name, with a space behind it; empty if there is none."""
+    """Advice for a file by its name, followed by a space; empty if there is none."""
     name = spec.lower()
     found = next((text for suffixes, text in _ADVICE.items() if name.endswith(suffixes)), "")
     return f"{found.removesuffix('.')}. " if found else ""

@@ -22,7 +22,7 @@ class Imported:
     Attributes:
         model: The canonical model.
         names: Names that options about the model may use: its inputs, its symbols for sizes, and
-            places in its inputs (``data.2``). Each is there with the model in front, too.
+            axes of its inputs (``data.2``), each also with the model as a prefix.
     """
 
     model: CanonicalModel
@@ -31,7 +31,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class _Raw:
-    """A raw model, what it was read from, and how.
+    """A raw model, with its source and options.
 
     Attributes:
         key: Importer, source and options.
@@ -80,12 +80,12 @@ class ImportHost:
     def dimensions(
         self, target: str, spec: str, source: str | Path, options: LoadOptions
     ) -> tuple[tuple[OpenDimension, ...], list[FileState]]:
-        """Dimensions that a model leaves open; arguments and errors as for :meth:`load`."""
+        """Open dimensions of a model; arguments and errors as for :meth:`load`."""
         found = self._raw(target, spec, source, options)
         return open_dimensions(found.model), found.files
 
     def _raw(self, target: str, spec: str, source: str | Path, options: LoadOptions) -> _Raw:
-        """A raw model; the last one again, if its files are the same: only sizes may differ."""
+        """A raw model; the previous one is reused if its files are the same (sizes may differ)."""
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
         own = _import_options(options.of(name, *_aliases(spec)))
         key = (target, source, own)
@@ -107,7 +107,7 @@ def _import_options(own: LoadOptions) -> ImportOptions:
 
 
 def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
-    """Normalizes a model with the options that concern it, and converts it.
+    """Normalizes a model with the options that apply to it, and converts it.
 
     Args:
         raw: The model as its importer returned it.
@@ -133,6 +133,6 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
 
 
 def _aliases(spec: str) -> tuple[str, ...]:
-    """Other names of a model that an argument loaded: its file's name, its path, the argument."""
+    """Other names of a loaded model: the name of its file, its path, and the argument."""
     path = Path(spec)
     return path.name, str(path), spec

@@ -10,7 +10,7 @@ HEAD_BYTES = 512
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file that is often taken for a model.
+    """A kind of file that is often mistaken for a model.
 
     Attributes:
         name: Name of the kind, with its article.
@@ -67,7 +67,7 @@ _TEXT = Kind("a text file", _DOWNLOAD)
 
 
 def kind_of(head: bytes) -> Kind | None:
-    """Kind of a file that is certainly no serialized model; ``None`` for all others.
+    """Kind of a file that is certainly not a serialized model; ``None`` for all others.
 
     Args:
         head: The first :data:`HEAD_BYTES` of the file, or all of a shorter one.

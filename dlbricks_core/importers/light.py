@@ -1,4 +1,4 @@
-"""The networks that the onnx package carries for its own tests."""
+"""The networks that ship with the onnx package for its own tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LightModels(ModelCollection):
         return sorted(path.stem for path in _FOLDER.glob(f"{_PREFIX}*.onnx"))
 
     def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
-        """Reads the network of that name.
+        """Reads a network by its name.
 
         Raises:
             ModelError: If there is no such network.

@@ -83,7 +83,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
             f"{path} is not an ONNX model, or is truncated",
             hint="Fetch or export it again; compare its size with the original's.",
         ) from error
-    # Protobuf accepts much that is not meant for it; an ONNX model always has these two.
+    # Protobuf accepts many foreign files, but every ONNX model has these two fields.
     if not proto.ir_version or not proto.HasField("graph"):
         raise ModelError(
             f"{path} is not an ONNX model",
@@ -104,7 +104,9 @@ def _content(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"{path} is not a regular file", hint="Name a file; copy it to one.")
+            raise ModelError(
+                f"{path} is not a regular file", hint="Name a copy in a file."
+            )
         kind = kind_of(file.read(HEAD_BYTES))
         if kind is not None:
             raise ModelError(f"{path} is not an ONNX model, but {kind.name}", hint=kind.hint)

@@ -1,4 +1,4 @@
-"""Published figures about the models of a collection, to stand beside those of a study."""
+"""Published figures about the models of a collection, for comparison with a study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ StudyData = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A number that a publication gives for its models, and how to find the same in a study.
+    """A number from a publication, and the way to find its counterpart in a study.
 
     Attributes:
         figure: Number of the plot in the DLBricks paper that shows such numbers. The number
@@ -21,8 +21,7 @@ class PublishedFigure:
         where: System and granularity that the number holds for; empty if it depends on neither.
         value: The number; a fraction where ``text`` shows a percentage.
         text: The number in the publication's own words.
-        ours: Function that takes the same number from a study; ``None`` where the study does not
-            tell.
+        ours: Function that takes the same number from a study; ``None`` where the study has none.
         style: Format of the number, such as ``".1%"``.
     """
 

@@ -1,4 +1,4 @@
-"""Texts that errors of importers are made of."""
+"""Fragments of error messages of importers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: what users see of results, and what scripts read."""
+"""Reports: results as users see them, and as scripts read them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ __all__ = [
 ]
 
 
-# The plotting library is slow to import, and few commands want a page.
+# The plotting library is slow to import, and few commands need a page.
 
 
 def run_page(result: RunResult, load: LoadOptions | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Whether a processor computes in an element type itself, in one line."""
+"""Sentences on whether a processor computes natively in an element type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOATS = ("bfloat16", "float16")
 
 
 def arithmetic(system: System, dtype: str) -> str:
-    """What a system does with numbers of a type: ``bfloat16: is converted to float32``."""
+    """A line on how a system computes in a type: ``bfloat16: is converted to float32``."""
     found = multiplying(system, dtype)
     if found is None:
         return f"{dtype}: the instruction sets of this processor are not known"
@@ -34,7 +34,7 @@ def of_processor(system: System) -> list[str]:
 
 
 def of_run(result: RunResult) -> Iterator[str]:
-    """Sentences on the short types of models: what the processor does, and what the backend does.
+    """Sentences on short types of models: how the processor and the backend compute in them.
 
     A backend without kernels for a type converts what it reads, and computes in float32.
     """

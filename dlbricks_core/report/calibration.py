@@ -22,7 +22,7 @@ from dlbricks_core.workflows import Fitting, LoadOptions
 
 
 def print_fitting(console: Console, fitting: Fitting) -> None:
-    """Prints what was fitted on which networks, and what makes that doubtful."""
+    """Prints the fitted parameters, the networks behind them, and doubts about them."""
     result, calibration = fitting.evaluation.result, fitting.calibration
     remarks = run_remarks(result)
     console.print(styled((f"{subject(result)}: {_answer(fitting)}", "bold")))
@@ -64,11 +64,11 @@ def _parameters(fitting: Fitting) -> Table:
 
 
 def fitting_data(fitting: Fitting, load: LoadOptions | None = None) -> dict[str, Any]:
-    """The run as :func:`evaluation_data` writes it, with the calibration that it led to.
+    """The run as written by :func:`evaluation_data`, with the resulting calibration.
 
     Args:
         fitting: The calibration and the evaluation that it rests on.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     return {
         **evaluation_data(fitting.evaluation, load),

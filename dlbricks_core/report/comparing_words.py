@@ -1,4 +1,4 @@
-"""How a quantity is compared in words: a time is fast and long, anything else is little or much."""
+"""Words for comparing a quantity: a time is fast and long, any other quantity little and much."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dlbricks_core.facts import Quantity
 
 @dataclass(frozen=True)
 class ComparingWords:
-    """Words for what is compared; less is better.
+    """Words for comparing values of which less is better.
 
     Attributes:
-        least: Who takes least, after "is": ``fastest``.
-        times: What follows a ratio: ``as long``.
+        least: Word for the least value: ``fastest``.
+        times: Words after a ratio: ``as long``.
     """
 
     least: str

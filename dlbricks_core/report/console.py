@@ -1,4 +1,4 @@
-"""Terminal output that shows names as they are, so that no name can drive the terminal."""
+"""Terminal output that prints names literally, so that no name can control the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlbricks_core.harmless import harmless
 
 
 class Console(rich.console.Console):
-    """A terminal that prints text as text: without markup and without control characters.
+    """A terminal that prints text literally, without markup and control characters.
 
     Args:
         **options: Options of :class:`rich.console.Console`.
@@ -21,7 +21,7 @@ class Console(rich.console.Console):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """The text as it is printed; all texts come this way, those in tables too."""
+        """The text as it is printed; every text passes through here, including tables."""
         return super().render_str(harmless(text), **options)
 
 

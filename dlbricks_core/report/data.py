@@ -1,4 +1,4 @@
-"""Parts of the JSON objects that scripts read, version 1: what commands have in common."""
+"""Parts of the JSON objects that scripts read, version 1, shared by all commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 
 
 def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
-    """How a run read its models, cut, measured and composed.
+    """Settings of a run: how models were read, cut, measured and composed.
 
     Fields about reading are null if ``load`` is ``None``: another program loaded the models.
     """
@@ -63,7 +63,7 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
 
 
 def system_data(request: Request) -> dict[str, Any]:
-    """The system that figures are of; another than that of this process if one was asked for."""
+    """The system behind the figures: that of this process, or another requested one."""
     return {**request.target.to_dict(), "measured_on": request.fingerprint}
 
 
@@ -79,7 +79,7 @@ def backend_data(request: Request) -> dict[str, Any]:
 
 
 def quantity_data(quantity: Quantity) -> dict[str, str]:
-    """What figures are of, and their unit."""
+    """The quantity of figures, and its unit."""
     return {"name": quantity.name, "unit": quantity.unit}
 
 
@@ -100,11 +100,11 @@ _IN_UNIT = {
     "ideal_interval_ms": "ideal_interval",
     "totals_ms": "totals",
 }
-"""Fields of latencies, and those of the same values in the unit of any quantity."""
+"""Fields of latencies, and the fields of the same values in the unit of any quantity."""
 
 
 def latencies_data(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
-    """The fields of a result, where those in ``_ms`` are empty unless it is a latency."""
+    """The fields of a result; fields in ``_ms`` are empty unless it is a latency."""
     if quantity == LATENCY:
         return found
     latencies = {name: value for name, value in found.items() if name.endswith(_MS)}
@@ -116,21 +116,21 @@ def latencies_data(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
 
 
 def in_unit_name(name: str) -> str | None:
-    """Name of a field in the unit of any quantity; ``None`` if it is there for latency alone."""
+    """Name of a field in the unit of any quantity; ``None`` if it exists only for latency."""
     return _IN_UNIT.get(name) if name.endswith(_MS) else name
 
 
 def in_unit(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
-    """The fields of a result, and those of latencies once more in the unit of the quantity.
+    """The fields of a result, with fields of latencies repeated in the quantity's unit.
 
-    Those in ``_ms`` are empty unless it is a latency.
+    Fields in ``_ms`` are empty unless the quantity is latency.
     """
     told = {_IN_UNIT[name]: value for name, value in found.items() if name in _IN_UNIT}
     return {**latencies_data(found, quantity), **told}
 
 
 def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[str, Any] | None:
-    """What the user asked for, and when; ``None`` if that is not known."""
+    """The user's request and its time; ``None`` if unknown."""
     if invocation is None:
         return None
     return {
@@ -144,7 +144,7 @@ def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[s
 
 
 def facts_data(invocation: Invocation | None, name: str) -> dict[str, Any] | None:
-    """Facts about a model's file; ``None`` if they are not known."""
+    """Facts about a model's file; ``None`` if unknown."""
     if invocation is None:
         return None
     facts = invocation.facts[name]
@@ -153,7 +153,7 @@ def facts_data(invocation: Invocation | None, name: str) -> dict[str, Any] | Non
 
 
 def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
-    """A composer's fitted numbers and their basis; ``None`` if its own numbers were used."""
+    """A composer's fitted parameters and their basis; ``None`` if its defaults were used."""
     if calibration is None:
         return None
     key = calibration.key
@@ -166,7 +166,7 @@ def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
 
     Args:
         bricks: The models and their bricks.
-        timed: How many networks were to be timed for the bricks.
+        timed: Number of networks to time for the bricks.
     """
     return {
         "layers": bricks.layers,

@@ -1,4 +1,4 @@
-"""Files that users ask for: written as a whole or not at all, so that an older one survives."""
+"""Output files, written completely or not at all, so that an older file survives a failure."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def write_json(data: dict[str, Any], path: Path) -> None:
         DLBricksError: If the file cannot be written.
     """
     text = json.dumps(data, indent=1, allow_nan=False)
-    # The one control character that JSON leaves as it is.
+    # The one control character that JSON leaves unescaped.
     write_text(text.replace("\x7f", "\\u007f") + "\n", path)
 
 
 def write_text(text: str, path: Path) -> None:
     """Writes a text file. A regular file is replaced only when the new one is complete.
 
-    A stream that is open already (standard output, ``/dev/fd/3``) is written to as it is.
+    An open stream (standard output, ``/dev/fd/3``) is written to directly.
 
     Raises:
-        DLBricksError: If it cannot be written.
+        DLBricksError: If the file cannot be written.
     """
     write_bytes(text.encode("utf-8", "backslashreplace"), path)
 
 
 def write_bytes(content: bytes, path: Path) -> None:
-    """Writes a file of bytes, as :func:`write_text` writes a text."""
+    """Writes bytes to a file, in the same way as :func:`write_text`."""
     with told(path):
         descriptor = _descriptor(path)
         if descriptor is None:
             _write_file(content, Path(os.path.realpath(path)))
         elif descriptor == _STDOUT:
-            # In its turn: what was printed before stands before it.
+            # Flushed first, so that earlier output comes first.
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
             sys.stdout.flush()
@@ -64,7 +64,7 @@ def check_writable(path: Path) -> None:
     """Checks that :func:`write_text` can write a file, and leaves nothing behind.
 
     Raises:
-        DLBricksError: If the file cannot be written as things are.
+        DLBricksError: If the file cannot be written.
     """
     with told(path):
         descriptor = _descriptor(path)
@@ -89,7 +89,7 @@ def check_folder(path: Path) -> None:
     """Checks that files can be written to a folder, which need not exist yet.
 
     Raises:
-        DLBricksError: If it cannot be made or written to as things are.
+        DLBricksError: If the folder cannot be created or written to.
     """
     with told(f"the folder {path}"):
         nearest = next(each for each in (path, *path.absolute().parents) if _exists(each))
@@ -97,7 +97,7 @@ def check_folder(path: Path) -> None:
 
 
 def to_standard_output(path: Path | None) -> bool:
-    """Whether a path means standard output, by whatever name."""
+    """Whether a path names standard output in any way."""
     if path is None:
         return False
     with suppress(OSError):
@@ -107,7 +107,7 @@ def to_standard_output(path: Path | None) -> bool:
 
 @contextmanager
 def told(path: Path | str) -> Iterator[None]:
-    """Turns an operating system's error into one that tells the user what to do."""
+    """Turns an error of the operating system into one with a hint for the user."""
     try:
         yield
     except OSError as error:
@@ -118,7 +118,7 @@ def told(path: Path | str) -> Iterator[None]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Descriptor of the open stream that a path means; ``None`` for an ordinary file."""
+    """Descriptor of the open stream that a path names; ``None`` for an ordinary file."""
     name = str(path)
     if found := _DESCRIPTOR.fullmatch(name):
         return int(found[1])
@@ -132,7 +132,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether a path exists; unlike :meth:`Path.exists`, an impossible name is an error."""
+    """Whether a path exists; unlike :meth:`Path.exists`, an invalid name raises an error."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _exists(path: Path) -> bool:
 
 
 def _in_place(path: Path) -> bool:
-    """Whether a file must be written in place, because a new file would not be the same one."""
+    """Whether a file must be written in place, because a new file would differ in identity."""
     if not _exists(path):
         return False
     found = path.stat()

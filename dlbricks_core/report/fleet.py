@@ -17,7 +17,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: ``45 s``, ``3 min``, ``2.5 h``."""
+    """Duration in a readable unit: ``45 s``, ``3 min``, ``2.5 h``."""
     if seconds < 2 * _MINUTE_S:
         return f"{seconds:.0f} s"
     if seconds < 2 * _HOUR_S:
@@ -26,7 +26,7 @@ def duration(seconds: float) -> str:
 
 
 def print_fleet(console: Console, fleet: Fleet) -> None:
-    """Prints the hosts of a fleet, what they do, and how far runs are."""
+    """Prints the hosts of a fleet, their activities, and the progress of runs."""
     kinds = {host.kind for host in fleet.hosts}
     console.print(
         f"{count(len(fleet.hosts), 'host')} of {count(len(kinds), 'kind')} at {fleet.scheduler}"
@@ -57,7 +57,7 @@ def _progress(run: RunState) -> str:
 
 
 def print_fleet_run(console: Console, result: FleetResult) -> None:
-    """Prints what each kind of host measured, who did it, and what is missing."""
+    """Prints the results of each kind of host, the hosts' contributions, and failures."""
     measured = sum(kind.measured for kind in result.kinds)
     console.print(
         styled(

@@ -23,15 +23,15 @@ def print_generated(
     hidden: Hidden | None = None,
     key: Path | None = None,
 ) -> None:
-    """Prints what was written, and what could not be.
+    """Prints a summary of a written suite, and failures.
 
     Args:
-        console: Where to print.
-        suite: What was written.
-        folder: Where it is.
-        failures: What could not be read or written.
-        hidden: What decoys hide, in a private suite.
-        key: Where its key is.
+        console: The console.
+        suite: The written suite.
+        folder: Folder of the suite.
+        failures: Models and bricks that could not be read or written.
+        hidden: Bricks and decoys of a private suite.
+        key: Path of the key to a private suite.
     """
     bricks = count(len(suite.bricks), "brick")
     models = f"{count(len(suite.models), 'model')} of " if suite.models else ""
@@ -45,10 +45,10 @@ def print_generated(
 def generated_data(
     suite: Suite, folder: Path, failures: Sequence[Failure], hidden: Hidden | None = None
 ) -> dict[str, Any]:
-    """What was written as the JSON object that scripts read.
+    """Summary of a written suite as a JSON object for scripts.
 
-    Of a private suite it counts decoys, and tells of no brick whether it is one: who has the object
-    and the suite knows no more of the key.
+    For a private suite it counts decoys without identifying them, so the object reveals nothing
+    about the key.
     """
     return {
         "schema_version": SCHEMA_VERSION,

@@ -8,7 +8,7 @@ from dlbricks_core.workflows import Request, RunResult
 
 
 def count(number: int, noun: str) -> str:
-    """A number and what it counts: ``1 model``, ``1,713 layers``."""
+    """A number with its noun: ``1 model``, ``1,713 layers``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -21,7 +21,7 @@ def subject(result: RunResult) -> str:
 
 
 def of_quantity(request: Request, what: str) -> str:
-    """What figures are of, after the quantity's name unless that is latency."""
+    """The subject of figures, preceded by the quantity's name unless that is latency."""
     if request.probe is None:
         return what
     return f"{quantity_name(request.quantity).capitalize()} of {what}"
@@ -33,7 +33,7 @@ def quantity_name(quantity: Quantity) -> str:
 
 
 def models(result: RunResult) -> str:
-    """Name of the run's model, or how many there are."""
+    """Name of the run's model, or the number of models."""
     names = list(result.by_name)
     if len(names) == 1:
         return names[0]
@@ -52,28 +52,28 @@ def options(request: Request) -> str:
 
 
 def protocol(request: Request) -> str:
-    """How networks were timed."""
+    """Description of the protocol."""
     return f"{request.protocol.name} protocol ({request.protocol.statistic_name}, {request.extent})"
 
 
 def system(request: Request) -> str:
-    """System that the figures are from."""
+    """System behind the figures."""
     other = " (another machine than this one)" if request.elsewhere else ""
     return f"{request.target.describe()}{other}"
 
 
 def calibrated_with(calibration: Calibration) -> str:
-    """When a composer's numbers were fitted, on how many networks, and to what."""
+    """Description of a calibration: its date, number of networks, and parameters."""
     values = ", ".join(f"{name} {value:.3f}" for name, value in calibration.values.items())
     networks = count(len(calibration.models), "network")
     return f"on {calibration.taken_at:%Y-%m-%d} with {networks}: {values}"
 
 
 def print_setting(console: Console, result: RunResult, *, several: bool = False) -> None:
-    """Prints how a run was made, for those who want to know or to do it again.
+    """Prints the settings of a run, from which it can be repeated.
 
     Args:
-        console: Where to print.
+        console: The console.
         result: The run.
         several: Whether backends were run side by side, each of which prints its own options.
     """

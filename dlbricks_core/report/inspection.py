@@ -69,7 +69,7 @@ def _print_layers(console: Console, cut: CutModel) -> None:
 
 
 def opaque_layers(cut: CutModel) -> list[tuple[str, str]]:
-    """Places of a model's opaque layers, each with the reason why it is opaque."""
+    """Names of a model's opaque layers, with the reasons why they are opaque."""
     return [
         (f"{cut.model.name}: {layer.qualified_op} {layer.name or layer.outputs[0]}", layer.opaque)
         for layer in cut.model.layers

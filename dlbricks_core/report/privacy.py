@@ -11,7 +11,7 @@ from dlbricks_core.report.tables import table
 from dlbricks_core.workflows.privacy import Privacy
 
 _SHOWN = 10
-"""Most bricks that the report names; the JSON names all."""
+"""Maximum number of bricks that the report names; the JSON names all."""
 
 
 def print_privacy(console: Console, found: Privacy) -> None:
@@ -53,7 +53,7 @@ def print_privacy(console: Console, found: Privacy) -> None:
 
 
 def privacy_data(found: Privacy) -> dict[str, Any]:
-    """The same as plain data."""
+    """The results as plain data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "suite": {"bricks": found.bricks, "true": found.true},

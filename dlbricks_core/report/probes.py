@@ -17,11 +17,11 @@ from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows.probes import Probing, TimedProbe
 
 _WARNINGS = 3
-"""Warnings that are printed: each batch of probes may have its own."""
+"""Maximum number of printed warnings: each batch of probes may have its own."""
 
 
 def print_probing(console: Console, probing: Probing, unread: Sequence[Failure] = ()) -> None:
-    """Prints which networks were timed, and how much more is known of others."""
+    """Prints the timed networks, and the gain in precision for others."""
     console.print(styled((f"{backend(probing.request)}: {_answer(probing)}", "bold")))
     for warning in probing.outcome.warnings[:_WARNINGS]:
         console.print(styled(("Warning:", "yellow"), f" {warning}"))
@@ -92,7 +92,7 @@ def probing_data(probing: Probing, unread: Sequence[Failure] = ()) -> dict[str, 
 
 
 def _failures(probing: Probing) -> list[Failure]:
-    """Networks that could not be timed. Those that the backend does not support are no probes."""
+    """Networks that could not be timed. Networks that the backend does not support do not count."""
     outcome = probing.outcome
     return [
         Failure(f"probe {key.subject.signature[:8]}", reason, "measure")

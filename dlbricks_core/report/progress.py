@@ -1,4 +1,4 @@
-"""Progress bar with the time that is left; silent where nobody watches."""
+"""Progress bar with the remaining time, which is silent without a terminal."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class ProgressBar(Observer):
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
-            # Averaged over long: samples come in bursts, and the time left should not jump.
+            # Averaged over a long time: samples come in bursts, and the remaining time should not
+            # jump.
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
-            # A redraw takes processor time from what is being timed.
+            # A redraw takes processor time from the measurement.
             refresh_per_second=2,
             speed_estimate_period=120,
             disable=not console.is_terminal,

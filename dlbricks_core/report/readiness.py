@@ -16,19 +16,19 @@ from dlbricks_core.report.heading import count
 from dlbricks_core.wording import argument
 
 _STYLES = {"warn": "yellow", "unknown": "dim", "ok": "green"}
-"""Style of each status, in the order in which they are shown."""
+"""Style of each status, in display order."""
 
 
 def print_readiness(
     console: Console, system: System, checks: Sequence[Check], threads: int
 ) -> None:
-    """Prints whether the machine is ready, what to do about it, and all that was looked at.
+    """Prints whether the machine is ready, the advice, and all findings.
 
     Args:
-        console: Where to print.
+        console: The console.
         system: The machine.
         checks: Findings about the machine.
-        threads: Threads that measurements use unless the user says otherwise.
+        threads: Default number of threads of measurements.
     """
     found = {status: [each for each in checks if each.status == status] for status in _STYLES}
     console.print(styled((_answer(len(found["warn"]), len(found["unknown"])), "bold")))
@@ -48,7 +48,7 @@ def print_readiness(
 
 
 def _print_advice(console: Console, checks: Sequence[Check]) -> None:
-    """Prints what to do about some checks; many have the same advice, which is printed once."""
+    """Prints the advice of some checks; shared advice is printed once."""
     for advice in dict.fromkeys(check.advice for check in checks if check.advice):
         console.print(f"        -> {advice}")
 

@@ -1,4 +1,4 @@
-"""Remarks on figures: each once, the one that does most to the figures first."""
+"""Remarks on figures, without duplicates, in the order of their effect on the figures."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dlbricks_core.report.weights import share
 from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
 
 _UNCERTAIN = 0.1
-"""Half-width of a brick's interval, relative to its latency, from which it is uncertain."""
+"""Minimum relative half-width of a brick's interval that counts as uncertain."""
 
 _MOST = 0.5
-"""Share of the sum over all bricks from which uncertain ones make the whole doubtful."""
+"""Share of the sum over all bricks from which uncertain bricks make the whole doubtful."""
 
 _NAMED = 3
-"""Places that are named of those that failed for one reason."""
+"""Maximum number of places named for one reason of failure."""
 
 
 class Effect(IntEnum):
-    """Effect of a remark on the figures; the worst first."""
+    """Effect of a remark on the figures, from the worst to the mildest."""
 
     DOUBTFUL = 0
     INCOMPLETE = 1
@@ -40,10 +40,10 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to keep in mind when reading figures.
+    """A remark on figures.
 
     Attributes:
-        effect: What it means for the figures.
+        effect: Effect on the figures.
         text: One sentence without a full stop.
     """
 
@@ -66,7 +66,7 @@ def run_remarks(result: RunResult) -> list[Remark]:
 
 
 def _of_models(models: Sequence[ModelResult]) -> Iterator[Remark]:
-    """Notes on models; those that share a note stand together."""
+    """Notes on models, grouped by note."""
     noted: dict[str, list[str]] = {}
     for model in models:
         for note in model.notes:
@@ -83,7 +83,7 @@ def comparison_remarks(
 
     Args:
         runs: The runs by backend.
-        disturbances: What disturbed the machine while they were measured.
+        disturbances: Disturbances of the machine during the measurements.
         notes: Other remarks.
     """
     return ranked(
@@ -92,12 +92,12 @@ def comparison_remarks(
 
 
 def ranked(remarks: Iterable[Remark]) -> list[Remark]:
-    """Remarks by what they mean for the figures, each once."""
+    """Distinct remarks in the order of their effect."""
     return sorted(dict.fromkeys(remarks), key=lambda remark: remark.effect)
 
 
 def are_doubtful(remarks: Iterable[Remark]) -> bool:
-    """Whether the figures are worth little: nobody is to be named a winner."""
+    """Whether the figures are too doubtful to name a winner."""
     return any(remark.effect == Effect.DOUBTFUL for remark in remarks)
 
 
@@ -129,7 +129,7 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> I
 
 @dataclass(frozen=True)
 class _Bricks:
-    """Bricks of a run, by what is doubtful about their samples."""
+    """Bricks of a run, by the doubts about their samples."""
 
     every: Sequence[BrickResult]
     uncertain: Sequence[BrickResult]
@@ -152,7 +152,7 @@ class _Bricks:
 
         return cls(
             every=[each for each in run.bricks if each.latency],
-            # The dial leaves bricks uncertain where the estimates are precise without them.
+            # The dial leaves bricks uncertain if the estimates are precise without them.
             uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.dial],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
             short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
@@ -169,14 +169,14 @@ class _Bricks:
         return bool(some) and (share(some, self.every) or 1.0) >= _MOST
 
     def text(self, some: Sequence[BrickResult]) -> str:
-        """How many bricks these are, and how much of the sum."""
+        """Text on the number of bricks, and on their share of the sum."""
         part = share(some, self.every)
         of = "" if part is None else f" ({part:.0%} of the sum)"
         return f"{len(some)} of {len(self.every)} bricks{of}"
 
 
 def doubts(each: BrickResult) -> list[str]:
-    """Doubts about a brick's samples in few words; the JSON file has the figures."""
+    """Doubts about a brick's samples in a few words; the JSON file has the figures."""
     if each.latency is None or not _is_timed(each):
         return []
     samples = each.latency.samples
@@ -197,7 +197,7 @@ def _is_short(each: BrickResult) -> bool:
 
 
 def _is_uncertain(each: BrickResult) -> bool:
-    """Whether samples leave a brick uncertain. Of predictions, intervals of models tell."""
+    """Whether samples leave a brick uncertain. Predictions show it in models' intervals."""
     if each.latency is None or each.interval_ms is None or each.origin == "predicted":
         return False
     low, high = each.interval_ms
@@ -205,7 +205,7 @@ def _is_uncertain(each: BrickResult) -> bool:
 
 
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
-    """Remark on the part of the sum that nobody measured."""
+    """Remark on the predicted part of the sum."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
     if predicted and not result.dial:
         text = _Bricks.of(result).text(predicted)
@@ -216,7 +216,7 @@ def _of_predicted(result: RunResult) -> Iterator[Remark]:
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
-    """Remark on estimates that lack bricks, and on operators that the framework lacks."""
+    """Remark on estimates with missing bricks, and on unsupported operators."""
     partial = [model for model in models if model.missing]
     if not partial:
         return
@@ -244,15 +244,15 @@ def _count(number: int, noun: str) -> str:
 
 
 def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:
-    """Places and reasons of failures; places in one model with one reason stand together.
+    """Places and reasons of failures, grouped by model and reason.
 
     Args:
         failures: The failures.
-        most: Most places that are named for one reason; ``None`` for all.
+        most: Maximum number of places named for one reason; ``None`` for all.
     """
     together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        # A model that fails as a whole stands beside others that fail for the same reason.
+        # A model that fails as a whole is grouped with others that fail for the same reason.
         model, what = (failure.subject, failure.part) if failure.part else ("", failure.subject)
         together.setdefault((model, failure.reason), []).append(what)
     found = []
@@ -273,12 +273,12 @@ _STYLES = {
 
 
 def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 0) -> None:
-    """Prints what belongs above the figures: all remarks but the notes.
+    """Prints the remarks that belong above the figures: all except notes.
 
     Args:
-        console: Where to print.
-        remarks: The worst first.
-        failures: How many failures :func:`print_failures` will name below the figures.
+        console: The console.
+        remarks: Remarks, the worst first.
+        failures: Number of failures that :func:`print_failures` will name below the figures.
     """
     _print(console, (remark for remark in remarks if remark.effect < Effect.NOTE))
     if failures:
@@ -287,12 +287,12 @@ def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 
 
 
 def print_notes(console: Console, remarks: Iterable[Remark]) -> None:
-    """Prints what belongs below the figures."""
+    """Prints the notes, which belong below the figures."""
     _print(console, (remark for remark in remarks if remark.effect == Effect.NOTE))
 
 
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
-    """Prints every failure; many of a model with one reason share a line."""
+    """Prints all failures; those of a model with one reason share a line."""
     for where, reason in alike(failures, _NAMED):
         console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
 

@@ -1,4 +1,4 @@
-"""What was done again beside what came out before, as a table and as plain data."""
+"""A repeated run beside the recorded one, as a table and as plain data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows.rerun import Change, Compared, Difference, Repetition, Rerun
 
 _LONGEST = 60
-"""Characters of a value that a line on a difference shows."""
+"""Maximum characters of a value in a line on a difference."""
 
 
 def print_differences(console: Console, again: Repetition) -> None:
-    """Prints what is not as it was, before anything runs."""
+    """Prints the differences from the record, before anything runs."""
     record = again.record
     when = record.written_at.partition("T")[0]
     what = f"{record.command} of {count(len(record.models), 'model')}, as recorded on {when}"
@@ -53,7 +53,7 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
 
 
 def rerun_data(rerun: Rerun) -> dict[str, Any]:
-    """What was done again as the JSON object that scripts read."""
+    """A repeated run as a JSON object for scripts."""
     return {
         "schema_version": SCHEMA_VERSION,
         "record": rerun.record.to_dict(),
@@ -83,7 +83,7 @@ def _change(change: Change | None) -> dict[str, Any] | None:
 
 
 def _agree(compared: Sequence[Compared]) -> bool | None:
-    """Whether all figures may be the same as then; ``None`` if there are none to compare."""
+    """Whether all figures may equal the recorded ones; ``None`` if there are none to compare."""
     changes = [each for pair in compared for each in (pair.estimate, pair.measured) if each]
     return all(each.agrees for each in changes) if changes else None
 
@@ -92,7 +92,7 @@ _Row = tuple[str, float | None, float | None, Change | None]
 
 
 def _rows(each: Compared) -> list[_Row]:
-    """Name, old value, new value and ratio of each figure that was there before or is now."""
+    """Name, old value, new value and ratio of each old or new figure."""
     then, now = each.then, each.now
     rows: list[_Row] = [
         ("estimate", then.estimate, now.estimate, each.estimate),

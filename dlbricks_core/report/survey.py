@@ -19,14 +19,14 @@ from dlbricks_core.workflows.packing import Packed
 from dlbricks_core.workflows.survey import Survey
 
 _NAMED = 3
-"""Networks that are named of those that are left out for the same reason."""
+"""Maximum number of networks named for one reason."""
 
 _WARNINGS = 3
-"""Warnings that are printed: each batch of networks may have its own."""
+"""Maximum number of printed warnings: each batch of networks may have its own."""
 
 
 def print_survey(console: Console, survey: Survey) -> None:
-    """Prints how many networks are known, and how far predictions from them err."""
+    """Prints the number of known networks, and the errors of predictions from them."""
     known = f"{backend(survey.request)}: {count(survey.networks, 'network')} known"
     console.print(styled((f"{known}, {survey.anew:,} of them timed now.", "bold")))
     for warning in survey.warnings[:_WARNINGS]:
@@ -74,7 +74,7 @@ def _by_family(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 
 def _summary(judged: Sequence[Judged]) -> dict[str, float]:
-    """Median error and half-width, both relative, and the share of intervals that hold."""
+    """Relative median error and half-width, and the coverage of the intervals."""
     return {
         "error": float(np.median([abs(np.expm1(each.error)) for each in judged])),
         "half_width": float(np.median([each.half_width for each in judged])),

@@ -42,7 +42,7 @@ def print_systems(console: Console, inventory: Inventory) -> None:
 def print_system(
     console: Console, machine: Machine, inventory: Inventory, sessions: Sequence[Session]
 ) -> None:
-    """Prints all that is known of a machine."""
+    """Prints all facts about a machine."""
     system = _system(inventory, machine)
     console.print(styled((machine.name or machine.system, "bold"), f": {system.describe()}"))
     facts = table("Fact", "Value", left=2)
@@ -100,7 +100,7 @@ def system_shown_data(
 
 
 def named_data(machine: Machine) -> dict[str, Any]:
-    """A machine that got a name, as the JSON object that scripts read."""
+    """A newly named machine, as a JSON object for scripts."""
     return {
         "schema_version": SCHEMA_VERSION,
         "fingerprint": machine.system,
@@ -133,7 +133,7 @@ def _system(inventory: Inventory, machine: Machine) -> System:
 
 
 def _held(inventory: Inventory, machine: Machine) -> list[Holding]:
-    """What is held of a machine, or of all machines of a system."""
+    """Holdings of the store for a machine, or for all machines of a system."""
     return [
         each
         for each in inventory.holdings
@@ -155,7 +155,7 @@ def _last(held: Sequence[Holding]) -> str:
 
 
 def _fingerprint(machine: Machine) -> str:
-    """Start of the fingerprint, with a host where that alone tells machines apart."""
+    """Beginning of the fingerprint, with a host where only that distinguishes machines."""
     return machine.system[:8] if machine.name else reference(machine)
 
 

@@ -46,7 +46,7 @@ def _decimals(value: float) -> int:
 
 
 def compared_cells(compared: Compared) -> list[str]:
-    """Cells for an estimate beside a measurement: both, the interval before, the ratio after."""
+    """Cells for an estimate and a measurement: interval, both values, and their ratio."""
     measured, normalized = compared.measured, compared.normalized
     return [
         estimate_text(compared.estimate),

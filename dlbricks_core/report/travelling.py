@@ -1,4 +1,4 @@
-"""What travels between stores, what a store holds and what is deleted: as text and plain data."""
+"""Exports, merges, contents and deletions of stores, as text and as plain data."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _NOUNS = {
     "calibrations": "calibration",
     "rewrites": "rewritten model",
 }
-"""What each number counts, in the order in which they are told."""
+"""Nouns for the numbers, in display order."""
 
 _PLURALS = {"name of a machine": "names of machines", "network with features": "networks with "
             "features"}  # fmt: skip
 
 
 def print_exported(console: Console, exported: Exported, path: Path) -> None:
-    """Prints what was written."""
+    """Prints a summary of an exported file."""
     console.print(f"{path}: {_size(len(exported.content))}", soft_wrap=True)
     console.print(f"It holds {_told(exported.numbers)}.")
 
 
 def exported_data(exported: Exported, path: Path) -> dict[str, Any]:
-    """What was written, as the JSON object that scripts read."""
+    """Summary of an exported file, as a JSON object for scripts."""
     return {
         "schema_version": SCHEMA_VERSION,
         "path": None if to_standard_output(path) else str(path),
@@ -49,23 +49,23 @@ def exported_data(exported: Exported, path: Path) -> dict[str, Any]:
 
 
 def print_merged(console: Console, merged: Merged) -> None:
-    """Prints what was new."""
+    """Prints the numbers of new entries."""
     told = _told(asdict(merged))
     console.print(f"New: {told}." if told else "Nothing is new: the store holds all of it.")
 
 
 def merged_data(merged: Merged) -> dict[str, Any]:
-    """What was new, as the JSON object that scripts read."""
+    """Numbers of new entries, as a JSON object for scripts."""
     return {"schema_version": SCHEMA_VERSION, "added": asdict(merged), **failures_data([])}
 
 
 def print_pruned(console: Console, pruned: Pruned, freed: int | None = None) -> None:
-    """Prints what was deleted.
+    """Prints a summary of a deletion.
 
     Args:
-        console: Where to print.
-        pruned: What was deleted.
-        freed: Bytes that were freed; ``None`` if nothing is deleted yet.
+        console: The console.
+        pruned: Numbers of deleted entries.
+        freed: Bytes freed; ``None`` before the deletion.
     """
     told = _told(asdict(pruned))
     if freed is not None:
@@ -77,7 +77,7 @@ def print_pruned(console: Console, pruned: Pruned, freed: int | None = None) -> 
 
 
 def pruned_data(pruned: Pruned, freed: int | None) -> dict[str, Any]:
-    """What was deleted, as the JSON object that scripts read."""
+    """Summary of a deletion, as a JSON object for scripts."""
     return {
         "schema_version": SCHEMA_VERSION,
         "deleted": asdict(pruned),
@@ -87,7 +87,7 @@ def pruned_data(pruned: Pruned, freed: int | None) -> dict[str, Any]:
 
 
 def print_inventory(console: Console, info: StoreInfo, inventory: Inventory) -> None:
-    """Prints what a store holds."""
+    """Prints the content of a store."""
     console.print(styled((info.location, "bold"), f": {_size(info.size)}"), soft_wrap=True)
     console.print(f"It holds {_told(_numbers(info, inventory)) or 'nothing'}.")
     if inventory.holdings:
@@ -108,7 +108,7 @@ def print_inventory(console: Console, info: StoreInfo, inventory: Inventory) -> 
 
 
 def inventory_data(info: StoreInfo, inventory: Inventory) -> dict[str, Any]:
-    """What a store holds, as the JSON object that scripts read."""
+    """Content of a store, as a JSON object for scripts."""
     return {
         "schema_version": SCHEMA_VERSION,
         "location": info.location,
@@ -125,7 +125,7 @@ def inventory_data(info: StoreInfo, inventory: Inventory) -> dict[str, Any]:
 
 
 def holding_data(holding: Holding) -> dict[str, Any]:
-    """What is held of one place, as plain data."""
+    """Holdings of the store for one place, as plain data."""
     return {
         **asdict(holding.place),
         "networks": len(holding.networks),
@@ -151,7 +151,7 @@ def _numbers(info: StoreInfo, inventory: Inventory) -> dict[str, int]:
 
 
 def _told(numbers: Mapping[str, int]) -> str:
-    """Numbers in words, without those that are 0; empty if all are."""
+    """Numbers in words, without zeros; empty if all are zero."""
     parts = []
     for name, noun in _NOUNS.items():
         number = numbers.get(name, 0)

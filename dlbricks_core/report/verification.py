@@ -16,7 +16,7 @@ from dlbricks_core.workflows.verify import REFERENCE
 
 
 def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """Prints how many agree, what is wrong, and a table of all."""
+    """Prints the number of agreements, the problems, and a table of all verdicts."""
     agreeing = sum(verdict.agrees for verdict in verdicts)
     style = "bold" if agreeing == len(verdicts) else "bold red"
     text = f"{agreeing} of {len(verdicts)} agree, within the tolerance."
@@ -38,7 +38,7 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """Prints what failed or is unsupported, each once."""
+    """Prints distinct failures and unsupported layers."""
     for model, failure in dict.fromkeys((v.model, v.reference_failure) for v in verdicts):
         if failure:
             console.print(styled(("Failed:", "red"), f" {model} on the {REFERENCE}: {failure}"))

@@ -1,4 +1,4 @@
-"""How much of the models' latency each brick stands for."""
+"""Weight of each brick in the models' latency."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlbricks_core.workflows import BrickResult
 
 
 def weight(each: BrickResult) -> float:
-    """Milliseconds that a brick adds to all models together, without the timer's own cost."""
+    """Milliseconds that a brick adds to all models, without the call of the timer."""
     return each.occurrences * Cost.brick(each.latency).ms if each.latency else 0.0
 
 

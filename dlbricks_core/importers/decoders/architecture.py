@@ -1,4 +1,4 @@
-"""Description of a decoder: what all families of language models have in common, and differ in."""
+"""Description of a decoder: the properties in which families of language models differ."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rotary:
 
 
 class Joined(Enum):
-    """How the projections to queries, keys and values lie in one weight."""
+    """Arrangement of the projections to queries, keys and values in one weight."""
 
     APART = "three weights"
     IN_ROW = "all queries, then all keys, then all values"
@@ -61,16 +61,16 @@ class Attention:
         kv_heads: Number of heads of keys and values.
         head_dim: Elements of a head.
         scale: Factor of the scores.
-        joined: How the projections to queries, keys and values lie.
+        joined: Arrangement of the projections to queries, keys and values.
         bias: Whether those projections have a bias.
         output_bias: Whether the projection of the result has a bias.
         rotary: Rotary position embedding.
         alibi: Whether scores fall with the distance (Press et al., ALiBi, 2021).
-        window: Number of positions that a query sees, its own included; ``None`` for all.
-        softcap: Bound that scores are softly kept below; 0 for none.
+        window: Number of positions that a query attends to, including its own; ``None`` for all.
+        softcap: Soft upper bound on scores; 0 for none.
         clip: Largest magnitude of queries, keys and values; ``None`` for no limit.
         norm: Normalization of queries and keys.
-        norm_by_head: Whether that normalizes each head alone.
+        norm_by_head: Whether the normalization applies to each head separately.
     """
 
     heads: int
@@ -119,10 +119,10 @@ class FeedForward:
     Attributes:
         width: Number of elements between its projections.
         activation: Activation function.
-        gated: Whether a second projection is multiplied with what is activated.
+        gated: Whether a second projection is multiplied by the activation's result.
         joined: Whether both projections lie in one weight.
         bias: Whether projections have a bias.
-        experts: Experts, each of which is such a part; ``None`` if this is the only one.
+        experts: Experts, each of which is such a part; ``None`` without a mixture of experts.
     """
 
     width: int
@@ -138,17 +138,17 @@ class Block:
     """A block: attention, a feed-forward part, and normalizations around them.
 
     Attributes:
-        attention: Its attention.
-        feed_forward: Its feed-forward part.
-        before_attention: Normalization of what attention reads.
-        after_attention: Normalization of what attention gives.
-        attention_sum: Normalization of the sum of both.
-        before_feed_forward: Normalization of what the feed-forward part reads; if both parts
-            work in parallel and there is none, it reads what attention reads.
-        after_feed_forward: Normalization of what the feed-forward part gives.
-        feed_forward_sum: Normalization of the sum of both.
+        attention: Attention of the block.
+        feed_forward: Feed-forward part of the block.
+        before_attention: Normalization of attention's input.
+        after_attention: Normalization of attention's output.
+        attention_sum: Normalization of the sum of input and output.
+        before_feed_forward: Normalization of the feed-forward part's input. Without it, a part that
+            works in parallel shares attention's input.
+        after_feed_forward: Normalization of the feed-forward part's output.
+        feed_forward_sum: Normalization of the sum of input and output.
         parallel: Whether both parts read the block's input.
-        residual_scale: Factor of what each part gives.
+        residual_scale: Factor of each part's output.
     """
 
     attention: Attention
@@ -173,7 +173,8 @@ class Decoder:
         hidden: Elements of a token's state between blocks.
         blocks: Blocks from the first to the last.
         norm: Normalization after the last block.
-        embedding: Elements of a token's embedding; another number than ``hidden`` is projected.
+        embedding: Elements of a token's embedding, which is projected if they differ from
+            ``hidden``.
         embedding_scale: Factor of the embedding.
         embedding_norm: Normalization of the embedding.
         positions: Number of learned positions; 0 for none.
@@ -181,7 +182,7 @@ class Decoder:
         tied: Whether the embedding is the last projection, too.
         head_bias: Whether the last projection has a bias.
         logits_scale: Factor of the logits.
-        softcap: Bound that logits are softly kept below; 0 for none.
+        softcap: Soft upper bound on logits; 0 for none.
     """
 
     family: str

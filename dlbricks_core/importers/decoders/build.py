@@ -31,13 +31,13 @@ _END = 2**63 - 1
 def build(decoder: Decoder, name: str, source: str) -> RawModel:
     """The decoder as a raw model with the open dimensions batch, sequence and past.
 
-    It reads token numbers and the cache of keys and values of each block. It gives the logits of
-    the last position, and the cache with the new positions.
+    The inputs are token numbers, and the cache of keys and values of each block. The outputs are
+    the logits of the last position, and the cache with the new positions.
 
     Args:
-        decoder: What to build.
+        decoder: Description of the decoder.
         name: Name of the model.
-        source: What users type for it.
+        source: Name by which users refer to the model.
     """
     graph = Graph()
     tokens = graph.input("input_ids", "int64", "batch", "sequence")
@@ -108,7 +108,7 @@ def linear(graph: Graph, x: str, inner: int, outer: int, at: str, *, bias: bool 
 def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str) -> str:
     """The normalization of the last axis; nothing where there is none.
 
-    The weight of an RMSNorm is what it multiplies with. Gemma's files hold that less 1.
+    The weight of an RMSNorm is the factor itself. Gemma's files hold the factor minus 1.
     """
     if norm is None:
         return x
@@ -131,7 +131,7 @@ def activated(graph: Graph, activation: Activation, x: str, at: str) -> str:
 
 
 def feed_forward(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> str:
-    """A feed-forward part of one expert: what is read is ``[..., hidden]``."""
+    """A feed-forward part, or one expert of it; its input has the shape ``[..., hidden]``."""
     width = part.width
     if part.gated and part.joined:
         both = linear(graph, x, hidden, 2 * width, f"{at}.gate_up_proj", bias=part.bias)
@@ -244,7 +244,7 @@ class _Block:
     def _ungrouped(
         self, part: Attention, joined: str, names: tuple[str, ...], counts: tuple[int, ...]
     ) -> tuple[str, ...]:
-        """Queries, keys and values that lie together by head, or by group of heads."""
+        """Queries, keys and values that are interleaved by head or by group of heads."""
         graph, size = self.graph, part.head_dim
         together = part.heads // part.kv_heads
         shape = graph.integers(0, 0, part.kv_heads, together + 2, size)
@@ -265,7 +265,7 @@ class _Block:
         return self.graph.add("Clip", x, low, high, out=f"{x}.clipped")
 
     def _turned(self, part: Attention, x: str, heads: int, name: str) -> str:
-        """Queries or keys, normalized and rotated as far as the block does that."""
+        """Queries or keys, normalized and rotated if the block does so."""
         graph, at, width = self.graph, self._at("self_attn"), heads * part.head_dim
         if part.norm and part.norm_by_head:
             by_head = graph.integers(0, 0, heads, part.head_dim)
@@ -295,7 +295,7 @@ class _Block:
         return past, present
 
     def _fused(self, part: Attention, query: str, key: str, value: str) -> str:
-        """Attention as one layer; with a mask only where a window hides something."""
+        """Attention as one layer, with a mask only where a window hides positions."""
         past, present = self._cache
         out = (self._at("self_attn"), *present)
         attributes = {"q_num_heads": part.heads, "kv_num_heads": part.kv_heads,
@@ -313,7 +313,7 @@ class _Block:
         return self.graph.either(hides, masked, causal)[0]
 
     def _with_alibi(self, part: Attention, query: str, key: str, value: str) -> str:
-        """Attention with biased scores, in single layers as transformers has it."""
+        """Attention with biased scores, as the separate layers of transformers."""
         graph, at = self.graph, self._at("self_attn")
         past, present = self._cache
         heads = graph.integers(0, 0, part.heads, part.head_dim)

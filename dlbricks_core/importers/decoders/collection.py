@@ -25,8 +25,8 @@ _MAX_BYTES = 1 << 22
 class LanguageModels(ModelCollection):
     """Decoders of language models, built from the configuration that a model ships with.
 
-    ``llm:PATH/config.json`` is a configuration of the user's own, ``llm:NAME`` one that comes
-    with DLBricks. No weights are read.
+    ``llm:PATH/config.json`` names a configuration of the user, ``llm:NAME`` one that ships with
+    DLBricks. No weights are read.
     """
 
     name = "llm"
@@ -65,14 +65,14 @@ class LanguageModels(ModelCollection):
         )
 
     def unknown(self, name: str) -> ModelError:
-        """Error for a name that is neither a file nor a configuration that is known."""
+        """Error for a name that is neither a file nor a known configuration."""
         error = super().unknown(name)
         return error.with_hint(f"{error.hint}. Or name a file: {self.name}:PATH/{_FILE}")
 
 
 @cache
 def _published() -> dict[str, dict[str, Any]]:
-    """Configurations that come with DLBricks, by name, in the order to show them.
+    """Configurations that ship with DLBricks, by name, in display order.
 
     Each has the fields that shape the layers, with the values that the model has on the Hugging
     Face Hub, where ``_name_or_path`` names it.
@@ -87,7 +87,7 @@ def _order(name: str, values: dict[str, Any]) -> tuple[str, int, str]:
 
 
 def _read(path: Path) -> Any:
-    """A configuration of the user's.
+    """Reads a configuration of the user.
 
     Raises:
         ModelError: If the file cannot be read, or is not JSON.
@@ -112,7 +112,7 @@ def _read(path: Path) -> Any:
 
 
 def _name_of(path: Path) -> str:
-    """Name of a model by its file: that of the folder, if the file has the usual name."""
+    """Name of a model from its file, or from the folder if the file has the usual name."""
     return path.resolve().parent.name if path.name == _FILE else path.stem
 
 

@@ -1,4 +1,4 @@
-"""Fields of a configuration, read strictly: what nobody understands is refused by name."""
+"""Fields of a configuration, read strictly: unknown fields are refused by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 _NONE: Any = object()
 
 _MOST = 2**24
-"""Largest number of anything: tokens, positions, elements."""
+"""Maximum number of anything: tokens, positions, elements."""
 
 _SHIPPED = "Take the config.json that the model ships with."
 
@@ -44,7 +44,7 @@ HARMLESS = frozenset({
     "unk_token_id", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
     "use_return_dict",
 })  # fmt: skip
-"""Fields that do not change which layers run: of training, of generation, of tokenizers."""
+"""Fields that do not affect the layers: those of training, generation and tokenizers."""
 
 _HARMLESS_ENDINGS = ("_dropout", "_token_id", "_token_ids", "_pdrop", "_version")
 
@@ -65,7 +65,7 @@ class Fields:
         self._read: set[str] = set()
 
     def get(self, *names: str) -> Any:
-        """Value of the first field that is there; ``None`` if none is.
+        """Value of the first field that is present; ``None`` if none is.
 
         All names count as read.
         """
@@ -74,23 +74,23 @@ class Fields:
         return next(found, None)
 
     def ignore(self, *names: str) -> None:
-        """Marks fields as read that do not change which layers run here."""
+        """Marks fields as read that do not affect the layers."""
         self._read.update(names)
 
     def given(self, name: str) -> bool:
-        """Whether the field is there, be it null."""
+        """Whether the field is present, even if it is null."""
         return name in self._values
 
     def integer(self, *names: str, default: Any = _NONE, most: int = _MOST) -> Any:
         """A positive integer.
 
         Args:
-            names: Names of the field; the first that is there counts.
-            default: Value where there is none.
-            most: Largest number that is taken.
+            names: Names of the field; the first one that is present counts.
+            default: Value of a missing field.
+            most: Maximum value.
 
         Raises:
-            ModelError: If it is something else, or missing without a default.
+            ModelError: If the value is invalid, or missing without a default.
         """
         value = self._value(names, default)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
@@ -116,30 +116,28 @@ class Fields:
         return bool(self._checked(names, value, default, isinstance(value, bool), "true or false"))
 
     def choice(self, *names_and_table: Any, default: Any = _NONE) -> Any:
-        """What a table has for a field's text.
+        """The entry of a table for a field's text.
 
         Args:
-            names_and_table: Names of the field, and a mapping among them: the table.
-            default: Text where there is none.
+            names_and_table: Names of the field, and the table as a mapping among them.
+            default: Text of a missing field.
 
         Raises:
-            ModelError: If the table does not have it.
+            ModelError: If the table has no such entry.
         """
         (table,) = (each for each in names_and_table if isinstance(each, Mapping))
         names = tuple(each for each in names_and_table if isinstance(each, str))
         value = self._value(names, default)
         if not isinstance(value, str) or value not in table:
-            raise self.refusal(
-                self._found(names), value, f"Known here: {', '.join(sorted(table))}."
-            )
+            raise self.refusal(self._found(names), value, f"Supported: {', '.join(sorted(table))}.")
         return table[value]
 
     def only(self, name: str, *allowed: Any) -> None:
-        """Refuses every value of a field but some; one that is missing is fine."""
+        """Refuses all but some values of a field; a missing field is accepted."""
         value = self.get(name)
         if value is not None and value not in allowed:
             known = ", ".join(_spelled(each) for each in allowed)
-            raise self.refusal(name, value, f"Decoders are built for {known} alone.")
+            raise self.refusal(name, value, f"Supported: {known}.")
 
     def list_of_numbers(self, name: str, length: int) -> list[float]:
         """A list of numbers of a known length."""
@@ -162,7 +160,7 @@ class Fields:
         for each in value:
             if each not in allowed:
                 known = ", ".join(map(_spelled, allowed))
-                raise self.refusal(name, each, f"Known here: {known}.")
+                raise self.refusal(name, each, f"Supported: {known}.")
         return value
 
     def part(self, *names: str) -> Fields:
@@ -186,8 +184,8 @@ class Fields:
         """Refuses fields that were not read and may change which layers run.
 
         Raises:
-            ModelError: If there is one. Fields that say nothing (null, false, 0, or empty) are
-                none, nor are those of :data:`HARMLESS`.
+            ModelError: If there is one. Empty fields (null, false, 0, or empty) and those of
+                :data:`HARMLESS` are exempt.
         """
         for name, value in self._values.items():
             harmless = name in HARMLESS or name.startswith("_") or name.endswith(_HARMLESS_ENDINGS)
@@ -199,7 +197,7 @@ class Fields:
                 )
 
     def refusal(self, name: str, value: Any, hint: str) -> ModelError:
-        """Error for a value that decoders are not built for."""
+        """Error for an unsupported value."""
         return ModelError(
             f"{self._source}: {self._part}{name} {_spelled(value)} is not supported", hint=hint
         )
@@ -221,7 +219,7 @@ class Fields:
         return value
 
     def _found(self, names: tuple[str, ...]) -> str:
-        """The name by which a field is there; the usual one if it is not."""
+        """The name under which a field is present; the usual name if it is missing."""
         return next((each for each in names if each in self), names[0])
 
     def _misfit(self, name: str, value: Any, kind: str) -> ModelError:
@@ -232,7 +230,7 @@ class Fields:
 
 
 def _spelled(value: Any) -> str:
-    """A value as JSON spells it; of a long one, enough to find it in the file."""
+    """A value in JSON notation, abbreviated so that it can be found in the file."""
     words = {True: "true", False: "false", None: "null"}
     if isinstance(value, bool) or value is None:
         return words[value]

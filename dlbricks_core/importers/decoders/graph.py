@@ -1,4 +1,4 @@
-"""A raw model in the making, written a layer at a time."""
+"""Builder of raw models, which adds one layer at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNKNOWN = TensorSpec("undefined", None)
 
 
 class Graph:
-    """A raw model in the making. Methods return the name of a tensor, which further layers read."""
+    """Builder of a raw model. Methods return the name of a tensor, which further layers read."""
 
     def __init__(self) -> None:
         self._layers: list[Layer] = []
@@ -41,12 +41,12 @@ class Graph:
         self._tensors[name] = TensorSpec("float32", shape)
 
     def weight(self, name: str, *shape: int) -> str:
-        """A weight of 32-bit floats and unknown values; the same one where the name is known."""
+        """A weight of 32-bit floats with unknown values; an existing one if the name is in use."""
         self._tensors[name] = TensorSpec("float32", shape)
         return name
 
     def constant(self, value: Array) -> str:
-        """A weight of known values; one for all that ask for these values."""
+        """A weight of known values; equal values share one weight."""
         key = value.dtype.name, value.shape, value.tobytes()
         name = self._named.setdefault(key, f"constant.{len(self._named)}")
         self._tensors[name] = TensorSpec(value.dtype.name, value.shape)
@@ -87,7 +87,7 @@ class Graph:
         return self.append(Layer(op, inputs, out, attributes, name=out[0]))
 
     def append(self, layer: Layer) -> tuple[str, ...]:
-        """A further layer that is there already; its results."""
+        """Appends an existing layer. Returns its results."""
         self._layers.append(replace(layer, attributes=_single(layer.attributes)))
         return layer.outputs
 
@@ -96,9 +96,9 @@ class Graph:
         return self.add("Cast", x, out=out, to=DTYPE_NUMBERS[dtype])
 
     def either(self, condition: str, then: Layer, otherwise: Layer) -> tuple[str, ...]:
-        """One layer or another, which have the same results.
+        """One of two alternative layers with the same results.
 
-        Normalization puts the layer that runs in its place once it knows the sizes.
+        Normalization chooses between them once it knows the sizes.
         """
         captures = dict.fromkeys((*then.reads, *otherwise.reads))
         branches = {"then_branch": _branch(then), "else_branch": _branch(otherwise)}
@@ -124,7 +124,7 @@ class Graph:
 
 
 def _single(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """Attributes with numbers of the precision that files keep, as signatures cover them."""
+    """Attributes with numbers in the precision of files, which signatures depend on."""
     return {
         name: float(np.float32(value)) if isinstance(value, float) else value
         for name, value in attributes.items()
@@ -132,7 +132,7 @@ def _single(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
 
 
 def _branch(layer: Layer) -> Subgraph:
-    # Names of a branch must not be those of the graph around it.
+    # Names of a branch must differ from those of the surrounding graph.
     node = node_proto(layer)
     node.output[:] = [f"{name}/inner" for name in layer.outputs]
     results = [helper.make_empty_tensor_value_info(name) for name in node.output]

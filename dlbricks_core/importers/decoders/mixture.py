@@ -1,9 +1,10 @@
-"""Mixture of experts, written as the work that it is when tokens spread evenly.
+"""Mixture of experts, written as its work when tokens spread evenly over experts.
 
-Which experts work on a token depends on the token. The layers of a model do not: so the choices of
-all tokens go round through the experts, the first token's to the first ones. For one token that is
-exactly the work of any choice. Of many tokens each expert gets its share; where a router prefers
-some experts, fewer weights are read, and more rows of each.
+The experts that work on a token depend on the token, but the layers of a model cannot. So the
+choices of all tokens cycle through the experts, beginning with the first token and the first
+experts. For a single token, the work equals that of any choice. For many tokens, each expert gets
+an equal share. Where a router prefers some experts, the real model reads fewer weights, and more
+rows for each.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def mixture(
     at: str,
     expert: Callable[[str, str], str],
 ) -> str:
-    """The sum of what experts give for each token, weighted by the router.
+    """The sum of the experts' results for each token, weighted by the router.
 
     Args:
         graph: Graph of the decoder.
@@ -42,7 +43,7 @@ def mixture(
     picked, results = [], []
     for index in range(count):
         place = f"{at}.experts.{index}"
-        # The range is empty, and normalization drops the expert, where there are too few tokens.
+        # Where there are too few tokens, the range is empty and normalization drops the expert.
         mine = graph.add("Range", graph.integer(index), limit, graph.integer(count),
                          out=f"{place}.choices")  # fmt: skip
         row = graph.add("Div", mine, graph.integer(each), out=f"{place}.tokens")
@@ -50,7 +51,7 @@ def mixture(
         picked.append(mine)
     given = graph.add("Concat", *results, out=f"{at}.by_expert", axis=0)
     order = graph.add("Concat", *picked, out=f"{at}.order", axis=0)
-    # Places of the choices among the results of all experts: the order's inverse.
+    # Positions of the choices among the results of all experts: the inverse of the order.
     _, back = graph.add_many("TopK", order, choices, largest=0,
                              out=(f"{at}.order.sorted", f"{at}.order.back"))  # fmt: skip
     y = graph.add("Gather", given, back, out=f"{at}.by_choice")

@@ -1,7 +1,7 @@
-"""Positions of tokens, and what a decoder computes from them once for all of its blocks.
+"""Positions of tokens, and the tensors derived from them that all blocks share.
 
-Layers compute it all from sizes, so that a decoder holds for every length. Once the sizes are
-known, normalization turns these layers into constants of a row for each new token.
+Layers compute these tensors from sizes, so the decoder is valid for every length. Once the sizes
+are known, normalization turns these layers into constants with one row for each new token.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Positions:
         return self._made[key]
 
     def _causal(self) -> tuple[str, str]:
-        """Distance of each token from each key, and whether it sees the key."""
+        """Distance of each token from each key, and whether it attends to the key."""
         graph = self._graph
         rows = graph.add("Unsqueeze", self.new, graph.integers(1), out="positions.rows")
         columns = graph.add("Unsqueeze", self._keys, graph.integers(0), out="positions.columns")

@@ -22,13 +22,13 @@ def rotary(scaling: Fields, theta: float, dimensions: int, longest: int) -> Rota
     """The rotary embedding that a configuration describes.
 
     Args:
-        scaling: Its fields about scaling; empty for none.
+        scaling: Fields about scaling; empty for none.
         theta: Base of the frequencies.
         dimensions: Rotated dimensions of a head.
         longest: Longest sequence that the model was made for.
 
     Raises:
-        ModelError: If the kind of scaling is not known, or a field of it is missing.
+        ModelError: If the kind of scaling is unknown, or one of its fields is missing.
     """
     if dimensions < 2 or dimensions % 2:
         raise scaling.refusal("rotated dimensions", dimensions, "They have to be pairs.")
@@ -47,7 +47,7 @@ def _linear(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary
 
 
 def _dynamic(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
-    # Beyond the longest sequence the base grows with it, which is no other work.
+    # Beyond the longest sequence, the base grows with the length, which does not change the work.
     scaling.ignore("factor", "original_max_position_embeddings", "alpha")
     return Rotary(_tuple(plain))
 
@@ -69,7 +69,7 @@ def _yarn(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
     size = 2 * len(plain)
 
     def dimension(turns: float) -> float:
-        """Dimension that turns that often within the original length."""
+        """Dimension that makes a number of turns within the original length."""
         return size * math.log(before / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
     first = dimension(scaling.positive("beta_fast", default=32.0))

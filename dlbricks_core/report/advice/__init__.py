@@ -1,1 +1,1 @@
-"""Advice: which system and which model, for terminals, scripts and browsers."""
+"""Advice for terminals, scripts and browsers."""

@@ -33,16 +33,16 @@ from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows.advice import Advice, Ranked, Ranking, Wanted
 
 SHOWN = 12
-"""Rows of a table; the other reports have them all."""
+"""Maximum rows of a table; the other reports show all rows."""
 
 _PLACE = 20
-"""Characters of a place."""
+"""Number of characters of a place."""
 
 _FEW_REQUIRED = 2
-"""Required quantities that fit beside the other columns."""
+"""Maximum number of required quantities that fit beside the other columns."""
 
 _REQUIRED = 3
-"""Columns before those of required quantities."""
+"""Number of columns before those of required quantities."""
 
 
 def print_advice(console: Console, advice: Advice) -> None:
@@ -82,7 +82,7 @@ def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
 def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     """Alternatives.
 
-    Where models are compared or quantities required, there is no room for inferences a second.
+    Where models are compared or quantities are required, inferences per second do not fit.
     """
     compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
@@ -116,7 +116,7 @@ def _has_room(wanted: Wanted) -> bool:
 
 
 def _required_table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
-    """Required quantities alone."""
+    """Table of required quantities."""
     shown = table("Place", *map(heading_of, wanted.others))
     shown.columns[0].min_width = _PLACE
     _head_required(shown.columns[1:], wanted)

@@ -16,18 +16,18 @@ BASES: Mapping[Basis, str] = {
     "composed": "bricks",
     "predicted": "predicted",
 }
-"""What a latency rests on, in one word."""
+"""Basis of a latency, in one word."""
 
 
 def title(advice: Advice) -> str:
-    """What the advice is about."""
+    """Title of the advice."""
     names = [ranking.name for ranking in advice.rankings]
     about = names[0] if len(names) == 1 else count(len(names), "model")
     return f"Where to run {about}" if advice.wanted.accuracies is None else f"Which of {about}"
 
 
 def answer(ranking: Ranking, wanted: Wanted) -> str:
-    """The first place, and how probable it is that it is the first."""
+    """The best alternative, and the probability that it is the best."""
     first, bound = ranking.first, bounds(wanted)
     if first is None:
         fastest = min(ranking.ranked, key=lambda each: each.alternative.ms).alternative
@@ -93,7 +93,7 @@ def system(where: System) -> str:
 
 
 def currency(wanted: Wanted) -> str:
-    """Currency of the prices; empty if there are none."""
+    """Currency of the prices; empty without prices."""
     return wanted.prices.currency if wanted.prices else ""
 
 
@@ -103,7 +103,7 @@ def money(price: float) -> str:
 
 
 def share(probability: float) -> str:
-    """A probability in percent; draws cannot tell 0 and 1 from what is close to them."""
+    """A probability in percent; draws cannot distinguish 0 and 1 from values close to them."""
     return ">99%" if probability > 0.995 else "<1%" if probability < 0.005 else f"{probability:.0%}"
 
 
@@ -113,7 +113,7 @@ def systems(advice: Advice) -> dict[str, str]:
 
 
 def explained(wanted: Wanted) -> list[str]:
-    """What the columns of the tables mean."""
+    """Meaning of the tables' columns."""
     run = "" if wanted.batch == 1 else f"; a run makes {wanted.batch} inferences"
     found = [f"Per s: inferences a second of one process{run}."]
     if wanted.prices:
@@ -128,7 +128,7 @@ def explained(wanted: Wanted) -> list[str]:
 
 
 def of_those(wanted: Wanted) -> str:
-    """Among which alternatives one is the first."""
+    """The alternatives among which the first is chosen, in words."""
     return ("", " of those that keep it", " of those that keep them")[min(_bounds(wanted), 2)]
 
 
@@ -138,12 +138,12 @@ def _bounds(wanted: Wanted) -> int:
 
 
 def notes(advice: Advice) -> list[str]:
-    """Remarks on the figures, what is predicted first."""
+    """Remarks on the figures; those on predictions come first."""
     predicted = [each for each in advice.alternatives if each.basis == "predicted"]
     found = list(advice.notes)
     if predicted:
         of = f"{len(predicted)} of {len(advice.alternatives)} latencies"
-        found.insert(0, f"{of} are predicted: nobody measured the model there")
+        found.insert(0, f"{of} are predicted: the model was not measured there")
     found[:0] = _predicted_required(advice)
     only = dict.fromkeys(system(p.system) for p in advice.places if p.only_shipped)
     if only:
@@ -152,7 +152,7 @@ def notes(advice: Advice) -> list[str]:
 
 
 def _predicted_required(advice: Advice) -> list[str]:
-    """Remarks on required quantities that nobody measured."""
+    """Remarks on required quantities that are predicted."""
     notes = []
     for number, each in enumerate(advice.wanted.others):
         known = [it.required[number] for it in advice.alternatives]
@@ -164,7 +164,7 @@ def _predicted_required(advice: Advice) -> list[str]:
 
 
 def best_of_each(ranking: Ranking) -> list[Ranked]:
-    """The first place of each model, in the order of the ranking."""
+    """The best alternative of each model, in the order of the ranking."""
     found: dict[str, Ranked] = {}
     for each in ranking.ranked:
         found.setdefault(each.alternative.model.name, each)

@@ -20,18 +20,18 @@ from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import quantity
 
 _TYPES = 5
-"""Operator types that a plot tells apart; the others are one more."""
+"""Number of operator types that a plot distinguishes; the others share one more colour."""
 
 _ROWS = 20
 _CELL, _LARGE_CELL = 15, 34
 _FEW = 14
-"""Up to so many models, the cells of a heat map are large enough for a figure each."""
+"""Maximum number of models for which the cells of a heat map have room for figures."""
 
 _PAIRS = 30
-"""Pairs of models that are listed where there are too many for a matrix."""
+"""Number of pairs of models that are listed where a matrix would be too large."""
 
 _CHARACTER = 7.0
-"""Width that a character takes at most, on average."""
+"""Maximum mean width of a character, in pixels."""
 
 _STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)
 
@@ -41,7 +41,7 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
 
     Args:
         analysis: The analysis.
-        unread: Models that were named and could not be loaded.
+        unread: Models that could not be loaded.
     """
     models, several = analysis.models, len(analysis.models) > 1
     who = models[0].name if len(models) == 1 else heading.count(len(models), "model")
@@ -92,7 +92,7 @@ def _models(analysis: Analysis) -> Table:
 
 
 def types_table(repetition: Repetition) -> Table:
-    """How many layers of each operator type there are, and how many repeat."""
+    """Numbers of layers and of repeated layers for each operator type."""
     return table(
         ["Operator", "Layers", "Unique", "Repeated", "% of all repeated"],
         [
@@ -110,7 +110,7 @@ def types_table(repetition: Repetition) -> Table:
 
 
 def similarity_table(similarity: Similarity) -> Table:
-    """Similarity of every two models, or of the most similar ones where there are many."""
+    """Similarity of all pairs of models, or of the most similar pairs where there are many."""
     if len(similarity.names) > _FEW:
         return table(
             ["Most similar", Column("Models", is_text=True), "Jaccard similarity"],
@@ -209,7 +209,7 @@ class _Cell:
 
     @property
     def fill(self) -> str:
-        """Opacity: the root, since most models have little in common."""
+        """Opacity: the square root of the similarity, because most models have little in common."""
         return f"{math.sqrt(self.value):.3f}".rstrip("0").rstrip(".")
 
     @property
@@ -221,7 +221,7 @@ class _Cell:
 
 
 def heat_map(similarity: Similarity) -> Markup:
-    """Similarity of every two models, as squares."""
+    """Similarity of all pairs of models, as squares."""
     names = similarity.names
     size = _LARGE_CELL if len(names) <= _FEW else _CELL
     margin = 3 * _CHARACTER + _CHARACTER * max(map(len, names))

@@ -16,7 +16,7 @@ _PAIRS = 15
 
 
 def print_analysis(console: Console, analysis: Analysis) -> None:
-    """Prints how much of the models repeats, then tables of models, operators and similarity."""
+    """Prints the share of repeated layers, then tables of models, operators and similarity."""
     for line in answer(analysis):
         console.print(styled((line, "bold")))
     console.print(_models(analysis))

@@ -8,7 +8,7 @@ from dlbricks_core.report.tables import quantity
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """How much of the models repeats, in layers and in operations."""
+    """Sentences on the repetition in models, in layers and in operations."""
     total, models = analysis.repetition.total, analysis.models
     who = models[0].name if len(models) == 1 else count(len(models), "model")
     unique = f", {total.unique:,} of them unique ({share(total)})" if total.layers else ""
@@ -24,7 +24,7 @@ def share(count: Count) -> str:
 
 
 def flops(work: Work) -> str:
-    """A model's operations; marked where some layers have no rule."""
+    """A model's operations, marked where some layers have no rule."""
     return f"{'>' if work.without_flops else ''}{quantity(work.flops)}"
 
 
@@ -40,7 +40,7 @@ def moved(work: Work) -> str:
 
 
 def unique_operations(analysis: Analysis) -> str | None:
-    """How many of the operations are in unique layers, in a sentence."""
+    """A sentence on the share of operations in unique layers."""
     operations = analysis.operations
     if operations.saving is None:
         return None
@@ -51,7 +51,7 @@ def unique_operations(analysis: Analysis) -> str | None:
 
 
 def notes(analysis: Analysis) -> list[str]:
-    """What the sums lack, for each model."""
+    """A note for each model on layers that its sums lack."""
     return [
         f"{each.name}: no {what} for {', '.join(f'{op} ({n})' for op, n in missing.items())}; "
         "its sum leaves them out"

@@ -1,4 +1,4 @@
-"""Axes of the site's plots, which are HTML: thousands of them are written in no time."""
+"""Axes of the site's plots, in HTML, because thousands of plots must be written quickly."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Self
 
 _STEPS = ((1,), (1, 2, 5))
-"""Ticks within a decade: few where there are many decades."""
+"""Ticks within a decade; axes of many decades have few."""
 
 _FINE = [step / 10 for step in range(10, 100)]
-"""Ticks where all values are close together; every so many of them are shown."""
+"""Candidate ticks where all values are close together; only every n-th is shown."""
 
 _MOST_TICKS = 6
 
@@ -21,11 +21,11 @@ class Mark:
     """A dot with its interval, in a row of its own.
 
     Attributes:
-        label: What it stands for.
+        label: Name of the row.
         value: The value; larger than 0.
         interval: The 90% interval.
         text: The value in words.
-        origin: Where the value comes from; each has a shape of its own.
+        origin: Origin of the value; each origin has its own shape.
     """
 
     label: str

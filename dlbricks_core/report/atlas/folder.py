@@ -1,4 +1,4 @@
-"""The folder of a site: written beside the old one, which it then replaces as a whole."""
+"""The folder of a site: a new one is written beside the old one and then replaces it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_site(folder: Path) -> None:
 
 
 def write_site(files: Iterable[tuple[str, str]], folder: Path) -> list[str]:
-    """Writes a site; until all of it is written, the folder stays as it is.
+    """Writes a site. The folder stays unchanged until the whole site is written.
 
     Args:
         files: Path of each file in the site, and its text.
@@ -74,7 +74,7 @@ def _write(path: Path, text: str, name: str) -> str:
 
 
 def _replace(target: Path, new: Path) -> None:
-    """Puts a new folder in the place of another, or back if that fails."""
+    """Replaces a folder by a new one, and restores the old one if that fails."""
     if not target.exists():
         new.rename(target)
         return
@@ -89,16 +89,16 @@ def _replace(target: Path, new: Path) -> None:
 
 
 def _strange(folder: Path) -> str:
-    """Something in a folder that no atlas wrote; empty where there is nothing of the kind."""
+    """Name of a file in a folder that no atlas wrote; empty if there is none."""
     listed = _listed(folder)
-    if not listed:  # it may be as large as a home folder
+    if not listed:  # the folder may be as large as a home folder
         return next((each.name for each in folder.iterdir()), "")
     found = {str(each.relative_to(folder)) for each in folder.rglob("*") if not each.is_dir()}
     return min(found - listed, default="")
 
 
 def _listed(folder: Path) -> set[str]:
-    """Files that the atlas in a folder wrote; none where there is no atlas."""
+    """Files in a folder that an atlas wrote; empty if the folder holds no atlas."""
     try:
         content = json.loads((folder / MANIFEST).read_bytes())
         names = content["files"]

@@ -20,20 +20,20 @@ from dlbricks_core.report.remarks import alike
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Place
 
 ROWS = 100
-"""Rows that a table shows at a time."""
+"""Maximum rows that a table shows at a time."""
 
 _MOST_MARKS = 40
-"""Rows of a plot; tables show everything."""
+"""Maximum rows of a plot; tables show all rows."""
 
 _MOST_FAILED = 5
-"""Networks that are named of those that failed for one reason."""
+"""Maximum number of networks named for one reason of failure."""
 
 File = tuple[str, str]
 """Path of a file in the site, and its content."""
 
 
 def site(atlas: Atlas) -> Iterator[File]:
-    """All files of the site, one after another: few are in memory at a time."""
+    """All files of the site, generated one by one to save memory."""
     shown = View(atlas)
     yield "style.css", render("atlas/site.css")
     yield "table.js", render("atlas/table.js", rows=ROWS)
@@ -124,7 +124,7 @@ def _model(shown: View, signature: str) -> str:
 
 
 def _lowest(shown: View, latencies: Sequence[Entry]) -> list[str]:
-    """The lowest latency of a model, a lower one that is predicted, and the origin of all."""
+    """Sentences on the lowest latency of a model, on a lower predicted one, and on origins."""
     best = shown.fastest(latencies)
     if best is None:
         return ["No latency is known."]
@@ -173,7 +173,7 @@ def _fastest(shown: View, entries: Sequence[Entry]) -> list[Mark]:
 
 
 def _failures(shown: View, places: Sequence[Place]) -> list[tuple[str, str]]:
-    """What failed at some places, and why; bricks that failed alike stand together."""
+    """Failures at some places with their reasons, grouped by reason."""
     failed = (
         Failure(shown.how(place), each.failure or "", "measure", shown.name(each.question.subject))
         for place in places
@@ -205,7 +205,7 @@ def _measurements(shown: View) -> Iterator[File]:
 
 
 def _as_script(rows: Sequence[Sequence[str | Cell]]) -> str:
-    """Rows as the script reads them: each different cell once, and the places of cells."""
+    """Rows in the form that the script reads: the distinct cells, and their positions."""
     cells: dict[str, int] = {}
     places = [
         [cells.setdefault(json.dumps(_plain(cell)), len(cells)) for cell in row] for row in rows

@@ -10,7 +10,7 @@ _UNKNOWN = "unknown"
 
 
 def facts_of(system: System) -> list[Fact]:
-    """What is known of a system; what is not known is named as such."""
+    """Facts about a system; unknown facts are named as unknown."""
     if not system.cpu:
         return [("Fingerprint", system.fingerprint), ("Facts", "the store holds none")]
     hypervisor = system.hypervisor or "none"

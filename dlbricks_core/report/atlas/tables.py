@@ -13,7 +13,9 @@ from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.atlas import BASES, BrickShare, Entry, Place
 
 _Value = Callable[[View, Entry, str], str | Cell]
-"""What a column says of a value, on a page from which a path leads to the site's folder."""
+"""Function that returns a column's cell for a value, given the path from the page to the site's
+folder.
+"""
 
 _NUMBERS: dict[str, _Value] = {
     "Value": lambda _, each, __: view.value(each),
@@ -99,7 +101,7 @@ def systems(shown: View) -> Table:
 
 
 def places(shown: View, found: Sequence[Place], root: str) -> Table:
-    """Places, with how much is measured at each, and when."""
+    """Places, with the number and the dates of the measurements at each."""
     return table(
         ["System", Column("Backend", is_text=True), "Threads", *_COUNTED, "Failed",
          Column("First", is_text=True), Column("Last", is_text=True)],
@@ -198,7 +200,7 @@ def _numbers(entries: Sequence[Entry]) -> list[str]:
 
 
 def bricks(shares: Sequence[BrickShare]) -> Table:
-    """Bricks of a model, the one that takes most first."""
+    """Bricks of a model in descending order of time."""
     return _shares(
         "Brick",
         [
@@ -214,7 +216,7 @@ def bricks(shares: Sequence[BrickShare]) -> Table:
 
 
 def parts(by_kind: Mapping[str, tuple[int, float]]) -> Table:
-    """Kinds of layers of a model, the one that takes most first."""
+    """Kinds of layers of a model in descending order of time."""
     found = sorted(by_kind.items(), key=lambda item: -item[1][1])
     return _shares(
         "Kind of layer",
@@ -224,7 +226,7 @@ def parts(by_kind: Mapping[str, tuple[int, float]]) -> Table:
 
 
 def _shares(what: str, found: Sequence[tuple[str, int, float]], caption: str) -> Table:
-    """Parts of a model: what they are, how often they occur, and milliseconds."""
+    """Parts of a model: names, occurrences, and milliseconds."""
     whole = sum(each for *_, each in found)
     return table(
         [what, "Occurs", "ms", "Share in %"],

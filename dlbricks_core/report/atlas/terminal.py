@@ -1,4 +1,4 @@
-"""What the command says of a site that it wrote, on a terminal and as plain data."""
+"""Summary of a written site, for a terminal and as plain data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dlbricks_core.workflows.atlas import BASES, Atlas
 
 
 def print_atlas(console: Console, atlas: Atlas, folder: Path, files: Sequence[str]) -> None:
-    """Prints what the site shows, and where it begins."""
+    """Prints the content of the site, and the path of its first page."""
     console.print(styled((holdings(atlas), "bold")))
     console.print(origin(atlas))
     console.print(f"{_pages(files)} pages: open {folder / 'index.html'}", soft_wrap=True)
 
 
 def atlas_data(atlas: Atlas, folder: Path, files: Sequence[str]) -> dict[str, Any]:
-    """What the site shows, as the JSON object that scripts read."""
+    """Summary of the site as a JSON object for scripts."""
     origins = atlas.origins()
     return {
         "schema_version": SCHEMA_VERSION,

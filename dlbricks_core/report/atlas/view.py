@@ -1,4 +1,4 @@
-"""Cells that pages of the site have in common: the same thing is named and linked alike."""
+"""Cells that the site's pages share, so that equal things have equal names and links."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class View:
     """An atlas with the names that its pages show.
 
     Attributes:
-        atlas: What is shown.
+        atlas: The atlas.
     """
 
     atlas: Atlas
 
     @cached_property
     def backends(self) -> dict[Place, str]:
-        """Backend of each place, as people tell it from others."""
+        """Distinguishing name of each place's backend."""
         places = self.atlas.places
         return {place: words.backend_name(place, places) for place in places}
 
@@ -98,11 +98,11 @@ class View:
         return Cell(self.name(entry.subject))
 
     def model(self, signature: str, root: str) -> Cell:
-        """A model, which leads to its page."""
+        """A model with a link to its page."""
         return Cell(self.models[signature], link=f"{root}models/{words.page_name(signature)}")
 
     def system(self, fingerprint: str, root: str) -> Cell:
-        """A system, which leads to its page."""
+        """A system with a link to its page."""
         link = f"{root}systems/{words.page_name(fingerprint)}"
         return Cell(self.systems[fingerprint], "whole", link=link)
 

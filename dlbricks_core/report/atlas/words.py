@@ -1,4 +1,4 @@
-"""Words of the site: names of networks, systems and places, and what is measured."""
+"""Words of the site: names of networks, systems and places, and kinds of values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Known, Place
 
 _SHORT = 8
-"""Letters of a signature or fingerprint that people read."""
+"""Number of displayed characters of a signature or fingerprint."""
 
 _PLAIN = re.compile(r"[0-9A-Za-z_-]{1,80}")
 
@@ -24,14 +24,14 @@ NAMELESS = (
 )
 
 _ENDS = {"enter:": "handing over an input to ", "leave:": "handing over an output of "}
-"""What the ends of a network are called, by how their kinds begin."""
+"""Phrases for the ends of a network, by the prefix of their kinds."""
 
 KINDS = {"brick": "brick", "model": "model", "native": "model in its framework's own form"}
 """Words for the kinds of networks."""
 
 
 def page_name(identity: str) -> str:
-    """Name of a page about a network or system, which is safe as a name of a file."""
+    """Name of a page about a network or system, safe as a file name."""
     if _PLAIN.fullmatch(identity):
         return f"{identity}.html"
     return f"{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:16]}.html"
@@ -43,7 +43,7 @@ def short(identity: str) -> str:
 
 
 def model_name(signature: str, known: Known) -> str:
-    """Name of a model: its own, or that of its family with its short signature, or that alone."""
+    """Name of a model: its own name, or its family and short signature, or the signature alone."""
     if known.name:
         return known.name
     return " ".join((*known.families, short(signature)))
@@ -62,7 +62,7 @@ def system_name(system: System) -> str:
 
 
 def backend_name(place: Place, places: Iterable[Place]) -> str:
-    """Backend and version, with options where these alone tell it from another in the store."""
+    """Backend and version, with options where only these distinguish it from another."""
     same = {p.options for p in places if (p.backend, p.version) == (place.backend, place.version)}
     name = f"{place.backend} {place.version}"
     return f"{name} ({options(place)})" if len(same) > 1 else name
@@ -97,7 +97,7 @@ def quantity(entry: Entry) -> str:
 
 
 def setup(entry: Entry) -> str:
-    """Protocol and version of the plugin; a dash where nothing was measured."""
+    """Protocol and version of the plugin; a dash for a value that was not measured."""
     if entry.evidence is None:
         return "–"
     return f"{entry.evidence.protocol}, plugin {entry.evidence.plugin}"
@@ -109,12 +109,12 @@ def latencies(number: int) -> str:
 
 
 def number(entry: Entry) -> str:
-    """The value of an entry, marked where it was not measured."""
+    """The value of an entry, with a mark if it was not measured."""
     return ms(entry.value) if entry.origin == "measured" else f"≈ {ms(entry.value)}"
 
 
 def origin(atlas: Atlas) -> str:
-    """Shares of the models' latencies by where they come from."""
+    """Shares of the models' latencies by origin."""
     found = atlas.origins()
     every = found.total()
     if not every:
@@ -128,7 +128,7 @@ def origin(atlas: Atlas) -> str:
 
 
 def holdings(atlas: Atlas) -> str:
-    """What the store holds, in one sentence."""
+    """A sentence on the content of the store."""
     backends = {each.backend for each in atlas.places}
     held = f"{count(len(atlas.models), 'model')} and {count(atlas.bricks, 'brick')}"
     where = f"{count(len(atlas.systems), 'system')} and {count(len(backends), 'backend')}"
@@ -136,7 +136,7 @@ def holdings(atlas: Atlas) -> str:
 
 
 def plain(kind: str) -> str:
-    """Kind of layer as the predictor names it, for people: ``convolution, dense``."""
+    """Kind of layer in plain words: ``convolution, dense``."""
     for begin, meaning in _ENDS.items():
         kind = kind.replace(begin, meaning, 1) if kind.startswith(begin) else kind
     return kind.replace("@", " after ").replace(":", ", ")

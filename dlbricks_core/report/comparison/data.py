@@ -155,7 +155,7 @@ def _by_backend(
     interval_name: str,
     quantity: Quantity,
 ) -> dict[str, Any]:
-    """Adds to each backend's figures how they compare with the fastest's."""
+    """Adds to each backend's figures the comparison with the fastest backend."""
     for name, entry in backends.items():
         cost, ratio = ranking.costs.get(name), ranking.ratios.get(name)
         entry[interval_name] = cost.interval_ms if cost else None

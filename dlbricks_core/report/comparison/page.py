@@ -28,7 +28,7 @@ from dlbricks_core.report.run.page import partial, without_subject
 from dlbricks_core.workflows import Comparison, LoadOptions, ModelComparison
 
 _ROWS = 20
-"""Rows of dots that a plot shows at most; tables show everything."""
+"""Maximum rows of dots in a plot; tables show all rows."""
 
 
 def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
@@ -94,7 +94,7 @@ def _fastest(result: Comparison) -> Table:
 
 
 def _noun(result: Comparison) -> str:
-    """What is compared, at the beginning of a sentence."""
+    """The compared quantity, as the beginning of a sentence."""
     return quantity_name(result.quantity).capitalize()
 
 
@@ -214,5 +214,5 @@ def _parts_plot(result: Comparison, named: Mapping[str, str]) -> Markup | None:
 
 
 def _point(cost: Cost | None) -> Point | None:
-    # Nothing is no place on a logarithmic axis; the table says it.
+    # Zero has no position on a logarithmic axis; the table shows it.
     return Point(cost.ms, cost.interval_ms) if cost and cost.ms > 0 else None

@@ -32,19 +32,19 @@ from dlbricks_core.workflows import Comparison, ModelComparison
 _PARTS_SHOWN = 12
 
 _FEW = 2
-"""Backends beside whose figures there is room for an interval."""
+"""Maximum number of backends whose figures leave room for intervals."""
 
 _LINES = 2
-"""Lines that the name of a part may take."""
+"""Maximum lines of a part's name."""
 
 _WIDTH, _FIGURE, _REST = 79, 7, 28
-"""Columns of a terminal, the least that a figure takes of them, and what number and fastest do."""
+"""Columns of a terminal, minimum columns of a figure, and columns of number and fastest backend."""
 
 _SHORT = {NO_WINNER: "no difference", ONLY_ONE: "only one", TOO_SHORT: "too short"}
 
 
 def print_comparison(console: Console, result: Comparison) -> None:
-    """Prints who is fastest, what makes that doubtful, and where models differ."""
+    """Prints the fastest backend, doubts about the result, and the differences by part."""
     found = remarks(result)
     for line in unfit(result):
         console.print(styled((line, "bold red")))
@@ -82,7 +82,7 @@ def _print_setting(console: Console, result: Comparison) -> None:
 
 
 def _sum(result: Comparison) -> tuple[str, str]:
-    """What parts come to together, as a heading and before their number."""
+    """Words for the total of parts, as a heading and before their number."""
     added = result.any_run.request.probe is None
     return ("Sum", "sum of") if added else ("Composed", "composed of")
 

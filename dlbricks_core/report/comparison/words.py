@@ -34,7 +34,7 @@ def subject(result: Comparison) -> str:
 
 
 def answer(result: Comparison) -> str:
-    """Which backend takes least end to end, in a sentence."""
+    """A sentence on the backend with the least value end to end."""
     if len(result.models) == 1:
         of_model = _of_model(result.models[0].ranking, result.quantity)
         return f"{subject(result)}: {of_model}."
@@ -77,7 +77,7 @@ def _of_model(ranking: Ranking, quantity: Quantity) -> str:
 
 
 def verdict(ranking: Ranking) -> str:
-    """Who takes least, in a few words."""
+    """The backend with the least value, in a few words."""
     if ranking.fastest is None:
         return "-"
     if ranking.margin is None:
@@ -96,7 +96,7 @@ def margin(ratio: Ratio | None) -> str:
 
 
 def totals(request: Request) -> str:
-    """What the figures of parts are, in words."""
+    """Description of the figures of parts."""
     quantity = request.quantity
     what = "Totals" if quantity.adds_up else "Of one part each,"
     of = "the timer's own cost" if request.probe is None else "what any network takes"
@@ -121,7 +121,7 @@ def remarks(result: Comparison) -> list[Remark]:
 
 
 def _of_disturbance(result: Comparison) -> list[Remark]:
-    """Which differences are not shown because of what disturbed the machine."""
+    """Remarks on differences that are not shown because of disturbances."""
     models, parts = (m.ranking for m in result.models), (p.ranking for p in result.parts)
     rankings = [*models, *parts]
     disturbed = [ranking.slowdown for ranking in rankings if ranking.is_disturbed]
@@ -137,13 +137,13 @@ def _of_disturbance(result: Comparison) -> list[Remark]:
 
 
 def disturbances(result: Comparison) -> list[str]:
-    """Disturbances of the machine while anything was measured, each once."""
+    """Distinct disturbances of the machine during the measurements."""
     texts = (text for run in result.runs.values() for text in run.outcome.warnings)
     return list(dict.fromkeys(texts))
 
 
 def with_backends(failures: Iterable[Failure]) -> list[Failure]:
-    """Failures whose subject also tells on which backend they happened."""
+    """Failures with the backend added to their subject."""
     return [
         replace(each, subject=f"{each.subject} on {each.backend}") if each.backend else each
         for each in failures

@@ -18,7 +18,7 @@ from dlbricks_core.workflows import (
 def evaluation_data(
     evaluation: Evaluation, load: LoadOptions | None = None, invocation: Invocation | None = None
 ) -> dict[str, Any]:
-    """The run as :func:`run_data` writes it, and what the evaluation adds.
+    """The run as written by :func:`run_data`, with the figures of the evaluation.
 
     Errors, shares and half-widths are fractions: 0.03 is 3%.
 
@@ -44,7 +44,7 @@ def evaluation_data(
 
 
 def figures_data(evaluation: Evaluation) -> dict[str, Any]:
-    """What is said over all models, and which of them it does not speak of."""
+    """Figures over all models, and the models that they leave out."""
     worst = evaluation.worst
     return {
         "left_out": [{"name": e.subject, "reason": e.reason} for e in evaluation.left_out],
@@ -59,7 +59,7 @@ def figures_data(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def speedup_data(benchmarking: Benchmarking | None) -> dict[str, float] | None:
-    """Both sides' seconds and their quotient; ``None`` where it is not known."""
+    """Seconds of both sides and their ratio; ``None`` if unknown."""
     if benchmarking is None:
         return None
     return {

@@ -21,7 +21,7 @@ from dlbricks_core.workflows import Evaluation
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Prints how far estimates are off, what makes that doubtful, and a table of the models."""
+    """Prints the errors of estimates, doubts about them, and a table of the models."""
     remarks = evaluation_remarks(evaluation)
     first, *others = answer(evaluation)
     console.print(styled((first, "bold")))

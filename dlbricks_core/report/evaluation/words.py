@@ -6,11 +6,11 @@ from dlbricks_core.report.heading import count, subject
 from dlbricks_core.workflows import Evaluation, Speedups
 
 TOLERANCES = (0.05, 0.10)
-"""Relative errors that figures and plots draw a line at."""
+"""Relative errors that figures and plots mark."""
 
 
 def answer(evaluation: Evaluation) -> list[str]:
-    """How far the estimates are off, and how often intervals hold the measured latency."""
+    """Sentences on the errors of estimates, and on the coverage of their intervals."""
     worst = evaluation.worst
     if worst is None:
         lacking = "no model has both a complete estimate and a measured latency"
@@ -34,7 +34,7 @@ def answer(evaluation: Evaluation) -> list[str]:
 
 
 def not_timed(evaluation: Evaluation) -> str:
-    """How many bricks were not timed; empty if all were."""
+    """A sentence on bricks that were not timed; empty if all were."""
     plan = evaluation.result.cutting.plan
     if not plan.not_timed:
         return ""
@@ -45,7 +45,7 @@ def not_timed(evaluation: Evaluation) -> str:
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:
-    """What benchmarking by bricks saves, a sentence for each definition."""
+    """Speedup of benchmarking by bricks, one sentence for each definition."""
     named = (
         ("one run each, as in the paper", speedups.paper),
         ("wall-clock, loading included", speedups.wall_clock),

@@ -1,1 +1,1 @@
-"""Explanations: where an estimate deviates from the measured latency, and why."""
+"""Explanations: deviations of an estimate from the measured latency, and their reasons."""

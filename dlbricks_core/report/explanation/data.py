@@ -10,7 +10,7 @@ from dlbricks_core.workflows.explain import Explanation, Group
 
 
 def explanation_data(explanation: Explanation, load: LoadOptions | None = None) -> dict[str, Any]:
-    """The run as :func:`run_data` writes it, and what the explanation adds.
+    """The run as written by :func:`run_data`, with the groups of the explanation.
 
     Args:
         explanation: The explanation.

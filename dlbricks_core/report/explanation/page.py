@@ -89,7 +89,7 @@ def _outside(explanation: Explanation) -> Table:
 
 
 def _plot(groups: Sequence[Group], labels: Sequence[str]) -> Markup | None:
-    # Nothing is no place on a logarithmic axis; the table says it.
+    # Zero has no position on a logarithmic axis; the table shows it.
     shown = [(g, label) for g, label in zip(groups, labels, strict=False) if g.cost and g.cost.ms]
     if not shown:
         return None

@@ -1,4 +1,4 @@
-"""Where an estimate deviates and why, as a table for a terminal of 80 columns."""
+"""Deviations of an estimate and their reasons, as a table for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from dlbricks_core.report.tables import table
 from dlbricks_core.workflows.explain import Explanation, Group
 
 SHOWN = 15
-"""Groups that a terminal shows unless the user says otherwise."""
+"""Default number of groups that a terminal shows."""
 
 _NAME = 38
-"""Characters of a group's name that leave room for its figures."""
+"""Number of characters of a group's name that leave room for its figures."""
 
 
 def print_explanation(console: Console, explanation: Explanation, top: int = SHOWN) -> None:
-    """Prints how far the estimate is off, which groups deviate most, and a table of these.
+    """Prints the error of the estimate, and the groups that deviate most.
 
     Args:
-        console: Where to print.
+        console: The console.
         explanation: The explanation.
-        top: How many groups the table has at most.
+        top: Maximum number of groups in the table.
     """
     result = explanation.result
     remarks = run_remarks(result)

@@ -1,4 +1,4 @@
-"""Where an estimate deviates from the measured latency, in words."""
+"""Deviations of an estimate from the measured latency, in words."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dlbricks_core.wording import argument
 from dlbricks_core.workflows.explain import Explanation, Group
 
 _DOUBTFUL = 0.1
-"""Scaling by more than this, either way, hides more than it shows."""
+"""Deviation of the scaling factor from 1 above which scaling hides more than it shows."""
 
 _NAMED = 3
-"""Groups or layers that a sentence names at most."""
+"""Maximum number of groups or layers that a sentence names."""
 
 
 def total_lines(explanation: Explanation) -> list[str]:
-    """Estimated, measured and profiled totals, and how they hang together, in sentences."""
+    """Sentences on the estimated, measured and profiled totals, and on their relations."""
     estimate = explanation.model.estimate
     estimated = f"estimated {'more than ' if estimate.partial else ''}{or_dash(estimate.value)} ms"
     if estimate.interval is not None:
@@ -35,7 +35,7 @@ def total_lines(explanation: Explanation) -> list[str]:
 
 
 def largest(explanation: Explanation, labels: Sequence[str]) -> str:
-    """Groups that deviate most, in a sentence; empty where no deviation is known.
+    """A sentence on the groups that deviate most; empty if no deviation is known.
 
     Args:
         explanation: The explanation.
@@ -111,7 +111,7 @@ def _rest(explanation: Explanation, rest: float) -> str:
 
 
 def rest_line(groups: Sequence[Group]) -> str:
-    """What the groups that are not shown sum up to; empty if there are none."""
+    """A line on the sum of the groups that are not shown; empty if there are none."""
     if not groups:
         return ""
     total = signed(sum(group.deviation_ms or 0.0 for group in groups))
@@ -121,7 +121,7 @@ def rest_line(groups: Sequence[Group]) -> str:
 
 
 def places(group: Group) -> str:
-    """Where the group stands in the model, counted from 1: ``7``, ``7-9`` or ``7, 10``."""
+    """Positions of a group in the model, counted from 1: ``7``, ``7-9`` or ``7, 10``."""
     first, last = group.positions[0] + 1, group.positions[-1] + 1
     if last - first + 1 > len(group.positions):
         return ", ".join(str(position + 1) for position in group.positions)
@@ -129,17 +129,17 @@ def places(group: Group) -> str:
 
 
 def shapes(group: Group) -> str:
-    """What goes into the group and what comes out."""
+    """Inputs and outputs of a group."""
     return f"{_specs(group.inputs)} > {_specs(group.outputs)}"
 
 
 def _specs(specs: Sequence[TensorSpec]) -> str:
-    # Nearly everything is float32: only other types are worth the room.
+    # Almost all tensors are float32, so only other types are shown.
     return ", ".join(str(spec).removeprefix("float32") for spec in specs)
 
 
 def or_dash(value: float | None) -> str:
-    """Milliseconds, or a dash where they are not known."""
+    """Milliseconds, or a dash if unknown."""
     return "-" if value is None else ms(value)
 
 

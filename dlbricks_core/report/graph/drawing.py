@@ -1,4 +1,4 @@
-"""Shapes of a drawing: boxes, frames, lines and texts, each with its place in pixels."""
+"""Shapes of a drawing: boxes, frames, lines and texts, with their positions in pixels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlbricks_core.report.graph.layout import Box, Point, layered
 from dlbricks_core.report.graph.picture import Picture
 
 _LETTER, _LINE = 7.2, 15.0
-"""Most width and height, in pixels, that a character of 12 pixels takes."""
+"""Maximum width and height of a character of 12 pixels, in pixels."""
 
 _PADDING, _LABEL = 9.0, 22.0
 _CHARACTERS = 40
@@ -33,11 +33,11 @@ class Shape:
             line above and one below.
         details: Number of less important lines.
         critical: Whether the shape is on the critical path.
-        unknown: Whether the cost of something in the shape is not known.
-        tag: Letter of the shape's kind; empty if there is no other shape of this kind.
-        title: Text that appears when somebody points at the shape.
-        x: Place of the left side in pixels.
-        y: Place of the upper side in pixels.
+        unknown: Whether the cost of some layer in the shape is unknown.
+        tag: Letter of the shape's kind; empty if the kind occurs only once.
+        title: Tooltip of the shape.
+        x: Position of the left side in pixels.
+        y: Position of the upper side in pixels.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Line:
     Attributes:
         points: Pairs of points. A straight line joins the two points of a pair, a curve joins one
             pair to the next.
-        critical: Whether the critical path goes this way.
+        critical: Whether the connection is on the critical path.
     """
 
     points: list[Point]
@@ -83,14 +83,15 @@ class Line:
 
 @dataclass
 class Drawing:
-    """Shapes and lines, and the room that they take together.
+    """Shapes and lines, and their total size.
 
     Attributes:
         width: Width in pixels.
         height: Height in pixels.
         enter: Distance from the left side, in pixels, at which lines enter the upper side; the
             middle if ``None``.
-        leave: The same for lines that leave the lower side.
+        leave: Distance from the left side, in pixels, at which lines leave the lower side; the
+            middle if ``None``.
         shapes: Boxes and frames.
         lines: Connections.
     """
@@ -104,7 +105,7 @@ class Drawing:
 
     @property
     def box(self) -> Box:
-        """Room of the drawing, as a layout needs to know it."""
+        """Size of the drawing for a layout."""
         middle = self.width / 2
         enter, leave = (0.0 if x is None else x - middle for x in (self.enter, self.leave))
         return Box(self.width, self.height, enter, leave)
@@ -143,7 +144,7 @@ def _draw(part: Outline, picture: Picture, tags: dict[Hashable, str]) -> Drawing
 
 
 def _open(inside: Drawing, x: float, y: float, *, is_entry: bool, critical: bool) -> None:
-    """Draws a line from the inside of a module to the frame that will be around it."""
+    """Draws a line from the inside of a module to its frame."""
     if is_entry:
         inside.enter = x
         inside.lines.append(Line([(x, -_LABEL), (x, y)], critical))
@@ -210,7 +211,7 @@ def _module(node: Repeated, picture: Picture, tags: dict[Hashable, str]) -> Draw
     cost = picture.cost(range(module.start, module.end))
     lines = [f"{module.copies} × {how}", f"{cost} in all" if cost else ""]
     tag = tags.get(_kind(node, picture), "")
-    # The text stands left of the line that enters at the middle.
+    # The text is to the left of the line that enters at the middle.
     room = 2 * (_LETTER * max(map(len, lines)) + 2 * _PADDING)
     width = max(inside.width + 2 * _PADDING, room)
     height = inside.height + _LABEL + _PADDING
@@ -251,7 +252,7 @@ def _kinds(part: Outline, picture: Picture) -> Iterable[Hashable]:
 
 
 def _kind(node: Node, picture: Picture) -> Hashable:
-    """What equal nodes have in common: the signatures of their layers."""
+    """Key that equal nodes share: the signatures of their layers."""
     signatures = picture.cut.layer_signatures
     if isinstance(node, Chain):
         return tuple(signatures[step[0]] for step in node.steps)
@@ -273,7 +274,7 @@ def _shape(spec: TensorSpec) -> str:
 
 
 def describe(layer: Layer) -> str:
-    """Operator with what tells it from others of its type: ``Conv 3×3 s2``."""
+    """Operator with its distinguishing attributes: ``Conv 3×3 s2``."""
     words = f"{layer.domain}.{operator(layer)}" if layer.domain else operator(layer)
     # Lines do not break between an operator and its features.
     return words.replace(" ", "\N{NO-BREAK SPACE}")

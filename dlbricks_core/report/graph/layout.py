@@ -25,7 +25,7 @@ _STRAIGHT = 8
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of boxes and edges, in pixels.
+    """Positions of boxes and edges, in pixels.
 
     Attributes:
         width: Width of the whole layout.
@@ -43,13 +43,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Box:
-    """Room that a vertex takes, in pixels.
+    """Size of a vertex, in pixels.
 
     Attributes:
         width: Width of the box.
         height: Height of the box.
-        enter: Place at which edges enter the upper side, to the right of its middle.
-        leave: Place at which edges leave the lower side, to the right of its middle.
+        enter: Position at which edges enter the upper side, relative to its middle.
+        leave: Position at which edges leave the lower side, relative to its middle.
     """
 
     width: float
@@ -105,7 +105,7 @@ def _with_bends(
     for v in order:
         ranks[v] = max((ranks[u] + 1 for u in graph.predecessors(v)), default=0)
     for v in reversed(order):
-        # A vertex that reads nothing stands just above its first reader.
+        # A vertex without inputs is placed just above its first reader.
         if not graph.in_degree(v) and graph.out_degree(v):
             ranks[v] = min(ranks[w] for w in graph.successors(v)) - 1
     bent = nx.DiGraph()
@@ -168,7 +168,7 @@ def _centres(
     boxes: Sequence[Box],
     first_bend: int,
 ) -> dict[int, float]:
-    """Middle of each vertex: as near to its neighbours as it can be without overlap."""
+    """Middle of each vertex: as near to its neighbours as possible without overlap."""
     offsets: dict[int, float] = {}
     for row in rows:
         x = 0.0

@@ -1,4 +1,4 @@
-"""What a drawing of a model shows, and how it words costs."""
+"""Content of a drawing of a model, and the wording of costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Picture:
     Attributes:
         cut: The model and its bricks.
         costs: Costs of its layers.
-        origin: Where the costs come from, or why they are not latencies.
+        origin: Origin of the costs, or the reason why they are not latencies.
     """
 
     cut: CutModel
@@ -43,7 +43,7 @@ class Picture:
 
     @cached_property
     def modules(self) -> list[Module]:
-        """Modules that are drawn once and stand for several copies."""
+        """Modules that are drawn once and represent several copies."""
         return repeated_modules(self.cut)
 
     @cached_property
@@ -74,7 +74,7 @@ class Picture:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that the drawing begins with."""
+        """Sentences at the top of the drawing."""
         count = len(self.model.layers)
         lines = [
             f"{count} layers, {len(set(self.cut.layer_signatures))} unique. "
@@ -95,7 +95,7 @@ class Picture:
         return lines
 
     def cost(self, layers: Iterable[int]) -> str:
-        """Cost of some layers together, in words; empty if only layers are counted."""
+        """Total cost of some layers in words; empty if only layers are counted."""
         chosen = list(layers)
         if self.costs.basis is Basis.LAYERS:
             return ""

@@ -45,7 +45,7 @@ def graph_svg(picture: Picture) -> str:
 
 
 def graph_data(picture: Picture) -> dict[str, Any]:
-    """A picture as the JSON object that scripts read; layers go by their position."""
+    """A picture as a JSON object for scripts, which identifies layers by position."""
     layers = picture.model.layers
     return {
         "schema_version": SCHEMA_VERSION,

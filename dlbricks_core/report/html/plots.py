@@ -26,7 +26,7 @@ _VARIABLES = {
     **{colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)},
 }
 _PARTS = (*_SERIES[:5], _RULE)
-#: Told apart by shape as well: colours may not be seen.
+#: Shapes that distinguish series as well, because colours may not be visible.
 _MARKERS = "osD^vPX"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -48,21 +48,21 @@ _LABEL = 0.2
 """Height in inches of a label above its row."""
 
 _SMALL = 7.2
-"""Size of a label above its row, in points: the longest ones fit into a phone's width."""
+"""Font size in points of a label above its row: the longest labels fit the width of a phone."""
 
 _LONGEST = 64
-"""Most characters of a label, as long as labels that are cut still differ."""
+"""Maximum number of characters of a label, chosen so that shortened labels still differ."""
 
 _TALL = 20
-"""Rows from which on figures at the bottom are out of sight at the top."""
+"""Number of rows from which the bottom of a figure is out of sight at the top."""
 _LINEAR_RANGE = 3
-"""Values that lie closer together need no logarithm."""
+"""Maximum ratio of values that need no logarithmic axis."""
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
 class _Canvas:
-    """Room for a plot: a wide screen or a phone.
+    """Size of a plot, for a wide screen or a phone.
 
     Attributes:
         name: Class of the style sheet that shows it.
@@ -102,18 +102,18 @@ class Point:
 
 
 Series = Mapping[str, Sequence[Point | None]]
-"""By name, a point for each row; ``None`` where there is nothing."""
+"""Points by the name of the series, one for each row; ``None`` for a missing value."""
 
 
 def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
     """A row of dots with intervals for each label; logarithmic where values lie far apart.
 
     Args:
-        name: Tells this plot from the others on the page.
+        name: Name of the plot, unique on the page.
         rows: Labels from top to bottom.
-        series: What the dots stand for; not empty.
+        series: Points of each series; not empty.
         unit: Label of the axis.
-        title: What can be seen, for those who cannot see it.
+        title: Description for users who cannot see the plot.
     """
     values = [p.value for points in series.values() for p in points if p is not None]
 
@@ -151,7 +151,7 @@ def stacked(
 ) -> Markup:
     """One bar for each label, of parts one after another; arguments as for :func:`dots`.
 
-    A sixth part is taken for the rest, and grey.
+    A sixth part counts as the rest and is grey.
     """
 
     def draw(canvas: _Canvas) -> Markup:
@@ -170,14 +170,14 @@ def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], u
                title: str, bands: Sequence[float] = ()) -> Markup:  # fmt: skip
     """Dots with intervals around a line at 1; arguments as for :func:`dots`.
 
-    Bands are shaded so far to both sides of the line.
+    Each band is shaded by its width to both sides of the line.
     """
     return all_around_one(name, rows, {"": points}, unit, title, bands)
 
 
 def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
                    bands: Sequence[float] = ()) -> Markup:  # fmt: skip
-    """The same for several series."""
+    """Dots of several series with intervals around a line at 1."""
     shown = [p for points in series.values() for p in points if p is not None]
     ends = [e for p in shown for e in (p.value, *(p.interval or ()))]
     low, high = min([0.9, *ends]), max([1.1, *ends])
@@ -202,10 +202,10 @@ class Curve:
     """Values by a whole number, joined by a line; or one value for all of them.
 
     Attributes:
-        values: By the number.
-        joined: Whether a line joins them.
-        level: Whether the (only) value stands for all numbers, as a dashed line.
-        intervals: Intervals of the values, by the number, where there are some.
+        values: Values by the whole number.
+        joined: Whether a line joins the values.
+        level: Whether the single value holds for all numbers, drawn as a dashed line.
+        intervals: Intervals of the values by the whole number, where known.
     """
 
     values: Mapping[int, float]
@@ -219,12 +219,12 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
     """Lines over whole numbers.
 
     Args:
-        name: Tells this plot from the others on the page.
-        series: What is drawn; at least one value.
+        name: Name of the plot, unique on the page.
+        series: Curves with at least one value.
         across: Label of the horizontal axis.
         unit: Label of the vertical axis.
-        title: What can be seen, for those who cannot see it.
-        reference: A value to draw a line at.
+        title: Description for users who cannot see the plot.
+        reference: Value at which a line is drawn.
     """
 
     def draw(canvas: _Canvas) -> Markup:
@@ -253,14 +253,14 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
 
 def cumulative(name: str, values: Sequence[float], unit: str, title: str,
                marks: Sequence[float] = ()) -> Markup:  # fmt: skip
-    """The share of values that are at most so large.
+    """Cumulative distribution of values.
 
     Args:
-        name: Tells this plot from the others on the page.
-        values: Not negative; at least one.
+        name: Name of the plot, unique on the page.
+        values: At least one value; none is negative.
         unit: Label of the axis.
-        title: What can be seen, for those who cannot see it.
-        marks: Where to draw a line.
+        title: Description for users who cannot see the plot.
+        marks: Values at which lines are drawn.
     """
     ordered = sorted(values)
     end = max(ordered[-1], *marks, 0.0) * 1.1 or 1.0
@@ -283,13 +283,13 @@ def cumulative(name: str, values: Sequence[float], unit: str, title: str,
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something of a cost and a merit.
+    """A point of a Pareto plot, with a cost and a merit.
 
     Attributes:
         label: Name beside the point; empty for none.
-        cost: Its cost.
-        merit: Its merit.
-        on_front: Whether it is on the Pareto front.
+        cost: Cost of the candidate.
+        merit: Merit of the candidate.
+        on_front: Whether the candidate is on the Pareto front.
     """
 
     label: str
@@ -303,11 +303,11 @@ def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
     """Merits against costs, with a line along the Pareto front.
 
     Args:
-        name: Tells this plot from the others on the page.
-        candidates: What is drawn; at least one.
+        name: Name of the plot, unique on the page.
+        candidates: At least one candidate.
         across: Label of the horizontal axis, of costs.
         unit: Label of the vertical axis, of merits.
-        title: What can be seen, for those who cannot see it.
+        title: Description for users who cannot see the plot.
     """
     front = sorted((each for each in candidates if each.on_front), key=lambda e: e.cost.value)
     costs = [each.cost.value for each in candidates]
@@ -338,7 +338,7 @@ def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
 
 
 def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
-    """Makes the horizontal axis logarithmic, with as many ticks as there is room for."""
+    """Makes the horizontal axis logarithmic, with as many ticks as fit."""
     axes.set_xscale("log")
     close = max(values) < canvas.decades * min(values)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
@@ -354,12 +354,12 @@ def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Axes with a labelled row for each thing.
+    """Axes with labelled rows.
 
     Attributes:
         figure: The figure.
-        axes: Its axes; row ``y`` lies from ``y - 0.5`` to ``y + 0.5``.
-        share: Part of a row, from its lower side, that labels leave for what is drawn.
+        axes: Axes of the figure; row ``y`` extends from ``y - 0.5`` to ``y + 0.5``.
+        share: Share of a row, from its lower side, that labels leave for marks.
     """
 
     figure: Figure
@@ -371,9 +371,9 @@ class _Rows:
         """Empty axes.
 
         Args:
-            canvas: Where to draw.
+            canvas: The canvas.
             rows: Labels from top to bottom.
-            height: Of what is drawn in a row, in inches.
+            height: Height of the marks in a row, in inches.
         """
         label = _LABEL if canvas.labels_above else 0.0
         figure, axes = _blank(canvas, (height + label) * len(rows) + 0.8)
@@ -396,7 +396,7 @@ class _Rows:
         return cls(figure, axes, height / (height + label))
 
     def dots(self, points: Sequence[Point | None], i: int, label: str, offset: float) -> None:
-        """Draws the dots and intervals of a series, off the middle of their rows."""
+        """Draws the dots and intervals of a series, offset from the middle of their rows."""
         colour, marker = _SERIES[i % len(_SERIES)], _MARKERS[i % len(_MARKERS)]
         shown = [(self._place(y, offset), p) for y, p in enumerate(points) if p is not None]
         for y, point in shown:
@@ -408,7 +408,7 @@ class _Rows:
 
     def bars(self, values: Sequence[tuple[int, float]], start: float | Sequence[float],
              thickness: float, offset: float, colour: str, label: str) -> None:  # fmt: skip
-        """Draws the bars of a series, off the middle of their rows."""
+        """Draws the bars of a series, with an offset from the middle of their rows."""
         self.axes.barh(
             [self._place(y, offset) for y, _ in values],
             [value for _, value in values],
@@ -441,7 +441,7 @@ def _finished(
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found[0]], svg)
-    # The page gives the size. Names of groups are nobody's reference, and the same in all plots.
+    # The page sets the size. Names of groups are unused, and would be equal in all plots.
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
@@ -450,7 +450,7 @@ def _finished(
 
 
 def _labels(rows: Sequence[str]) -> list[str]:
-    """Labels, cut in their middle where they are long and still differ then."""
+    """Labels, shortened in their middle where they are long and stay distinct."""
     whole = [harmless(row) for row in rows]
     half = _LONGEST // 2
     cut = [t if len(t) <= _LONGEST else f"{t[: half - 1]}…{t[-half:]}" for t in whole]

@@ -12,7 +12,7 @@ class Column:
 
     Attributes:
         title: Heading.
-        is_text: Whether its cells hold words, which stand on the left, or numbers.
+        is_text: Whether its cells hold words, which are aligned left, rather than numbers.
     """
 
     title: str
@@ -21,14 +21,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table, where it is more than plain text.
+    """A table cell that is more than plain text.
 
     Attributes:
-        text: What it says.
+        text: Text of the cell.
         marks: Classes of the style sheet: ``best``, ``code``, ``again``.
-        style: Style of its own, such as a background.
-        link: Page that the text leads to.
-        key: What the row is sorted by in this column; the text where it is empty.
+        style: Inline style, such as a background.
+        link: Target of a link on the text.
+        key: Sort key of the cell; the text if empty.
     """
 
     text: str
@@ -46,10 +46,10 @@ class Table:
     """A table whose first column names the rows; on a phone, each row becomes a card.
 
     Attributes:
-        columns: From left to right.
-        rows: From top to bottom; a cell for each column.
-        caption: What the figures mean, with their unit.
-        names_wrap: Whether names of rows may take several lines; those of models may not.
+        columns: Columns from left to right.
+        rows: Rows from top to bottom, with a cell for each column.
+        caption: Meaning and unit of the figures.
+        names_wrap: Whether names of rows may take several lines; names of models may not.
     """
 
     columns: Sequence[Column]

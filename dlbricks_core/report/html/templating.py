@@ -18,7 +18,7 @@ from dlbricks_core.version import __version__
 from dlbricks_core.workflows import LoadOptions, RunResult
 
 Fact = tuple[str, str]
-"""What is told of how figures were made: a name, and the fact in words."""
+"""A name, and a fact about how figures were made, in words."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -26,7 +26,7 @@ def render(template: str, **values: Any) -> str:
 
     Args:
         template: Path of the template in ``dlbricks_core/report``.
-        **values: What it asks for.
+        **values: Variables of the template.
     """
     return (
         _environment()
@@ -64,16 +64,16 @@ def page(
     failures: Sequence[tuple[str, str]] = (),
     **values: Any,
 ) -> str:
-    """A page that begins with the answer and what makes it doubtful, in the common layout.
+    """A page in the common layout, which begins with the answer and doubts about it.
 
     Args:
         template: Path of the template, which fills the block ``results``.
         title: Subject of the page.
         answer: Sentences; the first is the answer itself.
-        facts: How the figures were made.
-        remarks: What to keep in mind, the worst first; notes stand below the figures.
-        failures: Where and why things failed.
-        **values: What the template asks for besides.
+        facts: Facts about how the figures were made.
+        remarks: Remarks, the worst first; notes come below the figures.
+        failures: Failures with their reasons.
+        **values: Further variables of the template.
     """
     return render(
         template,
@@ -88,10 +88,10 @@ def page(
 
 
 def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[Fact]:
-    """How runs were made.
+    """Facts about how runs were made.
 
     Args:
-        runs: By backend, all made with the same options.
+        runs: Runs by backend, all with the same options.
         load: How models were read; ``None`` if that is not known.
     """
     run = next(iter(runs.values()))
@@ -127,10 +127,10 @@ def given(load: LoadOptions) -> str:
 
 
 def or_dash(value: float | None) -> str:
-    """Milliseconds; a dash where they are not known."""
+    """Milliseconds; a dash if unknown."""
     return "–" if value is None else ms(value)
 
 
 def between(ends: Iterable[float] | None) -> str:
-    """An interval in milliseconds; a dash where it is not known."""
+    """An interval in milliseconds; a dash if unknown."""
     return "–" if ends is None else "–".join(map(ms, ends))

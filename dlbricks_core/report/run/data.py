@@ -114,7 +114,7 @@ def _brick(result: BrickResult) -> dict[str, Any]:
 
 
 def _dial(result: RunResult) -> dict[str, Any] | None:
-    """What was timed and how far that led; ``None`` where everything was to be timed."""
+    """Progress of the dial; ``None`` where every brick was to be timed."""
     dial = result.dial
     if dial is None:
         return None
@@ -133,7 +133,7 @@ def _dial(result: RunResult) -> dict[str, Any] | None:
 
 
 def _probed(probed: Probed | None) -> dict[str, Any] | None:
-    """What was timed first because the system was not known."""
+    """Summary of the probes of an unknown system."""
     if probed is None:
         return None
     return {

@@ -28,7 +28,7 @@ from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
 
 _ROWS = 20
-"""Bars or rows of dots that a plot shows at most; tables show everything."""
+"""Maximum bars or rows of dots in a plot; tables show all rows."""
 
 
 def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
@@ -77,7 +77,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
 
 
 def without_subject(sentence: str, subject: str) -> str:
-    """A sentence without the subject that it begins with, which is the page's title."""
+    """A sentence without its initial subject, which is the page's title."""
     rest = sentence.removeprefix(f"{subject}: ")
     return f"{rest[:1].upper()}{rest[1:]}"
 
@@ -108,7 +108,7 @@ def _models(result: RunResult) -> Table:
 
 
 def _parts(models: Sequence[ModelResult]) -> Table | None:
-    """What a quantity consists of; ``None`` where it has no parts."""
+    """Parts of a quantity; ``None`` where it has none."""
     rows = [
         [
             model.cut.model.name,
@@ -160,7 +160,7 @@ def _bricks(bricks: Sequence[BrickResult], what: str) -> Table:
 
 
 def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
-    """What a brick's latency follows from, if not from its own samples, and what is doubtful."""
+    """Sources of a brick's latency other than its own samples, and doubts about it."""
     sources = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [
         f"follows from {sources}" if sources else "",
@@ -179,7 +179,7 @@ def partial(estimate: Estimate) -> str:
 
 
 def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
-    """By operators: their share of the sum over all measured bricks; the largest first."""
+    """Share of each operator in the sum over all measured bricks, the largest first."""
     totals: dict[tuple[str, ...], float] = {}
     for each in bricks:
         if each.latency is not None:
@@ -196,7 +196,7 @@ def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
 def normalized_plot(
     models: Iterable[ModelResult], bands: Sequence[float] = (), noun: str = "latency"
 ) -> Markup | None:
-    """Estimates over what was measured; ``None`` where nothing was.
+    """Plot of estimates over measurements; ``None`` without measurements.
 
     Args:
         models: The models.

@@ -32,11 +32,11 @@ from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, RunResult
 
 _BRICK = 40
-"""Characters of a brick's name that leave room for its figures."""
+"""Number of characters of a brick's name that leave room for its figures."""
 
 
 def print_run(console: Console, result: RunResult) -> None:
-    """Prints the estimates, what makes them doubtful before them, and what they rest on."""
+    """Prints doubts about the estimates, the estimates, and their basis."""
     remarks = run_remarks(result)
     for line in unfit(result):
         console.print(styled((line, "bold red")))
@@ -69,7 +69,7 @@ def _print_models(console: Console, result: RunResult) -> None:
 
 
 def print_bench(console: Console, result: RunResult) -> None:
-    """Prints the value of every brick, the one that takes most first."""
+    """Prints the value of every brick in descending order."""
     remarks = run_remarks(result)
     timed = sum(each.latency is not None for each in result.bricks)
     line = f"{count(timed, 'brick')} of {len(result.bricks)} timed; {subject(result)}."
@@ -110,7 +110,7 @@ def _models(models: Sequence[ModelResult], *, parallel: bool) -> Table:
 
 
 def _parts(models: Sequence[ModelResult]) -> Table:
-    """What a quantity consists of, model by model."""
+    """Parts of a quantity, model by model."""
     shown = table("Part", "Meaning", "Estimate", "90% interval", "Measured", left=2)
     shown.columns[1].no_wrap = False
     for model in models:

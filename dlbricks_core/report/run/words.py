@@ -14,7 +14,7 @@ from dlbricks_core.workflows.footprint import gigabytes
 
 
 def answer(result: RunResult) -> list[str]:
-    """The estimates and how far they are off, in a sentence; then what they rest on."""
+    """Sentences on the estimates, on their errors, and on their basis."""
     if result.is_over_sizes:
         return [sizes_answer(result)]
     if len(result.models) == 1:
@@ -39,9 +39,9 @@ def answer(result: RunResult) -> list[str]:
 
 
 def unfit(result: RunResult) -> list[str]:
-    """A line for each model that does not fit into the memory, and what its estimate means.
+    """A line for each model that does not fit into memory, with the meaning of its estimate.
 
-    Of a model at several sizes, the size that needs most counts.
+    For a model at several sizes, the size with the largest footprint counts.
     """
     needs = {
         name: max((each.memory for each in several if each.memory), key=attrgetter("needed_bytes"),
@@ -56,7 +56,7 @@ def unfit(result: RunResult) -> list[str]:
 
 
 def peak(result: RunResult) -> str:
-    """Most memory that the run took; empty where nothing ran."""
+    """A sentence on the peak memory of the run; empty where nothing ran."""
     if result.peak_bytes is None:
         return ""
     return f"Peak memory of this run, all processes: {gigabytes(result.peak_bytes)} GB."
@@ -81,7 +81,7 @@ def _of_model(model: ModelResult, unit: str) -> str:
 
 
 def side(error: float) -> str:
-    """Side on which an estimate with that relative error lies."""
+    """Side of the measurement on which an estimate lies: ``high`` or ``low``."""
     return "low" if error < 0 else "high"
 
 
@@ -91,7 +91,7 @@ def between(estimate: Estimate) -> str:
 
 
 def origins(result: RunResult) -> str:
-    """Where the figures of the bricks come from, by their share; empty if there are none."""
+    """Origins of the bricks' figures, by share; empty if there are none."""
     shares: dict[str, float] = {}
     for each in result.bricks:
         if each.origin and each.occurrences:
@@ -105,7 +105,7 @@ def origins(result: RunResult) -> str:
 
 
 def dial(result: RunResult) -> str:
-    """How precise the estimates are now, and what more time would buy; empty for other runs."""
+    """Precision of the estimates, and the gain from more time; empty for runs without the dial."""
     dialled = result.dial
     if dialled is None or not dialled.half_widths:
         return ""
@@ -117,7 +117,7 @@ def dial(result: RunResult) -> str:
 
 
 def probed(result: RunResult) -> str:
-    """What was timed first because the system was not known; empty where it was."""
+    """A sentence on the probes of an unknown system; empty for a known one."""
     found = result.dial and result.dial.probed
     if not found:
         return ""
@@ -132,7 +132,7 @@ def _seconds(offer: Offer) -> str:
 
 
 def layers(result: RunResult) -> str:
-    """How many layers there are, and how many bricks were timed for them."""
+    """A sentence on the numbers of layers and of timed bricks."""
     bricks, plan = result.brickset, result.cutting.plan
     unique = bricks.unique_layers / max(bricks.layers, 1)
     timed = f", {len(plan.timed):,} timed" if plan.not_timed and not result.dial else ""
@@ -143,7 +143,7 @@ def layers(result: RunResult) -> str:
 
 
 def speedups(result: RunResult) -> list[str]:
-    """What benchmarking by bricks saves, a sentence for each definition."""
+    """Speedup of benchmarking by bricks, one sentence for each definition."""
     lines = []
     if result.benchmarking:
         b = result.benchmarking
@@ -165,7 +165,7 @@ def speedups(result: RunResult) -> list[str]:
 
 
 def reused(result: RunResult) -> str:
-    """How many figures came from the store; empty if none did."""
+    """A sentence on the figures from the store; empty if there are none."""
     outcome = result.outcome
     if not outcome.reused:
         return ""

@@ -12,10 +12,10 @@ from dlbricks_core.workflows.scenarios.run import ModelUnderLoad, Row, UnderLoad
 
 
 def scenario_data(result: UnderLoad, load: LoadOptions) -> dict[str, Any]:
-    """Models under load; every latency that was measured is in it.
+    """Models under load, including every measured latency.
 
     Args:
-        result: What they showed.
+        result: Figures of the models.
         load: How models were read.
     """
     request, asked = result.request, result.asked

@@ -15,7 +15,7 @@ def scenario_page(result: UnderLoad, load: LoadOptions) -> str:
     """Models under load, as an HTML page.
 
     Args:
-        result: What they showed.
+        result: Figures of the models.
         load: How models were read.
     """
     request, asked = result.request, result.asked

@@ -10,11 +10,11 @@ from dlbricks_core.report.tables import table
 from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 _WARNINGS = 3
-"""Warnings that are printed: each n x m may have its own."""
+"""Maximum number of printed warnings: each n x m may have its own."""
 
 
 def print_scenario(console: Console, result: UnderLoad) -> None:
-    """Prints which n x m is best for each model, and what every n x m shows."""
+    """Prints the best n x m of each model, and the figures of every n x m."""
     asked, request = result.asked, result.request
     name = f"{request.backend.name} {request.setup.version}{options(request)}"
     console.print(styled((f"{asked.scenario} on {name}", "bold")))

@@ -1,4 +1,4 @@
-"""What models show in a scenario, in sentences and rows."""
+"""Figures of models in a scenario, in sentences and rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlbricks_core.wording import argument
 from dlbricks_core.workflows.scenarios.run import Asked, ModelUnderLoad, Row, UnderLoad
 
 PERCENTILES = (0.50, 0.90, 0.99)
-"""Percentiles of the latency that are shown, as shares."""
+"""Displayed percentiles of the latency, as shares."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Line:
     """A line of a table of one model.
 
     Attributes:
-        placement: Instances and threads; empty where the line before has them.
-        source: Where the figures come from.
+        placement: Instances and threads; empty if they equal those of the previous line.
+        source: Origin of the figures.
         throughput: Samples or queries per second.
         latencies: Percentiles of the latency in milliseconds.
         bound: Whether the bound is kept.
@@ -78,7 +78,7 @@ def percent(error: float | None) -> str:
 
 
 def best(model: ModelUnderLoad, asked: Asked) -> str:
-    """Which n x m is best for one model, in a sentence without a full stop."""
+    """A sentence on the best n x m for a model, without a full stop."""
     row = model.best
     where = "" if asked.bound_ms is None else f" within {asked.bound_ms:g} ms"
     if row is None or row.answer is None:
@@ -100,7 +100,7 @@ def _ordinal(share: float | None) -> str:
 
 
 def explained(result: UnderLoad) -> list[str]:
-    """What columns mean, and what the load generator adds, in sentences."""
+    """Sentences on the meaning of columns, and on the overhead of the load generator."""
     asked = result.asked
     pattern = PATTERNS[asked.scenario]
     found = [f"n x m: n instances with m threads, and m cores, each. {_MEANINGS[asked.scenario]}"]
@@ -144,7 +144,7 @@ def _too_few(result: UnderLoad) -> Iterator[str]:
 
 
 def warnings(result: UnderLoad) -> list[str]:
-    """Disturbances of the machine, each once."""
+    """Distinct disturbances of the machine."""
     taken = (row.measured.warnings for row in _rows(result) if row.measured)
     return list(dict.fromkeys(text for each in taken for text in each))
 

@@ -1,1 +1,1 @@
-"""Models at several sizes: how fast language models answer, and curves over sizes."""
+"""Models at several sizes: speed of language models, and curves over sizes."""

@@ -10,7 +10,7 @@ from dlbricks_core.workflows import Answer, Compared, ModelResult, Rate, RunResu
 
 
 def sizes_data(result: RunResult) -> dict[str, Any]:
-    """What was asked about models at several sizes, for the JSON object of a run."""
+    """Answers and curves for the JSON object of a run."""
     return {
         "answers": [_answer(each) for each in result.answers],
         "curves": [_curve(each) for each in result.curves],
@@ -40,7 +40,7 @@ def _time(compared: Compared) -> dict[str, Any]:
 
 
 def _compared(compared: Compared, unit: str = "") -> dict[str, Any]:
-    """An estimate beside what was measured; names of fields end in the unit."""
+    """An estimate beside a measurement; names of fields end in the unit."""
     measured = compared.measured
     return {
         f"estimate{unit}": compared.estimate.value,

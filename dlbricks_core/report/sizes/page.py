@@ -16,11 +16,11 @@ from dlbricks_core.report.tables import estimate_text
 from dlbricks_core.workflows import Answer, Compared, RunResult
 
 _SERIES = 6
-"""Curves that a plot shows at most; tables show everything."""
+"""Maximum number of curves in a plot; tables show all."""
 
 
 def sizes_table(result: RunResult) -> Table | None:
-    """What was asked about models at several sizes; ``None`` for other runs."""
+    """Table of answers or curves; ``None`` for other runs."""
     if result.answers:
         return _answers(result.answers)
     return _points(result) if result.curves else None
@@ -131,7 +131,7 @@ def _plot(
     unit: str,
     title: str,
 ) -> Markup | None:
-    """Estimates with their intervals, and what was measured, over whole numbers."""
+    """Plot of estimates with their intervals, and of measurements, over whole numbers."""
     shown = lines[:_SERIES]
     series = dict(each for label, points in shown for each in _drawn(label, points))
     return curves(name, series, across, unit, title) if series else None

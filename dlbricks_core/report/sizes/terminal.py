@@ -15,11 +15,11 @@ _ESTIMATED = ("TTFT", "90%", "TPOT", "90%", "Tok/s")
 _MEASURED = ("TTFT meas.", "Norm.", "TPOT meas.", "Norm.")
 
 _MOST_AXES, _ROOM = 2, 24
-"""Sizes, and characters of their names, that leave room for the figures."""
+"""Maximum number of sizes, and of characters of their names, that leave room for the figures."""
 
 
 def print_sizes(console: Console, result: RunResult) -> None:
-    """Prints a table for what was asked about models at several sizes."""
+    """Prints a table of answers or curves."""
     if len(result.answers) == 1:
         console.print(_one(result.answers[0]))
         console.print("Times in ms. Norm.: estimate/measured. >: bricks are missing.")
@@ -58,7 +58,7 @@ def _rate(rate: Rate) -> tuple[str, str]:
 def _workloads(
     answers: Sequence[Answer], columns: Sequence[str], cells: Callable[[Answer], Sequence[str]]
 ) -> Table:
-    """A row for each workload: in what it differs, and what cells tell of its answer."""
+    """A row for each workload: its distinguishing fields, and the cells of its answer."""
     axes = varying([answer.workload for answer in answers])
     rows = [
         (name, {axis: getattr(answer.workload, axis) for axis in axes}, cells(answer))
@@ -110,7 +110,7 @@ def _curves(curves: Sequence[SizeCurve]) -> Table:
 
 
 def _names(answers: Sequence[Answer]) -> Iterator[str]:
-    """Names of models, each once where it stands in several rows."""
+    """Names of models for consecutive rows, without repetitions."""
     before = ""
     for answer in answers:
         yield "" if answer.name == before else answer.name

@@ -18,22 +18,22 @@ TIMES: Mapping[str, Time] = {
     "Time per output token": lambda answer: answer.token,
     "Total time": lambda answer: answer.total,
 }
-"""Times of an answer by their names."""
+"""Times of an answer by name."""
 
 RATES: Mapping[str, Callable[[Answer], Rate]] = {
     "Prompt tokens per second": lambda answer: answer.prompt_rate,
     "Generated tokens per second": lambda answer: answer.generation_rate,
     "Output tokens per second": lambda answer: answer.output_rate,
 }
-"""Rates of an answer by their names."""
+"""Rates of an answer by name."""
 
 
 _SECONDS_MS = 10_000
-"""Milliseconds from which on a sentence speaks of seconds."""
+"""Minimum milliseconds that a sentence gives in seconds."""
 
 
 def sizes_answer(result: RunResult) -> str:
-    """What was asked about models at several sizes, in a sentence."""
+    """A sentence on answers or curves."""
     if len(result.answers) == 1:
         return f"{subject(result)}: {workload(result.answers[0].workload)}; {_of_one(result)}."
     if result.answers:

@@ -1,1 +1,1 @@
-"""Studies: what the DLBricks paper shows, for any models."""
+"""Studies: the evaluation of the DLBricks paper for any models."""

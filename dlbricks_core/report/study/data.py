@@ -1,4 +1,4 @@
-"""A study as plain data: all that its page and tables show. Raw samples of bricks are left out."""
+"""A study as plain data: everything that its page and tables show. Raw samples are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study as a self-contained HTML page: what the DLBricks paper shows, for any models."""
+"""A study as a self-contained HTML page: the evaluation of the DLBricks paper for any models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def study_page(study: StudyRecord) -> str:
 
 
 def _facts(study: StudyRecord) -> list[Fact]:
-    """How the study was made."""
+    """Facts about how the study was made."""
     backend, system, settings = (study.data[name] for name in ("backend", "system", "settings"))
     options = "".join(f", {name}={value}" for name, value in backend["settings"].items())
     call_ms = study.data["timer"]["call_ms"]

@@ -16,10 +16,10 @@ from dlbricks_core.report.study.record import StudyRecord
 from dlbricks_core.report.study.tables import totals
 
 _DEEPEST = 45
-"""How much of a colour the background of a table's cell takes at most, in percent."""
+"""Maximum percentage of a colour in a cell's background."""
 
 _FARTHEST = 0.5
-"""Relative error that gets the deepest colour."""
+"""Relative error with the deepest colour."""
 
 _WITHIN = [f"% within ±{100 * tolerance:.0f}%" for tolerance in TOLERANCES]
 
@@ -214,7 +214,7 @@ class _Shade:
 
     @property
     def style(self) -> str:
-        """Too low and too high have a colour each."""
+        """Style of the cell, with different colours for low and high values."""
         if self.value is None:
             return ""
         colour = "--series-0" if self.value < 1 else "--series-1"

@@ -14,7 +14,7 @@ from dlbricks_core.report.study.record import ModelRecord, StudyRecord, WayRecor
 
 
 def within(tolerance: float) -> str:
-    """Name in the JSON file of the share of models whose error is at most so large."""
+    """Name in the JSON file of the share of models within a tolerance."""
     return f"within_{100 * tolerance:.0f}_percent"
 
 
@@ -68,7 +68,7 @@ def _latency_plot(models: Sequence[ModelRecord]) -> Markup | None:
 
 
 def _normalized_plot(study: StudyRecord) -> Markup | None:
-    """The smallest and the largest granularity, and our own; the table has them all."""
+    """Plot of the smallest and the largest granularity, and of our own composers."""
     coarsest = max(study.of_paper, key=lambda way: way.granularity)
     shown = {way.label: way for way in (study.finest, coarsest, *study.own)}
     models = [each for each in study.models if any(way.of(each) for way in study.ways)]
@@ -115,7 +115,7 @@ def _lines(study: StudyRecord, figure: _Figure, more: str = "") -> dict[str, Cur
 
 
 def _paper(study: StudyRecord, figure: int, what: str, more: str = "") -> dict[str, Curve | None]:
-    """What the paper says about it, at a granularity of 1."""
+    """Published values of a figure, at a granularity of 1."""
     return {
         f"paper{more}, {each['where'].split(',')[0]}": Curve({1: _scaled(each)}, joined=False)
         for each in study.published(figure)
@@ -124,7 +124,7 @@ def _paper(study: StudyRecord, figure: int, what: str, more: str = "") -> dict[s
 
 
 def _scaled(each: Mapping[str, Any]) -> float:
-    """As the plots show it: shares and errors in percent."""
+    """A value in the unit of the plots: shares and errors in percent."""
     percents = each["figure"] == 11 and "mean of" not in each["what"]
     return float(100 * each["value"] if percents else each["value"])
 
@@ -140,7 +140,7 @@ def _drawn(
 
 
 def _named(name: str, scale: float = 1) -> _Figure:
-    """A figure by its name in the JSON file."""
+    """Function that reads a figure by its name in the JSON file."""
 
     def figure(way: WayRecord) -> float | None:
         value = way.data[name]

@@ -41,7 +41,7 @@ def published_data(study: StudyData) -> dict[str, Any] | None:
 
 
 def _ours(plugin: Plugin, figure: PublishedFigure, study: StudyData) -> tuple[float | None, str]:
-    """A study's own number, and its words; a plugin's defect does not cost the study."""
+    """A study's own number and its text. A defective plugin does not stop the study."""
     found = attempt(plugin, lambda: figure.ours(study))
     if isinstance(found, DLBricksError):
         return None, f"failed: {found.message}"
@@ -49,7 +49,7 @@ def _ours(plugin: Plugin, figure: PublishedFigure, study: StudyData) -> tuple[fl
 
 
 def _collection_of(sources: Iterable[str]) -> Plugin | None:
-    """The collection that all models come from; ``None`` if there is no such one.
+    """The common collection of all models; ``None`` if there is none.
 
     Args:
         sources: Source of each model, such as ``paper:1``.

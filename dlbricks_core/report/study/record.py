@@ -1,4 +1,4 @@
-"""Studies read from JSON: the page and the tables of a study need nothing but its JSON object."""
+"""Studies read from JSON. The page and the tables of a study need only its JSON object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlbricks_core.report.study.ways import Span, named
 from dlbricks_core.workflows import LoadOptions
 
 _LARGEST = 512 << 20
-"""Bytes that a file of studies may hold, unpacked."""
+"""Maximum bytes of an unpacked file of studies."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class WayRecord:
 
     @property
     def granularity(self) -> int:
-        """The most layers that a brick holds."""
+        """Maximum number of layers in a brick."""
         return int(self.data["granularity"])
 
     @property
@@ -118,7 +118,7 @@ class StudyRecord:
 
     @cached_property
     def similarity(self) -> Similarity:
-        """Of every two models."""
+        """Similarity of all pairs of models."""
         found = self.data["similarity"]
         return Similarity(tuple(found["names"]), tuple(map(tuple, found["matrix"])))
 
@@ -154,7 +154,7 @@ class StudyRecord:
 
     @property
     def load(self) -> LoadOptions | None:
-        """Options that the models were read with; ``None`` if they are not known."""
+        """Options with which the models were read; ``None`` if unknown."""
         found = self.data["settings"]
         if found["batch"] is None:
             return None
@@ -187,7 +187,7 @@ def _repetition(data: Mapping[str, Any]) -> Repetition:
 
 
 def read_studies(path: Path) -> list[StudyRecord]:
-    """Studies of a file: a ``study.json``, or one study a line; ``.xz`` is unpacked.
+    """Reads studies from a file: a ``study.json``, or one study per line; ``.xz`` is unpacked.
 
     Raises:
         DLBricksError: If the file cannot be read or does not hold studies.

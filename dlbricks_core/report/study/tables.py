@@ -11,7 +11,7 @@ from dlbricks_core.harmless import harmless
 from dlbricks_core.report.study.record import StudyRecord, WayRecord
 
 Row = Mapping[str, str | int | float | bool | None]
-"""Values by column; ``None`` if a value is not known."""
+"""Values by column; ``None`` for an unknown value."""
 
 
 def latencies(study: StudyRecord) -> Iterator[Row]:

@@ -20,7 +20,7 @@ def write_study(study: StudyRecord, page: str, folder: Path) -> None:
     Args:
         study: The study.
         page: Its page, from :func:`dlbricks_core.report.study_page`.
-        folder: Folder to write to; made if it is not there.
+        folder: Folder to write to, created if missing.
 
     Raises:
         DLBricksError: If the folder or a file cannot be written.
@@ -34,7 +34,7 @@ def write_study(study: StudyRecord, page: str, folder: Path) -> None:
 
 
 def print_study(console: Console, study: StudyRecord, folder: Path) -> None:
-    """Prints the answer, what makes it doubtful, and a table by granularity.
+    """Prints the answer, doubts about it, and a table by granularity.
 
     Args:
         console: A terminal of 80 columns.

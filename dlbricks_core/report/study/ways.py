@@ -51,7 +51,7 @@ class Absent:
 
 
 def absent(study: Study) -> list[Absent]:
-    """Models that the figures of some ways lack, each once."""
+    """Distinct models that the figures of some ways lack."""
     found: dict[str, list[tuple[str, str]]] = {}
     for way in ways(study):
         for each in way.left_out:
@@ -63,7 +63,7 @@ def absent(study: Study) -> list[Absent]:
 
 
 def failures(study: Study) -> list[Failure]:
-    """Failures of all ways, each once."""
+    """Distinct failures of all ways."""
     found = [f for way in ways(study) for f in way.result.failures]
     return list(dict.fromkeys([*study.unread, *found]))
 
@@ -99,7 +99,7 @@ def _of_samples(study: Study) -> list[str]:
 
 
 def _apart(study: Study) -> list[str]:
-    """Whether drift of the machine may be part of the errors, in a sentence."""
+    """Sentences on models whose errors may include drift of the machine."""
     every = {each.name for way in ways(study) for each in way.models}
     names = {each.name for way in ways(study) for each in way.models if not each.same_rounds}
     if not names:

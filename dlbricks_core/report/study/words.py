@@ -6,11 +6,11 @@ from dlbricks_core.report.study.record import StudyRecord
 from dlbricks_core.workflows import DEFAULT_COMPOSER
 
 _NAMED = 3
-"""Places that are named of those that failed for one reason."""
+"""Maximum number of places named for one reason of failure."""
 
 
 def models(study: StudyRecord) -> str:
-    """The study's models: the name of one, or how many there are."""
+    """The study's models: the name of a single one, or their number."""
     return study.models[0].name if len(study.models) == 1 else f"{len(study.models)} models"
 
 
@@ -21,7 +21,7 @@ def subject(study: StudyRecord) -> str:
 
 
 def answer(study: StudyRecord) -> list[str]:
-    """How good the estimates are and how much repeats, in sentences."""
+    """Sentences on the accuracy of estimates, and on repetition."""
     count = study.repetition.total
     lines = []
     way = next((way for way in study.own if way.composer == DEFAULT_COMPOSER), None)
@@ -42,7 +42,7 @@ def answer(study: StudyRecord) -> list[str]:
 
 
 def setting(study: StudyRecord) -> str:
-    """How, where and when the study was measured."""
+    """Setting of the study: how, where and when it was measured."""
     backend, settings = study.data["backend"], study.data["settings"]
     options = "".join(f", {name}={value}" for name, value in backend["settings"].items())
     runs = f"{settings['runs']} run{'' if settings['runs'] == 1 else 's'}"
@@ -56,7 +56,7 @@ def setting(study: StudyRecord) -> str:
 
 
 def failures(study: StudyRecord) -> list[tuple[str, str]]:
-    """Where and why things failed; of many places with one reason, the first are named."""
+    """Failures with their reasons; of many places with one reason, the first are named."""
     places: dict[str, list[str]] = {}
     for each in study.data["failures"]:
         places.setdefault(each["reason"], []).append(each["where"])

@@ -2,8 +2,8 @@
 
 The format is "Trace Event Format" (Google, 2016): complete events (``ph`` ``X``) with begin and
 duration in microseconds, on threads (``tid``) of one process. Every level is a thread here, and the
-deepest one has a thread for each of the framework's, so that viewers draw them as tracks below each
-other; all begin at 0.
+deepest level has one for each thread of the framework. So viewers draw them as tracks below each
+other; all tracks begin at 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SPANS = 200_000
 below 100 MB."""
 
 _NAME = 60
-"""Characters of a brick's name."""
+"""Maximum number of characters of a brick's name."""
 
 Event = dict[str, Any]
 
@@ -57,12 +57,12 @@ def trace_events(trace: Trace) -> dict[str, Any]:
 
 
 def left_out(trace: Trace) -> int:
-    """Number of spans, the shortest ones, for which a file has no room."""
+    """Number of the shortest spans that are left out of the file."""
     return max(0, len(trace.timeline.spans) - MOST_SPANS) if trace.timeline else 0
 
 
 def level_line(level: Level, measured_ms: float | None) -> str:
-    """Name of a level, and what its profiler costs, in a line."""
+    """A line with the name of a level and the overhead of its profiler."""
     if level.ms is None:
         return f"{level.name}: none ({level.reason})"
     line = f"{level.name}: {'more than ' if level.partial else ''}{level.ms:.4g} ms"
@@ -84,7 +84,7 @@ def _whole(about: Explanation) -> Iterator[Event]:
 
 
 def _bricks(about: Explanation) -> Iterator[Event]:
-    """Bricks end to end in the order in which they stand, and what they deviate by so far."""
+    """Bricks end to end in model order, with their accumulated deviation."""
     labels = dict(zip(map(id, about.groups), group_names(about, _NAME), strict=True))
     begin = about.call_ms
     deviation = 0.0
@@ -118,7 +118,7 @@ def _bricks(about: Explanation) -> Iterator[Event]:
 
 
 def _layers(about: Explanation) -> Iterator[Event]:
-    """Layers end to end in the order in which they ran, each as long as its median."""
+    """Layers end to end in execution order, each with its median duration."""
     begin = 0.0
     for layer in about.profile.layers if about.profile else ():
         args = {"name": layer.name, "outputs": ", ".join(layer.outputs), "ms": layer.ms}
@@ -127,7 +127,7 @@ def _layers(about: Explanation) -> Iterator[Event]:
 
 
 def _operators(trace: Trace, label: str, first: int) -> Iterator[Event]:
-    """What each of the framework's threads did.
+    """Activity of each thread of the framework.
 
     Args:
         trace: The trace.
@@ -165,7 +165,7 @@ def _nanoseconds(ms: float) -> int:
 
 
 def _microseconds(nanoseconds: int) -> float:
-    """Microseconds of which a viewer gets back these nanoseconds, whether it rounds or cuts off.
+    """Microseconds from which a viewer recovers these nanoseconds, rounding or truncating.
 
     Perfetto counts whole nanoseconds, and drops a span that ends within the next one.
     """

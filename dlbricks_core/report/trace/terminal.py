@@ -19,12 +19,12 @@ _NAME = 38
 
 
 def print_trace(console: Console, trace: Trace, path: Path) -> None:
-    """Prints what each level takes and costs, where the gap is, and where the file is.
+    """Prints time and overhead of each level, the largest deviations, and the path of the file.
 
     Args:
-        console: Where to print.
+        console: The console.
         trace: The trace.
-        path: File that it was written to.
+        path: File of the trace.
     """
     about = trace.explanation
     remarks = run_remarks(about.result)
@@ -59,7 +59,7 @@ def print_trace(console: Console, trace: Trace, path: Path) -> None:
 
 
 def trace_data(trace: Trace, load: LoadOptions | None = None) -> dict[str, Any]:
-    """The explanation as :func:`explanation_data` writes it, and the levels.
+    """The explanation as written by :func:`explanation_data`, with the levels.
 
     Args:
         trace: The trace.

@@ -1,8 +1,8 @@
-"""Families of language models: how the configuration of each is to be understood.
+"""Families of language models, each with a function that interprets its configuration.
 
-Each function follows the definition of its family in the transformers library. The value that a
-field has if a configuration leaves it out is that library's. Families that are built alike share a
-module, and ``parts`` has what all read in the same way.
+Each function follows the definition of its family in the transformers library, including the
+defaults of missing fields. Families with similar structure share a module, and ``parts`` holds the
+code that all of them share.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def decoder_of(values: Any, source: str) -> Decoder:
 
     Args:
         values: The configuration, as JSON holds it.
-        source: Its name for messages.
+        source: Name of the configuration for messages.
 
     Raises:
-        ModelError: If decoders of its family are not built here, or a field is missing, unknown
-            or has a value that they are not built for.
+        ModelError: If its family is not supported, or a field is missing, unknown or has an
+            unsupported value.
     """
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Gemma: a scaled embedding; from Gemma 2 on, norms before and after, and windows by turns."""
+"""Gemma: a scaled embedding; from Gemma 2 on, norms before and after, and alternating windows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _gemma(fields: Fields) -> Decoder:
 def _gemma_alternating(
     fields: Fields, pattern: int, *, normalized: bool, local_theta: float | None
 ) -> Decoder:
-    """Gemma 2 and 3: every ``pattern``-th block sees all positions, others a window."""
+    """Gemma 2 and 3: every ``pattern``-th block attends to all positions, others to a window."""
     sizes, norm = sizes_of(fields, head_dim=256), rms_norm(fields)
     fields.only("use_bidirectional_attention", False)
     fields.only("attention_bias", False)

@@ -1,4 +1,4 @@
-"""GPT-2 and what follows it: centered norms before both parts, and plain layers with biases."""
+"""GPT-2 and its successors: centered norms before both parts, and plain layers with biases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _gpt2(fields: Fields) -> Decoder:
 
 
 _OPT_OFFSET = 2
-"""Rows of OPT's learned positions before the first."""
+"""Number of rows of OPT's learned positions before the first position."""
 
 
 def _opt(fields: Fields) -> Decoder:

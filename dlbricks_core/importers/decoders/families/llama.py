@@ -1,4 +1,4 @@
-"""Llama and what follows it: root-mean-square norms before both parts, and gated layers."""
+"""Llama and its successors: root-mean-square norms before both parts, and gated layers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _granite(fields: Fields) -> Decoder:
 
 
 def _smollm3(fields: Fields) -> Decoder:
-    """Like Llama; the last of every four blocks does not know positions."""
+    """Like Llama; the last of every four blocks has no position embedding."""
     sizes, norm = sizes_of(fields, kv_heads=4), rms_norm(fields)
     bias = fields.flag("attention_bias", default=False)
     interval = fields.integer("no_rope_layer_interval", default=4)

@@ -42,7 +42,7 @@ def _olmo(fields: Fields) -> Decoder:
 
 
 def _olmo2(fields: Fields, pattern: int = 0) -> Decoder:
-    """OLMo 2 and 3: what each part gives is normalized; of OLMo 3, most blocks see a window."""
+    """OLMo 2 and 3: norms after each part; in OLMo 3, most blocks attend to a window."""
     sizes, norm = sizes_of(fields), rms_norm(fields, default=1e-5)
     bias = fields.flag("attention_bias", default=False)
     attention = attention_of(

@@ -1,4 +1,4 @@
-"""Families whose attention and feed-forward layers read the same and are summed."""
+"""Families whose attention and feed-forward parts have the same input and are summed."""
 
 from __future__ import annotations
 

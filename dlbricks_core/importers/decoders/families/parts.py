@@ -53,7 +53,7 @@ class Sizes:
 
 
 def sizes_of(fields: Fields, **defaults: Any) -> Sizes:
-    """Sizes of a decoder, whatever a family calls them; defaults are those of the family."""
+    """Sizes of a decoder, under the field names and with the defaults of its family."""
     hidden = fields.integer("hidden_size", "n_embed", "n_embd")
     heads = fields.integer("num_attention_heads", "n_head")
     usual = heads if fields.given("num_key_value_heads") else defaults.get("kv_heads", heads)
@@ -101,8 +101,8 @@ def rotary_of(
     Args:
         fields: The configuration.
         sizes: Sizes of the decoder.
-        theta: Base of the frequencies where the configuration has none.
-        share: Share of a head that is rotated where the configuration does not say.
+        theta: Default base of the frequencies.
+        share: Default share of a head that is rotated.
         kind: Kind of attention; empty where all blocks have the same.
     """
     scaling = fields.part("rope_parameters", "rope_scaling")
@@ -122,7 +122,7 @@ def rotary_of(
 
 
 def local_rotary(fields: Fields, sizes: Sizes, theta: float) -> Rotary:
-    """The rotary embedding of blocks that see a window, which no scaling applies to."""
+    """The rotary embedding of blocks that attend to a window, without scaling."""
     if SLIDING in fields.part("rope_parameters"):
         return rotary_of(fields, sizes, theta, kind=SLIDING)
     base = fields.positive("rope_local_base_freq", default=theta)
@@ -160,7 +160,7 @@ def attention_of(sizes: Sizes, **more: Any) -> Attention:
 
 
 def experts_of(fields: Fields, count: int) -> Experts:
-    """Experts of a mixture, so many where the configuration does not say."""
+    """Experts of a mixture, with a default number."""
     return Experts(
         fields.integer("num_experts", "num_local_experts", default=count, most=MOST_EXPERTS),
         fields.integer("num_experts_per_tok", default=8),
@@ -169,7 +169,7 @@ def experts_of(fields: Fields, count: int) -> Experts:
 
 
 def before_both(norm: Norm, attention: Attention, feed_forward: FeedForward) -> Block:
-    """A block that normalizes what each of its parts reads."""
+    """A block that normalizes the input of each of its parts."""
     return Block(attention, feed_forward, before_attention=norm, before_feed_forward=norm)
 
 
@@ -182,7 +182,7 @@ def decoder_with(fields: Fields, sizes: Sizes, blocks: Sequence[Block], norm: No
         sizes: Sizes of the decoder.
         blocks: Its blocks.
         norm: The last norm, if there is one.
-        tied: Whether embedding and head share weights where the configuration does not say.
+        tied: Default for whether embedding and head share weights.
         more: Further fields of :class:`Decoder`.
     """
     tied = fields.flag("tie_word_embeddings", default=tied)
