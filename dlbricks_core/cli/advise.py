@@ -29,14 +29,14 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "max_latency_ms",
     type=kinds.LATENCY_MS,
     metavar="TIME",
-    help="Longest latency of a run that is allowed (50ms, 0.5s; milliseconds without a unit).",
+    help="Maximum latency of a run (50ms, 0.5s; milliseconds without a unit).",
 )
 @click.option(
     "--require",
     "required",
     metavar="QUANTITY<=VALUE",
     multiple=True,
-    help="Most that a quantity may be (peak-memory<=500MiB, cold-start<=2s; 'dlbricks plugins' "
+    help="Upper bound on a quantity (peak-memory<=500MiB, cold-start<=2s; 'dlbricks plugins' "
     "lists probes). May be given more than once.",
 )
 @click.option(
@@ -70,7 +70,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--min-accuracy",
     type=float,
     metavar="NUMBER",
-    help="Least accuracy that is allowed, in the unit of the file.",
+    help="Minimum accuracy, in the unit of the file.",
 )
 @options.predictor_option
 @options.load_options

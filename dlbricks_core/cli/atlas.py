@@ -1,4 +1,4 @@
-"""``dlbricks atlas``: the store as pages to look at."""
+"""``dlbricks atlas``: writes the store as pages for a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dlbricks_core.workflows.unmeasured import with_unmeasured
 @click.option(
     "--measured-only",
     is_flag=True,
-    help="Compose and predict nothing: show what was measured alone. It is quicker.",
+    help="Show only measured values: compose and predict nothing. It is quicker.",
 )
 @options.store_option
 @options.json_option
@@ -40,7 +40,7 @@ def command(folder: Path, store: str | None, *, measured_only: bool, **values: A
     """Write the store as static pages, and open them from their folder.
 
     There is a page for each system and each model, one of the backends, and a table of every
-    value that can be sorted and filtered. Models that nobody timed are composed of their bricks,
+    value that can be sorted and filtered. Models without a timing are composed from their bricks,
     or else predicted, and marked as such. The pages need neither a server nor a network.
     Nothing is timed.
     """

@@ -24,8 +24,9 @@ _NOT_FOR_PROBES = {
     "granularity": "-G",
     "strategy": "--split",
 }
-"""Options that say nothing about probes: they run a fixed number of times, and no model is cut as
-users choose."""
+"""Options that do not apply to probes, which run a fixed number of times and are cut in a fixed
+way.
+"""
 
 
 @click.command("calibrate")
@@ -51,7 +52,7 @@ def command(
     forget: bool,
     **values: Any,
 ) -> int:
-    """Fit a composer's few numbers to this system, or with --probes the predictions.
+    """Fit a composer's parameters to this system, or with --probes the predictions.
 
     Times MODELs, the networks of the onnx package unless others are named, and all of their
     bricks in the same rounds. What is fitted decides how wide the intervals of estimates are;

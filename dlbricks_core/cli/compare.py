@@ -31,8 +31,8 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     own layers are cut instead; these pay for conversions that whole models do not need.
 
     Each framework runs in a process of its own. They take turns in every round, so that
-    drift of the machine meets all of them alike. What the store already holds is not
-    measured again.
+    drift of the machine affects all of them equally. Stored measurements are not
+    repeated.
 
     With --quantity something else than latency is compared, such as load time or peak memory.
     """

@@ -129,7 +129,7 @@ def _request_elsewhere(results: ResultStore, system: str | None, values: dict[st
         backend_options=given.backend_options_of(values),
     )
     request = given.request_of(values, place.system, measured=place.setup)
-    # However little was measured there, nobody can measure more of it here.
+    # However little was measured there, it cannot be measured further here.
     return request if values["runs"] else replace(request, runs=1)
 
 

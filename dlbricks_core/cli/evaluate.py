@@ -1,4 +1,4 @@
-"""``dlbricks evaluate``: how good the estimates are."""
+"""``dlbricks evaluate``: shows the accuracy of estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dlbricks explain``: where an estimate deviates and why."""
+"""``dlbricks explain``: shows where an estimate deviates and why."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ _scheduler_option = click.option(
 def command() -> None:
     """Time a suite on many hosts at once.
 
-    One command starts the scheduler, one joins each host, and one has a suite timed by every kind
-    of host. It needs the extra: pip install 'dlbricks[fleet]'. Whoever reaches the scheduler can
-    run programs on the hosts: let it be reached by hosts that you trust.
+    One command starts the scheduler, one joins each host, and one times a suite on every kind of
+    host. It needs the extra: pip install 'dlbricks[fleet]'. Whoever can reach the scheduler can run
+    programs on the hosts: expose it only to hosts that you trust.
     """
 
 
@@ -47,7 +47,7 @@ def command() -> None:
 )
 @options.time_option(
     "--silence",
-    "Time after which a host that says nothing counts as gone.",
+    "Time after which a silent host counts as gone.",
     "60s",
 )
 @options.quiet_options
@@ -95,10 +95,10 @@ def worker_command(
 @_scheduler_option
 @options.measure_options
 @options.timeout_option
-@click.option("--retry-failed", is_flag=True, help="Try again what failed before.")
+@click.option("--retry-failed", is_flag=True, help="Repeat failed measurements.")
 @options.time_option(
     "--wait",
-    "How long to wait for the first host, and for one in the place of those that left.",
+    "How long to wait for the first host, and for a new one once all have left.",
     "60s",
 )
 @options.time_option(
@@ -115,10 +115,10 @@ def worker_command(
 @options.json_option
 @options.quiet_options
 def run_command(bricks: Path, scheduler: str, store: str | None, **values: Any) -> int:
-    """Have the SUITE timed by every kind of host of a fleet.
+    """Time the SUITE on every kind of host of a fleet.
 
-    'dlbricks generate' wrote the SUITE. Hosts that are built and set alike share its bricks. The
-    results of all of them go to the store here. Exit status 3: something has no figure; it is
+    'dlbricks generate' writes a SUITE. Hosts with the same hardware and settings share its bricks.
+    The store here receives the results of all hosts. Exit status 3: something has no figure; it is
     named.
     """
     output = Output(values)
@@ -146,7 +146,7 @@ def run_command(bricks: Path, scheduler: str, store: str | None, **values: Any) 
 @options.json_option
 @options.quiet_options
 def status_command(scheduler: str, **values: Any) -> int:
-    """Show the hosts of a fleet, what each does, and how far runs are."""
+    """Show the hosts of a fleet, their activities, and the progress of runs."""
     output = Output(values)
     client = extra.load("client").FleetClient(scheduler)
     try:

@@ -58,10 +58,11 @@ def command(
     With -G or --split, the folder holds the paper's bricks instead: ONNX files that tell neither
     which model they are from nor in which order they stand.
 
-    With --private, the folder holds bricks alone, among decoys; what tells the model from them is
-    the key, a file that stays with you. Name the --backend that the bricks are for, or leave it out
-    for bricks that any framework runs, less accurately. 'dlbricks privacy FOLDER --key FILE' tells
-    what an attacker learns, 'dlbricks estimate --key FILE --results FILE' composes.
+    With --private, the folder holds only bricks, hidden among decoys. The key, a file that stays
+    with you, composes the model's estimate from them. Name the --backend that the bricks are for,
+    or leave it out for bricks that suit any framework, less accurately. 'dlbricks privacy FOLDER
+    --key FILE' shows what an attacker can learn; 'dlbricks estimate --key FILE --results FILE'
+    composes the estimate.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")

@@ -1,4 +1,4 @@
-"""What options on a command line stand for: requests, and how models are read and cut."""
+"""Translates options of a command line into requests, and into options for reading and cutting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dlbricks_core.workflows import (
 
 
 def load_options_of(values: dict[str, Any]) -> LoadOptions:
-    """How models are read, by the options of ``load_options``."""
+    """Options for reading models, from ``load_options``."""
     dims: dict[str, int] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, text in _pairs(values["dims"], "--dim"):
@@ -51,7 +51,7 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
 
 
 def sizes_of(values: dict[str, Any]) -> Sized | None:
-    """Sizes at which models are wanted, by the options of ``sizes_options``; ``None`` for one."""
+    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
     sweeps = _sweeps(values["sweeps"])
     given = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
     generates = bool(given) or not sweeps.keys().isdisjoint(("prompt", "generate"))
@@ -62,7 +62,7 @@ def sizes_of(values: dict[str, Any]) -> Sized | None:
     for name in sweeps:
         if name in taken:
             raise click.BadParameter(
-                f"{name} is given alone too: leave that out", param_hint="--sweep"
+                f"{name} is also given by itself: leave that out", param_hint="--sweep"
             )
     if generates:
         if values["quantity"] != LATENCY.name:
@@ -72,7 +72,7 @@ def sizes_of(values: dict[str, Any]) -> Sized | None:
 
 
 def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Sizes by the name of a dimension, each once."""
+    """Distinct sizes by the name of a dimension."""
     found: dict[str, tuple[int, ...]] = {}
     for name, text in _pairs(texts, "--sweep"):
         if name in found:
@@ -88,7 +88,7 @@ def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
 
 
 def import_settings_of(values: dict[str, Any]) -> ImportSettings:
-    """How models are imported, by the options of ``load_options``."""
+    """Settings for importing models, from ``load_options``."""
     timeout_s = values["timeout_s"]
     return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
 
@@ -107,7 +107,7 @@ def _number(name: str, text: str) -> float:
 
 
 def cut_options_of(values: dict[str, Any]) -> CutOptions:
-    """How models are cut, by the options of ``cut_options`` and ``composer_option``.
+    """Options for cutting models, from ``cut_options`` and ``composer_option``.
 
     Commands without an option for the composer cut the paper's layer sequences.
     """
@@ -122,7 +122,7 @@ def request_of(
     known: Callable[[], Sequence[KnownSetup]] = tuple,
     measured: Setup | None = None,
 ) -> Request:
-    """Request that the options of ``measure_options`` or ``stored_options`` stand for.
+    """Request from the options of ``measure_options`` or ``stored_options``.
 
     Args:
         values: Values of the options.
@@ -135,16 +135,16 @@ def request_of(
 
 
 def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
-    """Settings of the one backend, by the option ``--backend-option``."""
+    """Settings of a single backend, from the option ``--backend-option``."""
     return dict(_pairs(values["backend_options"], "--backend-option"))
 
 
 def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
-    """Request for each backend that ``measure_each_options`` and ``timing_options`` name.
+    """Request for each backend in ``measure_each_options``, with ``timing_options``.
 
     Args:
         values: Values of the options.
-        fewest: Number of backends that there must be.
+        fewest: Minimum number of backends.
     """
     chosen: dict[str, dict[str, str]] = {n.strip(): {} for n in values["backends"].split(",")}
     for text, value in _pairs(values["backend_options"], "--backend-option"):

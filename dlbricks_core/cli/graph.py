@@ -1,4 +1,4 @@
-"""``dlbricks graph``: a model as a picture."""
+"""``dlbricks graph``: draws a model."""
 
 from __future__ import annotations
 

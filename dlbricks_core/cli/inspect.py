@@ -1,4 +1,4 @@
-"""``dlbricks inspect``: what a model consists of."""
+"""``dlbricks inspect``: shows the composition of a model."""
 
 from __future__ import annotations
 

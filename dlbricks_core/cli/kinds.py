@@ -1,4 +1,4 @@
-"""What values of options may be: numbers with a unit, and lists of numbers."""
+"""Types of option values: numbers with a unit, and lists of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[st
     """Type of an option that takes a number and a unit.
 
     Args:
-        name: What the number is, for error messages.
+        name: Meaning of the number, for error messages.
         units: Factor of each unit; the empty unit stands for a number alone.
         examples: Examples for error messages.
     """
@@ -38,8 +38,8 @@ def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, 
     """Type of an option that takes a list such as ``1-3,5``, which is 1, 2, 3 and 5.
 
     Args:
-        name: What the numbers are, for error messages.
-        most: How many a range may hold.
+        name: Meaning of the numbers, for error messages.
+        most: Maximum length of a range.
         examples: Examples for error messages.
     """
 

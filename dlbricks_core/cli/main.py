@@ -25,8 +25,8 @@ from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
 
-#: Commands in the order of the help text, and what each is for. A command's module is
-#: imported when it is used: listing plugins need not wait for the database.
+#: Commands in the order of the help text, with their purposes. A command's module is imported when
+#: it is used, so that listing plugins need not wait for the database.
 _COMMANDS = {
     "run": "Estimate models from their bricks and compare with the whole (default).",
     "estimate": "Compose estimates from stored measurements; runs nothing.",
@@ -56,12 +56,12 @@ _COMMANDS = {
     "doctor": "Check whether this machine is ready to measure.",
 }
 
-#: Environment variables while a command's module is imported. Predicting is a matter of many small
+#: Environment variables during the import of a command's module. Predictions use many small
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
-#: inherit it.
+#: inherit these variables.
 _WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("advise", "atlas", "estimate")}
 
-#: Commands that go on where they were interrupted: what they measure is kept in the store.
+#: Commands that continue after an interruption, because the store keeps their measurements.
 _RESUMABLE = frozenset(
     {"run", "evaluate", "calibrate", "survey", "study", "explain", "compare", "bench"}
 )
@@ -74,7 +74,7 @@ EXIT_PIPE = 141
 
 
 class _Commands(click.Group):
-    """Commands; a command line that names none of them means ``run``."""
+    """All commands. A command line that names none of them means ``run``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -138,7 +138,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     """Runs the command line and returns its exit status. It prints errors and raises none."""
-    # Once the command line is understood, its option -v says this, wherever it stands.
+    # Once the command line is parsed, its option -v decides this, wherever it stands.
     told: dict[str, Any] = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
     context: click.Context | None = None
     try:
@@ -175,7 +175,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _kept(told: Mapping[str, Any], context: click.Context | None) -> str:
-    """What an interrupted command has kept: in its own words, or else those of its kind."""
+    """A sentence on the results that an interrupted command has kept."""
     if context is not None and context.invoked_subcommand in _RESUMABLE:
         return "What was measured is in the store; run it again to go on."
     return str(told.get("kept", ""))
@@ -183,7 +183,7 @@ def _kept(told: Mapping[str, Any], context: click.Context | None) -> str:
 
 @contextmanager
 def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables that the user has not set, until the context ends."""
+    """Sets environment variables that the user has not set, for as long as the context lasts."""
     new = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(new)
     try:
@@ -194,16 +194,16 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
 
 
 class _LibraryLog(logging.Handler):
-    """Prints errors that libraries log, a line each."""
+    """Prints errors that libraries log, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(f"{record.levelname.capitalize()}: {record.getMessage()}")
 
 
 class _OwnLog(logging.Handler):
-    """Prints what DLBricks itself logs, if the user asked for it.
+    """Prints log records of DLBricks, if the user asked for them.
 
-    These are tracebacks of failures that do not end a run.
+    They are tracebacks of failures that do not end a run.
     """
 
     def __init__(self, told: Mapping[str, Any]) -> None:
@@ -221,7 +221,7 @@ def _logging(told: Mapping[str, Any]) -> Iterator[None]:
     """Lets DLBricks log to standard error.
 
     Args:
-        told: Whether the user asked for it, looked up anew for each line.
+        told: Whether the user asked for the log, checked for each line.
     """
     logger, handler = logging.getLogger("dlbricks_core"), _OwnLog(told)
     logger.addHandler(handler)
@@ -235,7 +235,7 @@ def _logging(told: Mapping[str, Any]) -> Iterator[None]:
 
 def _unwritten(failure: OSError) -> int:
     """Prints that standard output could not be written, and returns the exit status."""
-    if isinstance(failure, BrokenPipeError):  # whoever reads has seen enough
+    if isinstance(failure, BrokenPipeError):  # the reader of the pipe has seen enough
         return EXIT_PIPE
     _say_error(
         f"standard output cannot be written: {failure.strerror}", "Redirect it to another file."

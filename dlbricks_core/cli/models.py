@@ -60,7 +60,7 @@ def command(collections: tuple[str, ...], **values: Any) -> int:
 
 
 def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -> None:
-    """Prints a collection; notes on its models only if the user named the collection."""
+    """Prints a collection, with notes on its models if the user named the collection."""
     count = "your own" if listing.pattern else str(len(listing.names))
     console.print(styled((f"{plugin.name}:", "bold"), f" {count} models ({plugin.distribution})"))
     if not (whole and listing.notes):

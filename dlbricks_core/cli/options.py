@@ -31,7 +31,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
-    """One decorator that adds several options, in this order."""
+    """A decorator that adds several options in a given order."""
 
     def decorate(command: CommandT) -> CommandT:
         return functools.reduce(lambda f, option: option(f), reversed(decorators), command)
@@ -42,7 +42,7 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
 def time_option(
     flag: str, help_text: str, default: str | None = None
 ) -> Callable[[CommandT], CommandT]:
-    """Option that takes a time. Its value, in seconds, has the flag's name with ``_s``."""
+    """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
     return click.option(
         flag,
         f"{flag.lstrip('-')}_s",
@@ -57,16 +57,16 @@ def time_option(
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
 
 TIMEOUT_S = 120.0
-"""Longest time that a network may take to load or to run once, unless the user says otherwise."""
+"""Default maximum time in seconds to load a network, or to run it once."""
 
 IMPORT_TIMEOUT_S = 600.0
-"""Longest time that importing a model may take: a framework exports a large one for minutes."""
+"""Default maximum time in seconds to import a model: exporting a large model takes minutes."""
 
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
-    help="Longest time in seconds to import a model, and to load a network or to run it once.  "
+    help="Maximum time in seconds to import a model, and to load a network or to run it once.  "
     f"[default: {IMPORT_TIMEOUT_S:g} and {TIMEOUT_S:g}]",
 )
 
@@ -102,7 +102,7 @@ load_options = _group(
     ),
     timeout_option,
     click.option(
-        "--reimport", is_flag=True, help="Import models anew, also those imported before."
+        "--reimport", is_flag=True, help="Import models again, even if they are in the cache."
     ),
 )
 
@@ -111,7 +111,7 @@ sizes_options = _group(
         "--prompt",
         type=POSITIVE,
         metavar="TOKENS",
-        help="Tell how fast a language model answers a prompt of so many tokens: time to first "
+        help="Estimate a language model's speed on a prompt of so many tokens: time to first "
         f"token, time per output token.  [default: {PROMPT}, with --generate]",
     ),
     click.option(
@@ -125,7 +125,7 @@ sizes_options = _group(
         "sweeps",
         metavar="NAME=SIZE,SIZE...",
         multiple=True,
-        help="Tell the latency over sizes of an open dimension (sequence=1,128,512); batch stands "
+        help="Estimate the latency over sizes of an open dimension (sequence=1,128,512); batch stands "
         "for all batch axes. For language models over prompt, generate, batch, or depth, the "
         "tokens that the cache holds before the prompt. May be given more than once.",
     ),
@@ -192,10 +192,10 @@ _threads_option = click.option(
 def _protocol_options_with(
     runs: str, threads: Callable[[Any], Any] = _threads_option
 ) -> tuple[Callable[[Any], Any], ...]:
-    """Options that say how networks are timed.
+    """Options on how networks are timed.
 
     Args:
-        runs: Default number of runs, for people.
+        runs: Default number of runs, in words.
         threads: Option for the number of threads.
     """
     return (
@@ -226,7 +226,7 @@ _precision_options = (
         "--precision",
         type=SHARE,
         metavar="SHARE",
-        help="Largest half-width of all 90% intervals, relative to the figure: networks run until "
+        help="Maximum half-width of all 90% intervals, relative to the figure: networks run until "
         f"it is reached.  [default: {PRECISION:.0%}, unless --runs is given]",
     ),
     click.option(
@@ -260,10 +260,10 @@ measure_options = _group(
 
 
 def fixed_runs_options(default: str) -> Callable[[CommandT], CommandT]:
-    """The same options for commands with a fixed number of runs, whose backend may be left out.
+    """Options for commands with a fixed number of runs, whose backend may be omitted.
 
     Args:
-        default: Default number of runs, for people.
+        default: Default number of runs, in words.
     """
     backend = click.option("--backend", metavar="NAME", help="Framework to run on.")
     return _group(backend, _backend_settings, *_protocol_options_with(default))
@@ -300,7 +300,7 @@ verify_options = _group(
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                  help="Seed of weights and inputs."),
     click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
-                 help="Largest relative error that counts as agreement."),
+                 help="Maximum relative error that counts as agreement."),
     click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
                  show_default=True,
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
@@ -322,7 +322,7 @@ survey_options = _group(
         metavar="TIME",
         default=f"{SURVEY_S:g}s",
         show_default=True,
-        help="Time after which no further networks are taken on (60s, 5m).",
+        help="Time after which no further network is started (60s, 5m).",
     ),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                  help="Seed of networks, weights and inputs."),
@@ -332,14 +332,14 @@ timing_options = _group(
     click.option(
         "--force",
         is_flag=True,
-        help="Measure again what the store holds; the first new sample of a network replaces it.",
+        help="Repeat stored measurements; the first new sample of a network replaces them.",
     ),
-    click.option("--retry-failed", is_flag=True, help="Try again what failed before."),
+    click.option("--retry-failed", is_flag=True, help="Repeat failed measurements."),
 )
 
 private_options = _group(
     click.option(
-        "--private", is_flag=True, help="Pack bricks alone, among decoys, and write a key."
+        "--private", is_flag=True, help="Pack only bricks, hidden among decoys, and write a key."
     ),
     click.option(
         "--backend",
@@ -397,16 +397,16 @@ html_option = click.option(
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> bool:
-    """Keeps the option for whoever prints errors, outside of the command."""
+    """Keeps the option for error messages, which are printed outside of the command."""
     context.ensure_object(dict)["verbose"] = verbose
     return verbose
 
 
 quiet_options = _group(
     click.option(
-        "-v", "--verbose", is_flag=True, callback=_remember, help="Say more; show tracebacks."
+        "-v", "--verbose", is_flag=True, callback=_remember, help="Print more; show tracebacks."
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
 estimate_options = _group(measure_options, cut_options, composer_option, load_options)
 
@@ -430,7 +430,7 @@ scenario_options = _group(
     click.option(
         "--scenario",
         type=click.Choice([each.value for each in Scenario]),
-        help="Tell throughput and tail latency under a load of MLPerf Inference, for n instances "
+        help="Estimate throughput and tail latency under a load of MLPerf Inference, for n instances "
         "x m threads.",
     ),
     click.option(

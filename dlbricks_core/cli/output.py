@@ -1,4 +1,4 @@
-"""What commands write: results, progress and remarks."""
+"""Output of commands: results, progress and remarks."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ _FILES = {
 class Output:
     """Writes results to standard output, progress and remarks to standard error.
 
-    Create it before anything is read or measured: it refuses files that cannot be written.
+    It should be created before anything is read or measured, because it rejects files that cannot
+    be written.
 
     Args:
         values: The command's options, of which it reads ``json_path``, ``html_path``, ``quiet``
             and ``verbose``.
 
     Raises:
-        DLBricksError: If a file that was asked for cannot be written.
-        UsageError: If two names on the command line mean one file.
+        DLBricksError: If a requested file cannot be written.
+        UsageError: If two names on the command line refer to one file.
     """
 
     def __init__(self, values: dict[str, Any]) -> None:
@@ -52,7 +53,7 @@ class Output:
         given = click.get_current_context().params
         _check_files(given)
         quiet = bool(values.get("quiet"))
-        # What is written to standard output must be alone there.
+        # Standard output must hold nothing besides the requested data.
         alone = any(to_standard_output(given.get(key)) for key in _FILES)
         self.console = Console(quiet=quiet or alone)
         self.errors = Console(stderr=True, quiet=quiet)
@@ -63,10 +64,10 @@ class Output:
         return ProgressBar(self.errors, verbose=self._verbose)
 
     def if_interrupted(self, kept: str) -> None:
-        """Notes what is told if the command is interrupted from now on.
+        """Sets the message for an interruption from now on.
 
         Args:
-            kept: A sentence on what is kept of what was done until then.
+            kept: A sentence on the results that are kept.
         """
         click.get_current_context().ensure_object(dict)["kept"] = kept
 
@@ -76,18 +77,18 @@ class Output:
             write_json(data, self._json_path)
 
     def write_record(self, data: Callable[[], dict[str, Any]]) -> None:
-        """Writes the JSON file, if the user named one. Only then are its facts looked up."""
+        """Writes the JSON file, if the user named one. The data are created only then."""
         if self._json_path is not None:
             write_json(data(), self._json_path)
 
     def write_html(self, page: Callable[[], str]) -> None:
-        """Writes the HTML file, if the user named one. Only then is the page made."""
+        """Writes the HTML file, if the user named one. The page is created only then."""
         if self._html_path is not None:
             write_text(page(), self._html_path)
 
 
 def _check_files(values: Mapping[str, Any]) -> None:
-    """Refuses files that cannot be written, and files that would overwrite another.
+    """Rejects files that cannot be written, and files that would overwrite another.
 
     Args:
         values: Arguments and options of the command.
@@ -100,7 +101,7 @@ def _check_files(values: Mapping[str, Any]) -> None:
         path: Path | None = values.get(key)
         if path is None:
             continue
-        # A folder for the results is made before they are written.
+        # A folder for the results is created before they are written.
         if folder is None or path.parent != folder or folder.exists():
             check_writable(path)
         for other, taken in named:

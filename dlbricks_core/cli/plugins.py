@@ -1,4 +1,4 @@
-"""``dlbricks plugins``: lists the plugins that are installed."""
+"""``dlbricks plugins``: lists the installed plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlbricks_core.workflows.status import plugin_statuses
 @options.json_option
 @options.quiet_options
 def command(**values: Any) -> int:
-    """List plugins of every kind, and what is wrong with any."""
+    """List plugins of every kind, and problems with them."""
     output = Output(values)
     statuses = plugin_statuses()
     shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
@@ -48,7 +48,7 @@ def command(**values: Any) -> int:
 
 
 def _told(capabilities: Mapping[str, Any]) -> str:
-    """Capabilities of a plugin, for people."""
+    """Capabilities of a plugin, in words."""
     parts = []
     for key, value in capabilities.items():
         if key == "isolated":

@@ -1,4 +1,4 @@
-"""``dlbricks privacy``: what an attacker learns from a private suite."""
+"""``dlbricks privacy``: shows what an attacker can learn from a private suite."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ from dlbricks_core.workflows.private import published_models
     "--published",
     metavar="MODEL",
     multiple=True,
-    help="Model or collection that the attacker knows. May be given more than once.  "
-    "[default: onnx:]",
+    help="Model or collection that attackers know. May be given more than once.  [default: onnx:]",
 )
 @options.json_option
 @options.quiet_options
 def command(folder: Path, key: Path, published: tuple[str, ...], **values: Any) -> int:
     """Tell what an attacker learns from the private suite in FOLDER.
 
-    He knows how suites are made and what is published, and learns from suites that he makes of
-    published models himself. The report tells how many candidates are left for your model, how
-    well decoys are told from true bricks, and which bricks stand out.
+    Attackers know how suites are made, and they know published models, from which they make suites
+    to learn from. The report gives the number of candidates that are left for your model, the
+    accuracy of telling decoys from true bricks, and the bricks that stand out.
     """
     output = Output(values)
     with output.progress() as progress:

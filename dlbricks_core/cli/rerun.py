@@ -1,4 +1,4 @@
-"""``dlbricks rerun``: does again what a record says, and compares."""
+"""``dlbricks rerun``: repeats a recorded run, and compares."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(record: Path, store: str | None, **values: Any) -> int:
 
 @contextmanager
 def _store(record: Record, location: str | None) -> Iterator[ResultStore]:
-    """The store of an estimate; for a measurement the named one, or one that is thrown away."""
+    """The store of an estimate; for a measurement, the named store or a temporary one."""
     if record.command == ESTIMATE:
         with ResultStore.open(location, writes=False) as opened:
             yield opened

@@ -21,7 +21,7 @@ from dlbricks_core.workflows.scenarios.run import SECONDS, Asked, run_scenario
 
 _SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s", "protocol",
          "quantity")  # fmt: skip
-"""Options that decide whether the dial is turned."""
+"""Options that decide whether the dial is used."""
 
 
 @click.command("run")
@@ -44,14 +44,14 @@ def command(
     scenario: str | None,
     **values: Any,
 ) -> int:
-    """Estimate models, timing what tells most about them until they are precise.
+    """Estimate models, timing the most informative bricks until they are precise.
 
     Without a MODEL it takes a set of well-known networks that the backend names, times all of
-    their bricks, and compares the estimates with the whole. What the store already holds is not
-    measured again.
+    their bricks, and compares the estimates with the whole networks. Stored measurements are not
+    repeated.
 
-    With --scenario it tells how many queries instances of a MODEL serve, and how fast, composed
-    from bricks that are timed while other instances are busy.
+    With --scenario it estimates throughput and tail latency of instances of a MODEL, composed from
+    bricks that are timed while other instances are busy.
     """
     if scenario is not None:
         return _under_load(models, scenario, store, {**values, "end_to_end": bool(end_to_end)})
@@ -80,10 +80,10 @@ def command(
 
 
 _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
-"""Options that say nothing without a scenario."""
+"""Options that have no effect without a scenario."""
 
 _NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps")
-"""Options that ask for more than one model is."""
+"""Options that request more than one model."""
 
 
 def _no_scenario(values: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _one_number(threads: tuple[int, ...] | None) -> int | None:
 def _under_load(
     models: tuple[str, ...], scenario: str, store: str | None, values: dict[str, Any]
 ) -> int:
-    """Tells what instances of models show in a scenario."""
+    """Prints the figures of models in a scenario."""
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     for name in _NOT_FOR_SCENARIOS:

@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does: measurements are kept, and nothing is left running."""
+"""Signals that end a command as Ctrl-C does: measurements are kept, and no process is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked the command to end.
 
     Attributes:
-        status: Exit status that stands for the signal in a shell.
+        status: Exit status by which a shell reports the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -29,7 +29,7 @@ def interruptible() -> Iterator[None]:
 
     Signals that are ignored, as under ``nohup``, stay ignored.
     """
-    if current_thread() is not main_thread():  # signals are the main thread's
+    if current_thread() is not main_thread():  # only the main thread may handle signals
         yield
         return
     usual = {number: signal.getsignal(number) for number in _ENDING}
@@ -41,7 +41,7 @@ def interruptible() -> Iterator[None]:
     caught: list[Interrupted] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        # Whatever is left to tidy up then, workers and their folders are their guards' to end.
+        # Guards of workers and their folders clean up whatever is left.
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
         caught.append(Interrupted(number))
@@ -52,7 +52,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if caught:  # whatever else was raised on the way out
+        if caught:  # whatever else was raised during the cleanup
             raise caught[0] from error
         raise
     finally:

@@ -1,4 +1,4 @@
-"""``dlbricks spec``: a record of a run that others can do again."""
+"""``dlbricks spec``: writes a record of a run that others can repeat."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dlbricks_core.workflows.record import read_record
 )
 @options.quiet_options
 def command(results: Path, **values: Any) -> int:
-    """Write what a run did as one JSON object, with which others can do it again.
+    """Write a record of a run as one JSON object, from which others can repeat it.
 
     RUN is a JSON file that 'dlbricks run', 'estimate', 'evaluate' or 'compare' wrote. The record
     holds the models with their hashes and licences, the software, the hardware in the words of
-    MLPerf, the protocol, and what came out. 'dlbricks rerun' takes it.
+    MLPerf, the protocol, and the results. 'dlbricks rerun' repeats it.
     """
     output = Output(values)
     output.write_json(read_record(results).to_dict())

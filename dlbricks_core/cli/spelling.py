@@ -1,8 +1,8 @@
-"""How the command line spells the library's arguments."""
+"""Spelling of the library's arguments as command-line options."""
 
 from __future__ import annotations
 
-#: Options of all commands, which may also stand before the command's name.
+#: Options of all commands, which may also precede the command's name.
 FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
 #: Options whose names do not follow from the argument that they set.

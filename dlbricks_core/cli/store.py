@@ -1,4 +1,4 @@
-"""``dlbricks store``: what was measured travels, and is deleted when nobody needs it."""
+"""``dlbricks store``: exports, imports, merges and prunes measurements."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ def prune_command(
 ) -> int:
     """Delete what the options name together.
 
-    What that is is shown first, and nothing is deleted unless you agree. What nothing else needs
-    then is deleted as well: sessions, features of networks, and what backends make of models.
+    A summary is shown first, and nothing is deleted unless you agree. Records that nothing else
+    needs are deleted as well: sessions, features of networks, and rewritten graphs of models.
     """
     output = Output(values)
     moment = None if before is None else before.astimezone()
@@ -206,7 +206,7 @@ def _file(path: Path) -> Path | IO[bytes]:
 
 
 def _agreed() -> bool:
-    """Whether the user agrees. Where nobody answers, nothing is deleted."""
+    """Whether the user agrees. Without an answer, nothing is deleted."""
     try:
         return click.confirm("Delete this?", err=True)
     except click.Abort as abort:

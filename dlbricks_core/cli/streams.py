@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-#: How what was closed is opened again: no file of ours shall get its number. Writing to
-#: standard output still fails, as it should; errors that nobody can see are dropped.
+#: Modes for reopening closed streams, so that no other file gets their numbers. Writing to standard
+#: output still fails, as it should; invisible errors are dropped.
 _MODES = {_STDIN: os.O_RDONLY, _STDOUT: os.O_RDONLY, _STDERR: os.O_WRONLY}
 
 
@@ -43,7 +43,7 @@ class Stream:
 
     @property
     def buffer(self) -> Stream:
-        """Where bytes are written to: this stream as well, so that a failure is kept."""
+        """Stream for bytes: this stream as well, so that a failure is kept."""
         return self
 
     def flush(self) -> None:
@@ -56,7 +56,7 @@ class Stream:
 
     def _fail(self, error: OSError) -> None:
         self.failure = error
-        # What is still in the buffer must go somewhere when the interpreter ends.
+        # The content of the buffer must go somewhere when the interpreter ends.
         with suppress(OSError), Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), self._stream.fileno())
 
@@ -66,7 +66,7 @@ class Stream:
 
 @contextmanager
 def standard_streams() -> Iterator[Stream]:
-    """Replaces standard output and error by such streams, and yields that of standard output."""
+    """Replaces standard output and error by safe streams, and yields that of standard output."""
     for number, mode in _MODES.items():
         _open(number, mode)
     before = sys.stdout, sys.stderr
@@ -90,13 +90,13 @@ def _open(number: int, mode: int) -> None:
             os.dup2(opened, number)
             os.close(opened)
     else:
-        # A pipe that is full is waited for, whatever its other end has set.
+        # Writing waits for a full pipe, whatever mode its reader has set.
         with suppress(OSError):
             os.set_blocking(number, True)
 
 
 def _prepared(stream: TextIO | None, number: int) -> TextIO:
-    """The stream, able to write every text in its encoding."""
+    """The stream, prepared to write any text in its encoding."""
     if stream is None:
         return open(number, "w", errors="backslashreplace", closefd=False)
     with suppress(AttributeError):

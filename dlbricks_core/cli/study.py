@@ -62,7 +62,7 @@ def command(
     quick: bool,
     **values: Any,
 ) -> int:
-    """Show what the DLBricks paper shows, for any models: a report with all its plots.
+    """Repeat the evaluation of the DLBricks paper for any models: a report with all its plots.
 
     Times the whole models and their bricks at every granularity, and what the default
     composer wants, in the same rounds. Writes index.html, study.json and a CSV file for each
@@ -94,7 +94,7 @@ def command(
 
 
 def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[str, Any]) -> int:
-    """Writes the reports of studies that a file holds."""
+    """Writes the reports of all studies in a file."""
     if models or values["backend"]:
         raise click.UsageError("--from takes neither a MODEL nor --backend: it measures nothing.")
     output = Output(values)

@@ -1,4 +1,4 @@
-"""``dlbricks survey``: times networks that predictions rest on."""
+"""``dlbricks survey``: times networks that predictors learn from."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def command() -> None:
 def list_command(store: str | None, **values: Any) -> int:
     """List the systems of a store.
 
-    What they are, and how much they measured when.
+    For each system: its hardware, and the number and dates of its measurements.
     """
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:

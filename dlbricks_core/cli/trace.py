@@ -31,8 +31,8 @@ def command(model: str, trace_path: Path, store: str | None, **values: Any) -> i
     """Write a trace of MODEL: whole, bricks, layers, the framework's operators.
 
     Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open the file; every level is a track
-    that begins at 0. Each level is from runs without a deeper level's profiler, and says what its
-    own costs. Exit status 3: something could not be timed or profiled; it is named.
+    that begins at 0. Each level comes from runs without the profiler of a deeper level, and shows
+    its own overhead. Exit status 3: something could not be timed or profiled; it is named.
     """
     output = Output(values)
     load = given.load_options_of(values)

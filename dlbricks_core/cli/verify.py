@@ -1,4 +1,4 @@
-"""``dlbricks verify``: whether backends compute the same."""
+"""``dlbricks verify``: checks whether backends compute the same."""
 
 from __future__ import annotations
 

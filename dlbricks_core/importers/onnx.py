@@ -104,9 +104,7 @@ def _content(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ModelError(
-                f"{path} is not a regular file", hint="Name a copy in a file."
-            )
+            raise ModelError(f"{path} is not a regular file", hint="Name a copy in a file.")
         kind = kind_of(file.read(HEAD_BYTES))
         if kind is not None:
             raise ModelError(f"{path} is not an ONNX model, but {kind.name}", hint=kind.hint)
