@@ -1,9 +1,10 @@
-"""How well cold starts are composed, against processes with nothing but the framework in them.
+"""Accuracy of composed cold starts, compared with processes that run only the framework.
 
-Each model is written as users of the framework keep it. A new process imports the framework, opens
-the files and runs the model, as a user's program does; the time is taken from outside, until the
-first result is told. That is done with files that the page cache holds, and with files that it was
-told to drop. In the middle of these rounds, DLBricks measures bricks and composes the same.
+Each model is saved in the usual files of the framework. A new process imports the framework, opens
+the files and runs the model, as a user's program does. Its time is taken from outside, until it
+reports the first result. Half of the processes find the files in the page cache; for the other
+half, the files are dropped from it. In the middle of these rounds, DLBricks measures bricks and
+composes the same times.
 
     python benchmarks/cold_start.py onnxruntime onnx:squeezenet onnx:resnet50
 """
@@ -96,7 +97,7 @@ def run():
         each.wait_to_read()
 """,
 }
-"""What a user's program does, by the backend's name."""
+"""User programs by the name of the backend."""
 
 STEPS = "starting", "opening", "first-run"
 COUNTED = {
@@ -105,23 +106,23 @@ COUNTED = {
     "first-run": ("first-run",),
     "settling": ("settling",),
 }
-"""Parts of the quantity ``cold-start`` that make up a step of a program."""
+"""Parts of the quantity ``cold-start`` that make up each step of a program."""
 
 
 @dataclass
 class Taken:
-    """Milliseconds of processes, one a round.
+    """Milliseconds of processes, one in each round.
 
     Attributes:
-        total: From outside: until the first result.
-        steps: By the name of the step.
+        total: Time until the first result, taken from outside.
+        steps: Times by the name of the step.
     """
 
     total: list[float] = field(default_factory=list)
     steps: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, total: float, steps: Mapping[str, float]) -> None:
-        """Keeps what one process took."""
+        """Adds the times of one process."""
         self.total.append(total)
         for name, value in steps.items():
             self.steps.setdefault(name, []).append(value)
@@ -134,7 +135,7 @@ class Case:
     Attributes:
         source: Name of the model, for DLBricks.
         model: The model.
-        folder: The files.
+        folder: Folder of the files.
         cold: Processes that read the files from the disk.
         warm: Processes that read the files from the page cache.
     """
@@ -181,7 +182,7 @@ def run_once(case: Case, backend: str, environment: Mapping[str, str], threads: 
 
 
 def composed(cases: Sequence[Case], backend: str, threads: int, folder: Path) -> tuple[Any, float]:
-    """What DLBricks says of the models, as it writes it in JSON, and the seconds that it took."""
+    """DLBricks' JSON results for the models, and the seconds that it took."""
     path = folder / "composed.json"
     begin = perf_counter()
     subprocess.run(

@@ -1,15 +1,15 @@
-"""How well bricks tell what a model takes while other instances of it are busy.
+"""Accuracy of latencies that are composed from bricks while other instances of a model are busy.
 
     python benchmarks/contention.py BACKEND MODEL... [--instances 2] [--threads 1] [--loads]
 
-For each model: latencies of the whole model alone and while all instances run it over and over,
-and the same composed from bricks, with the error of each. The whole model is timed in two halves,
-before and after the bricks. Of latencies, the mean of the faster half stands for the usual one, as
-in estimates; means decide throughput.
+For each model it prints latencies of the whole model, alone and while all instances run it
+repeatedly, the same latencies composed from bricks, and the errors. The whole model is timed in two
+halves, before and after the bricks. The mean of the faster half represents the usual latency, as in
+estimates; the mean determines the throughput.
 
-With --loads, bricks are timed by hand while the others run different things, in rounds that go
-through all of these: the same brick at the same time; all bricks of the model in random order; all
-in the model's order; the model itself. The last lines leave out priming by a copy, and all
+With --loads, bricks are timed directly while the other instances run various loads, in rounds that
+cover all loads: the same brick at the same time; all bricks of the model in random order; all
+bricks in the model's order; the model itself. The last lines omit priming by a copy, and then all
 preparation (passes). Ratios are medians over rounds.
 """
 
@@ -43,14 +43,14 @@ from dlbricks_core.workflows.scenarios.composed import Composed, service_times
 
 WHOLE = "whole"
 ROUNDS = 10
-"""Rounds of the trial of loads."""
+"""Number of rounds in the trial of loads."""
 
 _PASSES = 25
-"""Runs of the whole model, or of all its bricks, in each step of a round."""
+"""Number of runs of the whole model, or of all its bricks, in each step of a round."""
 
 
 def main() -> None:
-    """Prints both tables for the models that the arguments name."""
+    """Prints both tables for the named models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("backend")
     parser.add_argument("model", nargs="+")
@@ -75,7 +75,7 @@ class Instances:
     Args:
         request: The backend and its threads.
         count: Number of instances.
-        networks: Networks by key, and the kind that each is timed as.
+        networks: Networks by key, with the kind of each.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Instances:
 def against_whole(
     model: CanonicalModel, request: Request, count: int, threads: int, seconds: float
 ) -> None:
-    """Prints what the whole model takes beside what its bricks tell."""
+    """Prints latencies of the whole model beside those composed from bricks."""
     whole = cut_models([model], CutOptions.chosen(None, None, None), request, Observer())
     network = whole.brickset.models[0].whole.model
     alone: list[FloatArray] = []
@@ -137,7 +137,7 @@ def half_of_whole(
     alone: list[FloatArray],
     beside: list[FloatArray],
 ) -> None:
-    """Adds latencies of the whole model by itself, and with all instances busy."""
+    """Adds latencies of the whole model, alone and with all instances busy."""
     with Instances(request, count, {WHOLE: (network, "")}) as instances:
         for busy, found in ((instances.all[:1], alone), (instances.all, beside)):
             played = play_together(busy, [[WHOLE]] * len(busy), seconds)
@@ -152,7 +152,7 @@ STATISTICS: tuple[Callable[[FloatArray], float], ...] = (
 
 
 def row(name: str, measured: Sequence[FloatArray], composed: FloatArray) -> None:
-    """Prints statistics of measured latencies, and how far composed ones are off."""
+    """Prints statistics of measured latencies, and the errors of composed ones."""
     cells = []
     for statistic in STATISTICS:
         true, guess = statistic(np.concatenate(measured)), statistic(composed)
@@ -166,7 +166,7 @@ def usual(halves: Sequence[FloatArray]) -> float:
 
 
 def slowdown(found: Composed) -> float:
-    """What an inference takes with all instances busy, over what it takes alone."""
+    """Latency with all instances busy, relative to the latency alone."""
     assert found.alone is not None
     assert found.alone.value is not None
     beside = found.beside or found.alone
@@ -202,7 +202,7 @@ class Trial:
         }
 
     def together(self, count: int, keys: Sequence[str]) -> float:
-        """Usual time of a pass over some networks, in so many instances at once."""
+        """Usual duration of a pass over networks in several instances at once, in milliseconds."""
         played = play_together(self._all[:count], [keys] * count, self._seconds)
         return float(faster_half(np.concatenate([each.passes_ms for each in played])))
 
@@ -214,13 +214,13 @@ class Trial:
         return self._total(dict(zip([*unique, *CALLS], ms, strict=True)))
 
     def in_step(self) -> float:
-        """The same with the others on the brick that is being timed."""
+        """Sum over the bricks, timed while the other instances run the same brick."""
         keys = [*dict.fromkeys(self._order), *CALLS]
         seconds = max(0.05, 2 * self._seconds / len(keys))
         return self._total({key: self._timed([key], [key], seconds)[0] for key in keys})
 
     def _timed(self, keys: Sequence[str], load: Sequence[str], seconds: float) -> list[float]:
-        """Usual latency of each network in the first instance; no load is no company."""
+        """Usual latency of each network in the first instance, beside a load or alone."""
         busy = self._all if load else self._all[:1]
         others = len(busy) - 1
         sequences, prepared = [keys, *[load] * others], [True, *[False] * others]
@@ -233,11 +233,11 @@ class Trial:
 
 
 PLAIN = "plain "
-"""Begin of the keys of bricks that no copy primes."""
+"""Prefix of the keys of bricks that no copy primes."""
 
 
 def loads(model: CanonicalModel, request: Request, count: int, _threads: int, _s: float) -> None:
-    """Prints slowdowns of bricks by what the others run, beside that of the whole model."""
+    """Prints slowdowns of bricks for each load, beside the slowdown of the whole model."""
     cutting = cut_models([model], CutOptions.chosen(None, None, None), request, Observer())
     (cut,), bricks = cutting.brickset.models, cutting.brickset.bricks
     networks = {s: (bricks[s].model, "brick") for s in cut.counts}

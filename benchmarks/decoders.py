@@ -41,10 +41,10 @@ from dlbricks_core.workflows import (
 )
 
 LIMIT_SHARE = 0.9
-"""Memory that the second estimate may take, as a share of what the whole model takes."""
+"""Memory limit of the second estimate, as a share of the whole model's memory."""
 
 LEAST_BYTES = 3 * 2**29
-"""Least memory that frameworks and bricks need: smaller models are not limited."""
+"""Minimum bytes that frameworks and bricks need; smaller models are not limited."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Case:
     """One output token at a depth, or a prompt.
 
     Attributes:
-        sequence: Tokens that are read at a time.
-        past: Tokens in the cache.
+        sequence: Number of new tokens.
+        past: Number of tokens in the cache.
     """
 
     sequence: int
@@ -71,17 +71,17 @@ class Row:
         model: Name of the model.
         case: The case in words.
         estimate_ms: Estimate from bricks.
-        interval_ms: Its 90% interval.
+        interval_ms: 90% interval of the estimate.
         measured_ms: Latency of the whole model; ``None`` if it was not timed.
         error: Relative error of the estimate.
         covered: Whether the interval holds the measured latency.
         implied_gb_s: Bytes of weights and cache over the measured latency, or over the estimate.
-        peak_gb: Most memory that the run took.
-        failures: What failed, and why.
-        limit_gb: Memory that the second estimate was limited to; ``None`` if it was not made.
+        peak_gb: Peak memory of the run.
+        failures: Failures with their reasons.
+        limit_gb: Memory limit of the second estimate; ``None`` if it was not made.
         limited_ms: The second estimate.
-        limited_change: Second estimate over the first, less 1.
-        limited_peak_gb: Most memory that the second estimate took.
+        limited_change: Relative change of the second estimate from the first.
+        limited_peak_gb: Peak memory of the second estimate.
     """
 
     model: str
@@ -102,14 +102,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Bench:
-    """What is asked of all models."""
+    """Settings for all models."""
 
     backend: str
     threads: int
     rounds: int
 
     def row(self, spec: str, case: Case, *, end_to_end: bool) -> tuple[Row, int]:
-        """Figures of a model, and the bytes that the whole takes."""
+        """Figures of a model, and the bytes of the whole model."""
         dims = {"batch": 1, "sequence": case.sequence, "past": case.past}
         (model,) = load_models([spec], LoadOptions(dims=dims), Observer()).models
         request = Request.of(self.backend, threads=self.threads, runs=self.rounds)
@@ -126,7 +126,7 @@ class Bench:
         return _row(model, case, found, peak_gb, failures), taken
 
     def limited(self, spec: str, case: Case, limit: int) -> Row:
-        """The estimate of a process that may take only so many bytes."""
+        """The estimate of a process with limited memory."""
         command = [sys.executable, __file__, self.backend, str(self.threads), spec,
                    "--rounds", str(self.rounds), "--only", f"{case.sequence},{case.past}",
                    "--limit-bytes", str(limit)]  # fmt: skip
@@ -137,7 +137,7 @@ class Bench:
 
 
 def limit_memory(nbytes: int) -> None:
-    """Limits this process and all that it starts, each to so many bytes, as ``ulimit -d`` does."""
+    """Limits the bytes of this process, and of each process that it starts, like ``ulimit -d``."""
     resource.setrlimit(resource.RLIMIT_DATA, (nbytes, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
@@ -198,7 +198,7 @@ def _printed(row: Row) -> str:
 
 
 def _specs(names: Sequence[str], folder: Path) -> list[str]:
-    """Files of decoders, written where a name is one of ours."""
+    """Files of decoders; those that this script defines are written first."""
     found = []
     for name in names:
         if name in SHAPES:

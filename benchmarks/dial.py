@@ -1,8 +1,8 @@
-r"""Turns the dial without timing: a store that holds all bricks of some models gives the answers.
+r"""Replays the dial without timing, from a store that holds all bricks of some models.
 
 For each precision it prints the mean absolute error of the estimates, the share of 90% intervals
-that hold the measured latency, and the seconds that timing took when the store was filled. Nothing
-of a model's family is in what the predictor learns from.
+that contain the measured latency, and the seconds that timing took when the store was filled. The
+predictor learns from no network of a model's own family.
 
 Fill the store first:
 
@@ -10,7 +10,7 @@ Fill the store first:
         --composer learned --runs 8
     python benchmarks/dial.py FILE NAME 1 onnx: mxnet:
 
-How `similar` and `tiled` do at equal cost: `dial_against.py`.
+For `similar` and `tiled` at equal cost, see `dial_against.py`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _HOURS_S = 1e5
 
 
 class Replay(Bench):
-    """A bench that looks up in the store what it is to time.
+    """A bench that looks up timings in the store.
 
     Attributes:
-        seconds: Seconds that timing took then.
+        seconds: Seconds that the timings took originally.
     """
 
     seconds = 0.0
@@ -81,7 +81,7 @@ class Stop:
 
 
 def held_out(atlas: Sequence[Contribution], family: str) -> list[Contribution]:
-    """The atlas without what was cut from models of a family."""
+    """The atlas without networks that were cut from models of a family."""
     return [
         each.only([i for i, g in enumerate(each.groups) if family not in g.split(",")])
         for each in atlas
@@ -91,7 +91,7 @@ def held_out(atlas: Sequence[Contribution], family: str) -> list[Contribution]:
 def stops(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore, family: str
 ) -> dict[float, Stop]:
-    """How good estimates of models of one family are, by precision."""
+    """Errors of estimates for models of one family, by precision."""
     cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
     atlas = held_out(shipped(request.setup.backend), family)
     found = {}

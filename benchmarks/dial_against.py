@@ -1,17 +1,17 @@
-r"""What `similar` and `tiled` are worth beside the dial: seconds and errors of each, in one run.
+r"""Compares `similar` and `tiled` with the dial: seconds and errors of each, in one run.
 
     python benchmarks/dial_against.py BACKEND THREADS [--json FILE] [--budget SECONDS] [MODEL…]
 
 Each way of estimating begins with an empty store, so that nothing is shared. Its seconds are those
-of the wall clock: starting the framework, asking it, loading, planning, predicting and timing are
-among them, importing the models is not. Before and after each way, all whole models are timed; what
-its estimates are compared with is the mean of both, so that a machine that drifts does not count.
-From ±5% down the dial times all bricks of what runs, which is the composer `segmented`. So its
-rows are the dial's as well, and the last column tells what the dial's error is at the seconds that
-a row took, between the stops nearest to it.
+of the wall clock. They include starting the framework, rewriting, loading, planning, predicting and
+timing, but not importing the models. All whole models are timed before and after each way. The mean
+of both is the reference of its estimates, so that drift of the machine does not count. From ±5%
+down the dial times all bricks of the executed graph, like the composer `segmented`. So its rows
+belong to the dial as well. The last column gives the dial's error at the seconds of a row,
+interpolated between the nearest stops.
 
-Without a MODEL it takes the development corpus. The atlas was packed with these models: whatever
-was cut from models of their families is left out of it, unless --known is given.
+Without a MODEL it takes the development corpus. The atlas contains these models, so networks that
+were cut from their families are left out of it, unless --known is given.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WHOLE_RUNS = 10
 """Runs of each whole model before and after each way."""
 
 BASELINE = 0.05
-"""Precision to which whole models are timed, to tell what estimating saves."""
+"""Precision to which whole models are timed, as the baseline for the savings of estimates."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Way:
 
     @property
     def of_dial(self) -> bool:
-        """Whether the dial has this stop."""
+        """Whether the way is a stop of the dial."""
         return self.name in ("dial", "segmented")
 
 
@@ -85,12 +85,12 @@ WAYS = (
 
 @dataclass(frozen=True)
 class Found:
-    """What came of a way.
+    """Result of a way of estimating.
 
     Attributes:
         way: The way.
         seconds: Seconds of the wall clock.
-        timing_s: Those of them in which networks were loaded and ran, or the dial planned.
+        timing_s: Part of these seconds in which networks were loaded and ran, or the dial planned.
         networks: Number of networks that were timed.
         errors: Relative error of each model's estimate, by name.
         inside: Whether each model's 90% interval holds the measured latency, by name.
@@ -155,7 +155,7 @@ def judged(way: Way, result: RunResult, seconds: float, truth: Mapping[str, floa
 
 
 def at_equal_cost(seconds: float, stops: Sequence[Found]) -> float | None:
-    """Mean error of the dial at so many seconds; ``None`` beyond its first and last stop."""
+    """Mean error of the dial at a number of seconds; ``None`` beyond its first and last stop."""
     ordered = sorted(stops, key=lambda each: each.seconds)
     for low, high in pairwise(ordered):
         if low.seconds <= seconds <= high.seconds:
@@ -165,7 +165,7 @@ def at_equal_cost(seconds: float, stops: Sequence[Found]) -> float | None:
 
 
 def data(found: Sequence[Found], request: Request, baseline_s: float) -> dict[str, object]:
-    """Everything, for a JSON file."""
+    """All results, for a JSON file."""
     stops = [each for each in found if each.way.of_dial]
     return {
         "system": request.system.to_dict(),

@@ -1,13 +1,13 @@
-r"""Seconds and errors of the dial, against timing each whole model as precisely.
+r"""Seconds and errors of the dial, compared with timing each whole model to equal precision.
 
-For each precision, a new store: the dial's wall clock until all estimates are that precise
-(asking the backend, planning and predicting included), the errors of its estimates, and how much
-longer it takes to time each whole model to ±5%. The latencies that estimates are compared with are
-those of the whole models, timed in the same run to ±2%.
+For each precision, a new store: the dial's wall clock until all estimates are that precise (asking
+the backend, planning and predicting included), the errors of its estimates, and how much longer it
+takes to time each whole model to ±5%. The reference latencies are those of the whole models, timed
+in the same run to ±2%.
 
     python benchmarks/dial_seconds.py NAME THREADS [--apart] MODEL…
 
-With --apart, whole models of the atlas itself are not known: nothing of a model's family is.
+With --apart, the atlas holds no network of a model's own family.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BASELINE, _TRUTH = 0.05, 0.02
 
 
 def without(atlas: Sequence[Contribution], families: set[str]) -> list[Contribution]:
-    """The atlas without what was cut from models of some families."""
+    """The atlas without networks that were cut from models of some families."""
     return [
         each.only([i for i, g in enumerate(each.groups) if families.isdisjoint(g.split(","))])
         for each in atlas
@@ -61,9 +61,9 @@ def turned(
 
 
 def wholes(models: Sequence[CanonicalModel], request: Request) -> tuple[Mapping[str, float], float]:
-    """Latency in milliseconds of each whole model, and the seconds that timing them took.
+    """Latency of each whole model in milliseconds, and the seconds of timing them.
 
-    As for the dial, these hold the start of the framework.
+    As for the dial, the seconds include the start of the framework.
     """
     cut = cut_models(models, CutOptions.chosen(None, None, LEARNED_COMPOSER), request, Observer())
     found = {}
@@ -107,7 +107,7 @@ def main(backend: str, threads: str, *names: str) -> None:
 def report(
     precision: float, result: RunResult, spent: float, wholes_s: float, truth: Mapping[str, float]
 ) -> None:
-    """Prints how the dial did at one precision."""
+    """Prints the results of the dial at one precision."""
     errors, inside = {}, []
     for each in result.models:
         name, found = each.cut.model.name, each.estimate

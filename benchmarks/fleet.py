@@ -3,13 +3,13 @@ r"""Compares timings through a fleet with those of the same host alone.
     python benchmarks/fleet.py SUITE onnxruntime --rounds 7 --threads 1 --runs 20
 
 In each round the host times the suite alone ('dlbricks bench') and through a fleet of itself
-('dlbricks fleet run'), in turns as to which comes first, each into a new store and, for the fleet,
-a new spool. A scheduler and a worker run all the time, also while the host is alone, so that both
-ways have the same neighbours, except with --quiet-alone, where they run for the fleet only.
+('dlbricks fleet run'), in alternating order. Each timing has a new store and, for the fleet, a new
+spool. A scheduler and a worker run all the time, even while the host is alone, so that both ways
+have the same neighbours. With --quiet-alone they run only for the fleet.
 
-A line for each brick: median over rounds of its latency alone and through the fleet, and their
-ratio; then the ratio of the sums over all bricks, with that of the rounds' extremes, and how far
-rounds of one way differ among themselves. Further options go to both commands.
+The output has a line for each brick: medians over rounds of its latencies alone and through the
+fleet, and their ratio. Then follow the ratio of the sums over all bricks, with its extremes over
+rounds, and the spread of the rounds within each way. Further options are passed to both commands.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
     fleet: list[Latencies] = []
     with tempfile.TemporaryDirectory(prefix="dlbricks-fleet-") as name, ExitStack() as stack:
         folder = Path(name)
-        if not asked.quiet_alone:  # somebody who does nothing, as beside a fleet's own
+        if not asked.quiet_alone:  # an idle client, as in a real fleet
             stack.enter_context(fleet_of_one(folder, "idle"))
         for number in range(asked.rounds):
             ways = [(alone, time_alone), (fleet, time_through_fleet)]
@@ -74,7 +74,7 @@ def time_through_fleet(suite: Path, folder: Path, number: str, how: Sequence[str
 
 @contextmanager
 def fleet_of_one(folder: Path, spool: str) -> Iterator[str]:
-    """A scheduler and a worker; gives the scheduler's address."""
+    """Starts a scheduler and a worker, and yields the scheduler's address."""
     with ExitStack() as stack:
 
         def start(*words: str) -> subprocess.Popen[str]:

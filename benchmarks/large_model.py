@@ -1,7 +1,7 @@
 """Imports, splits and deduplicates a model whose external weights total 10 GB.
 
-The weights are a sparse file: it has the size, but takes no room on the disk. The work
-runs in a fresh process, whose peak memory and time are printed.
+The weights are a sparse file, which has the size but occupies no disk space. The work runs in a new
+process, whose peak memory and time are printed.
 
     python benchmarks/large_model.py
 """

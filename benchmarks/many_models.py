@@ -1,8 +1,7 @@
 """Generates bricks of 1,000 models: the onnx package's nine networks at varied input sizes.
 
-Prints, for growing numbers of models, how long generation takes (split, sign,
-deduplicate, cut out) and how long importing takes before it (parse and normalize), on
-one core, so that linear growth can be seen.
+For growing numbers of models, it prints the seconds of importing (parse and normalize) and of
+generation (split, sign, deduplicate, cut out) on one core, which show linear growth.
 
     python benchmarks/many_models.py
 """
@@ -60,7 +59,7 @@ def resized(proto: ModelProto, size: int) -> ModelProto:
 
 
 def variants() -> Iterator[tuple[str, ModelProto]]:
-    """Networks and sizes in turn, without end."""
+    """Endless sequence of networks at alternating sizes."""
     networks = [(name, light_proto(name)) for name in LightModels().names()]
     networks = [(name, backbone(proto)) for name, proto in networks]
     for size in itertools.count(224, 32):

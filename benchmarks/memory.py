@@ -3,15 +3,15 @@ r"""Peak memory of whole networks: observed by a process of its own, by DLBricks
     python benchmarks/memory.py BACKEND MODEL...
     python benchmarks/memory.py onnxruntime onnx:light_resnet50 mxnet:vgg16 --threads 2 --json FILE
 
-The process of its own has no part of DLBricks in it. It imports the framework, loads a file in the
-framework's own format as its documentation does, and runs the network three times: an ONNX file
-and `InferenceSession`, an exported program and `torch.export.load`, a symbol with its parameters
-and `SymbolBlock`, without gradients. When it ends, it tells the most memory that it had resident
-(what `/usr/bin/time -v` prints). The same process with a network of next to no work is taken off:
-what is left is what the network takes. The files are written by another process.
+The separate process contains no part of DLBricks. It imports the framework, loads a file in the
+framework's own format as in its documentation, and runs the network three times: an ONNX file and
+`InferenceSession`, an exported program and `torch.export.load`, a symbol with its parameters and
+`SymbolBlock`, without gradients. At its end it prints its peak resident memory (as `/usr/bin/time
+-v` does). The peak of the same process with a trivial network is subtracted; the rest is the memory
+of the network. Another process writes the files.
 
-Columns, in MiB: the process in all; that without the framework; what DLBricks measures for the
-whole network; what it composes of the bricks; and by how much these two are off from the process.
+Columns, in MiB: the whole process; the process without the framework; DLBricks' measurement of the
+whole network; its composition from bricks; and the errors of these two relative to the process.
 """
 
 from __future__ import annotations
@@ -163,11 +163,11 @@ class Row:
 
     Attributes:
         model: Name of the network, as it was asked for.
-        process: Of the user's process in all.
-        alone: Without what it takes with a network of next to no work.
-        spread: Largest less smallest of several processes.
-        measured: Of the whole network, as DLBricks measures it.
-        composed: Of the whole network, as DLBricks composes it of its bricks.
+        process: Peak of the user's process.
+        alone: Peak without that of a process with a trivial network.
+        spread: Range over several processes.
+        measured: Peak of the whole network as measured by DLBricks.
+        composed: Peak of the whole network as composed by DLBricks.
     """
 
     model: str
@@ -184,7 +184,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Bench:
-    """What is asked of all networks."""
+    """Settings for all networks."""
 
     backend: str
     threads: int
@@ -212,7 +212,7 @@ class Bench:
             return [float(_ran([*asked, "--use"], threads)) for _ in range(PROCESSES)]
 
     def _product(self, spec: str) -> tuple[float | None, float | None]:
-        """What DLBricks measures and what it composes."""
+        """DLBricks' measured and composed values."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "run.json"
             command = [sys.executable, "-m", "dlbricks_core.cli", "run", spec, "--end-to-end",
@@ -240,7 +240,7 @@ def _ran(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _peak_mib() -> float:
-    """Most resident memory of this process; unlike ru_maxrss, nothing of its parent."""
+    """Peak resident memory of this process in MiB, which unlike ru_maxrss excludes its parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 

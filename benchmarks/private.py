@@ -1,16 +1,16 @@
-r"""How accurate private suites are, and what attackers learn from them.
+r"""Accuracy of private suites, and success of attackers against them.
 
     python benchmarks/private.py accuracy onnxruntime 1 onnx: mxnet:
     python benchmarks/private.py attackers 20 onnx: mxnet:
 
-The first times the bricks of private suites beside the whole models, in the same rounds, and prints
-how far their sum is off: for bricks that are made for the backend, and for bricks of the models as
-they are, which every backend runs. Take its figures on a quiet machine.
+The first command times the bricks of private suites beside the whole models, in the same rounds. It
+prints the error of their sum, for bricks made for the backend, and for bricks of the models as they
+are, which every backend runs. Take its figures on a quiet machine.
 
-The second times nothing. It hides each model among decoys from the models of other families, and
-has an attacker judge it who learned from the suites of those families; then it prints means over
-families, in which each family counts as much as the others. Boosted trees are an attacker that no
-choice of decoys was made by: only this benchmark knows them.
+The second command times nothing. It hides each model among decoys from the models of other
+families. An attacker who learned from the suites of those families judges it. The command prints
+means over families, with equal weight for each family. Only this benchmark has boosted trees as an
+attacker, against which no choice of decoys was tuned.
 
 Factories of the development corpus: run it in tests/corpus, and name torch:torch_networks:vit.
 """

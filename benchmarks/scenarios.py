@@ -3,11 +3,11 @@ r"""Throughput and tail latency under load, composed from bricks beside those of
     python benchmarks/scenarios.py BACKEND MODEL...
     python benchmarks/scenarios.py onnxruntime onnx:squeezenet --rounds 3 --seconds 20 --json FILE
 
-For every n x m that fits, each round composes anew, puts the whole model under load with the
-product's load generator, and puts it under load once more with a generator of this script's own,
-right after each other. The script's generator is as simple as can be: a process that sleeps until
-each arrival and puts a number into a queue, and workers that take numbers from it. It shares only
-the backend's timer with the product. Of each n x m it prints
+For every n x m that fits, each round has three steps in direct succession: it composes again, puts
+the whole model under load with the product's load generator, and puts it under load with a
+generator of this script. The script's generator is as simple as possible: a process that sleeps
+until each arrival and puts a number into a queue, and workers that take numbers from it. It shares
+only the backend's timer with the product. Of each n x m it prints
 
 - the throughput of the offline scenario, and the error of the composed one;
 - the 99th percentile of queries that arrive at a share of that throughput, and its error;
@@ -66,12 +66,12 @@ WARM_RUNS = 5
 
 @dataclass(frozen=True)
 class Figures:
-    """What one way of knowing tells of instances.
+    """Figures of instances from one source.
 
     Attributes:
-        throughput: Samples per second when all are there.
+        throughput: Samples per second when all samples are available.
         p99_ms: 99th percentile of the latency at the rate of the comparison, in milliseconds.
-        qps: Most queries per second within the bound; ``None`` if it was not asked for.
+        qps: Maximum queries per second within the bound; ``None`` if not requested.
     """
 
     throughput: float
@@ -84,9 +84,9 @@ class Round:
     """Figures of one round.
 
     Attributes:
-        composed: From bricks.
-        product: From the product's load generator.
-        own: From this script's.
+        composed: Figures composed from bricks.
+        product: Figures from the product's load generator.
+        own: Figures from this script's load generator.
         load: Share of the processors' time that others used.
     """
 
@@ -177,7 +177,7 @@ def _round(
     bound: float | None,
     seed: int,
 ) -> Round:
-    """One round: composed anew, the product's generator, and this script's."""
+    """One round: composition, the product's generator, and this script's generator."""
     own = replace(
         request,
         settings=BackendSettings(placement.threads, request.settings.options),
@@ -253,7 +253,7 @@ def _own(
     qps: float,
     seed: int,
 ) -> Figures:
-    """The same by a generator that has nothing in common with the product's."""
+    """Figures from a generator that shares no code with the product's."""
     context = multiprocessing.get_context("spawn")
     numbers: Any = context.SimpleQueue()
     done: Any = context.Queue()
@@ -268,7 +268,7 @@ def _own(
         each.start()
     try:
         for _ in workers:
-            done.get(timeout=600)  # it is ready
+            done.get(timeout=600)  # the worker is ready
         throughput = _offline(numbers, done, seconds, placement.instances)
         return Figures(throughput, percentile(_poisson(numbers, done, seconds, qps, seed), 0.99))
     finally:
@@ -286,7 +286,7 @@ def _work(
     numbers: Any,
     done: Any,
 ) -> None:
-    """One worker: takes numbers until there is none, and says when it was done with each."""
+    """One worker: takes numbers until none is left, and reports the completion time of each."""
     os.sched_setaffinity(0, cpus)
     timer = load_object(target)().timer(settings)
     loaded = timer.load(materialize(model, 0))

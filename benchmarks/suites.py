@@ -1,15 +1,16 @@
-r"""Compares estimates after a suite's journey with local ones.
+r"""Compares estimates after a suite's round trip to another store with local ones.
 
     python benchmarks/suites.py onnxruntime 1 onnx: mxnet:
     python benchmarks/suites.py --same onnxruntime 1 onnx: mxnet:
 
-Each model is timed as a whole and by its bricks, side by side: that is the local estimate. Then a
-suite of the model goes to a place with a store of its own, where its bricks are timed anew, and the
-results come back. A line for each model, and one for all: how far off both estimates are.
+Each model is timed as a whole and by its bricks, side by side, for the local estimate. Then a suite
+of the model goes to a place with a store of its own, where its bricks are timed again, and the
+results come back. The output has a line for each model, and one for all: the errors of both
+estimates.
 
-With --same, the other place has the local samples, so that nothing but the journey can make a
-difference: the line tells whether the estimates are equal to the last bit, and how many bricks
-had to be timed there because they are others. Disturbances of the machine do not matter then.
+With --same, the other place has the local samples, so that only the round trip can make a
+difference. The line tells whether the estimates are equal to the last bit, and how many bricks had
+to be timed there because they differ. Disturbances of the machine do not matter then.
 
 Factories of the development corpus: run it in tests/corpus, and name torch:torch_networks:vit.
 """

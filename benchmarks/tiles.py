@@ -1,9 +1,9 @@
-"""How well two tiles tell what a large convolution takes.
+"""Accuracy of predicting the latency of a large convolution from two tiles.
 
-Convolutions that are in no model are timed whole and in tiles, in the same rounds. Prints what
-the whole and both tiles take, and how far what these tell is from the former. The composer's
-``tiling_error`` and the limits of ``dlbricks_core.analysis.tiles`` come from this table, for
-all backends.
+Convolutions that occur in no model are timed whole and in tiles, in the same rounds. It prints the
+latencies of the whole and of both tiles, and the error of the prediction. The composer's
+``tiling_error`` and the limits of ``dlbricks_core.analysis.tiles`` come from this table, for all
+backends.
 
     python benchmarks/tiles.py mxnet 2
 """
@@ -80,7 +80,7 @@ def convolution(shape: Sequence[int]) -> CanonicalModel:
 
 
 def main() -> None:
-    """Times them on the backend, with the threads and so often as the arguments say."""
+    """Times the convolutions on the backend, with the threads and rounds of the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("backend")
     parser.add_argument("threads", type=int)

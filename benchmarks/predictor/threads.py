@@ -1,4 +1,4 @@
-"""Whether a kernel that is fitted to several numbers of threads predicts better than one of one.
+"""Compares kernels that are fitted to several numbers of threads with one fitted to a single one.
 
     python benchmarks/predictor/threads.py BACKEND [FOLDS]
 

@@ -1,4 +1,4 @@
-"""How often advice finds the cheapest system under a latency bound, for models nobody ran.
+"""Success rate of advice: the cheapest system under a latency bound, for models that did not run.
 
     python benchmarks/systems/advise.py FOLDER
 

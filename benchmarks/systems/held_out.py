@@ -1,4 +1,4 @@
-"""How well sums over layers are predicted for a system of which only some layers were timed.
+"""Accuracy of predicted sums over layers for a system on which only some layers were timed.
 
     python benchmarks/systems/held_out.py FOLDER
 

@@ -1,4 +1,4 @@
-"""What the errors of predictions have in common, over numbers of threads and over backends.
+"""Correlation of prediction errors between numbers of threads and between backends.
 
     python benchmarks/systems/in_common.py CONTRIBUTION...
 

@@ -1,4 +1,4 @@
-"""How well networks are predicted for a number of threads of which only some were timed.
+"""Accuracy of predictions for a number of threads with which only some networks were timed.
 
     python benchmarks/systems/threads.py CONTRIBUTION...
 

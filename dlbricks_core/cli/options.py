@@ -125,8 +125,8 @@ sizes_options = _group(
         "sweeps",
         metavar="NAME=SIZE,SIZE...",
         multiple=True,
-        help="Estimate the latency over sizes of an open dimension (sequence=1,128,512); batch stands "
-        "for all batch axes. For language models over prompt, generate, batch, or depth, the "
+        help="Estimate latencies over sizes of an open dimension (sequence=1,128,512); batch means "
+        "all batch axes. For language models over prompt, generate, batch, or depth, the "
         "tokens that the cache holds before the prompt. May be given more than once.",
     ),
 )
@@ -430,8 +430,8 @@ scenario_options = _group(
     click.option(
         "--scenario",
         type=click.Choice([each.value for each in Scenario]),
-        help="Estimate throughput and tail latency under a load of MLPerf Inference, for n instances "
-        "x m threads.",
+        help="Estimate throughput and tail latency under a load of MLPerf Inference, for "
+        "n instances x m threads.",
     ),
     click.option(
         "--instances",

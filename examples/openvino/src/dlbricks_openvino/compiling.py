@@ -13,7 +13,7 @@ from dlbricks_openvino.ends import channels_last
 
 @cache
 def core() -> openvino.Core:
-    """OpenVINO's entry to everything; one a process."""
+    """OpenVINO's core object, one in each process."""
     return openvino.Core()
 
 
@@ -21,7 +21,7 @@ def compiled(network: Network, settings: BackendSettings) -> openvino.CompiledMo
     """Compiles a network for the CPU.
 
     Args:
-        network: In canonical form; layouts are those of ``TensorSpec.layout``.
+        network: Network in canonical form, with the layouts of ``TensorSpec.layout``.
         settings: Number of threads.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Inputs and outputs with the channels along the last axis, as layers of a model hand them on.
+"""Inputs and outputs with the channels along the last axis, as between layers of a model.
 
-OpenVINO takes and gives plain tensors, and converts both. It leaves the conversion out where a
-``Transpose`` beside it would undo it: then the network reads and writes its ends as they lie.
+OpenVINO accepts and returns plain tensors, and converts both. It omits a conversion that an
+adjacent ``Transpose`` would undo. Then the network reads and writes its ends in the given layout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNDECIDED = frozenset(("AvgPool", "BatchNormInference", "Clamp", "MaxPool", "Mu
 
 
 def channels_last(graph: openvino.Model, model: CanonicalModel) -> openvino.Model:
-    """The graph with every end turned that has a layout in the model."""
+    """The graph with a transposition at every end that has a layout in the model."""
     parameters = [_fed(port, model) for port in graph.inputs]
     results = [
         _handed_on(result, model.tensors[name].layout) if model.tensors[name].layout else result
@@ -30,7 +30,7 @@ def channels_last(graph: openvino.Model, model: CanonicalModel) -> openvino.Mode
 
 
 def _fed(port: openvino.Output, model: CanonicalModel) -> openvino.Node:
-    """The parameter behind an input, or another in its place."""
+    """The parameter of an input, or its replacement."""
     name = port.get_any_name()
     if not model.tensors[name].layout:
         return port.node
@@ -49,7 +49,7 @@ def _fed(port: openvino.Output, model: CanonicalModel) -> openvino.Node:
 
 
 def _handed_on(result: openvino.Node, layout: str) -> openvino.Node:
-    """A result in place of one, with the channels last."""
+    """Replacement of a result, with the channels along the last axis."""
     value = result.input_value(0)
     if layout != LAST:  # blocks of channels: one conversion leads from these to the plain order
         return ops.result(ops.transpose(value, [0, 2, 3, 1]))
@@ -63,8 +63,8 @@ def _handed_on(result: openvino.Node, layout: str) -> openvino.Node:
 def _sum_with_input(node: openvino.Node) -> openvino.Node | None:
     """The sum of a result and an input, in rows; ``None`` if the node is no such sum.
 
-    A convolution would add it up in the input's own place. The caller's memory may not be written
-    to, so OpenVINO would copy both the input and the result.
+    A convolution would compute the sum in the memory of the input. The caller's memory must not be
+    overwritten, so OpenVINO would copy both the input and the result.
     """
     if node.get_type_name() == "Add":
         for position in (0, 1):

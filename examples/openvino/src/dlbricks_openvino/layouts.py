@@ -1,4 +1,4 @@
-"""In which memory layout OpenVINO hands feature maps from layer to layer."""
+"""Memory layouts in which OpenVINO passes feature maps from layer to layer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PLAIN = "abcd"
 def with_layouts(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
     """The model with the layouts that OpenVINO chooses when it compiles all of it.
 
-    A convolution by itself gets its input, and gives its output, in plain order, and OpenVINO
-    converts both. In a model it does not: convolutions hand on the channels along the last axis.
-    Bricks that are cut from the marked model are fed, and hand on, in that layout.
+    A convolution by itself has its input and output in plain order, and OpenVINO converts both.
+    Inside a model it does not: convolutions pass on feature maps with the channels along the last
+    axis. Bricks that are cut from the marked model have inputs and outputs in that layout.
 
-    The graph that OpenVINO executes tells which of the model's layers each of its nodes was made
-    of, and in which layout the node writes.
+    The graph that OpenVINO executes records the layers behind each node, and the layout of its
+    result.
     """
     marked = replace(
         model,
@@ -38,10 +38,11 @@ def with_layouts(model: CanonicalModel, settings: BackendSettings, seed: int) ->
     kept = {}
     for index, layer in enumerate(model.layers):
         read = next((kept[name] for name in layer.inputs if name in kept), _PLAIN)
-        # OpenVINO merges layers and forgets the names of some: those keep what they read.
+        # OpenVINO merges layers and drops some names. Layers without a name keep the layout of
+        # their input.
         layout = layouts.get(index, read)
         kept.update({name: layout for name in layer.outputs if name})
-    for name in model.outputs:  # all of the model hands its results to the user in plain order
+    for name in model.outputs:  # a whole model returns its results to the user in plain order
         kept.pop(name, None)
     tensors = {
         name: replace(spec, layout=kept[name])

@@ -21,8 +21,8 @@ class Place:
     """Memory of one tensor.
 
     Attributes:
-        memory: As it lies, which OpenVINO reads or writes.
-        values: The same, seen in the model's order of axes.
+        memory: Array in memory order, which OpenVINO reads or writes.
+        values: View of the array in the model's order of axes.
     """
 
     memory: Array
@@ -30,7 +30,7 @@ class Place:
 
     @classmethod
     def of(cls, spec: TensorSpec) -> Place:
-        """Room for a tensor; with the channels last if it has a layout."""
+        """Memory for a tensor, with the channels along the last axis if it has a layout."""
         dtype = numpy_dtype(spec.dtype)
         if not spec.layout:
             memory = aligned_empty(spec.sizes, dtype)
@@ -40,7 +40,7 @@ class Place:
         return cls(memory, np.moveaxis(memory, -1, 1))
 
     def tensor(self, port: openvino.Output) -> openvino.Tensor:
-        """The memory for OpenVINO, in the shape of an end of its graph; no copy is made."""
+        """The memory as an OpenVINO tensor, in the shape of a port, without a copy."""
         return openvino.Tensor(self.memory.reshape(port.shape), shared_memory=True)
 
 
@@ -49,10 +49,10 @@ class Loaded:
     """A network with memory for its inputs and outputs, by name.
 
     Attributes:
-        request: The network.
-        inputs: What it reads.
-        outputs: What it writes.
-        before: A network that runs before each run of this one.
+        request: Inference request of the network.
+        inputs: Memory of its inputs.
+        outputs: Memory of its outputs.
+        before: Network that runs before each run of this one.
     """
 
     request: openvino.InferRequest
@@ -77,8 +77,8 @@ class OpenvinoTimer(CpuTimer[Loaded]):
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Compiles a copy that reads the other network's inputs.
 
-        A brick itself runs before its copy: its code, and the memory of its intermediate results,
-        are in use all the time in a model. The copy then takes the place of its weights.
+        A brick itself runs before its copy, because a model uses its code and the memory of its
+        intermediate results all the time. The copy then displaces its weights from the caches.
         """
         copy = self._bound(network, loaded.inputs)
         copy.before = loaded if private_cache_bytes else None
@@ -87,11 +87,11 @@ class OpenvinoTimer(CpuTimer[Loaded]):
     def _bound(self, network: Network, inputs: Mapping[str, Place]) -> Loaded:
         model = network.model
         request = self._compiled(network).create_infer_request()
-        for position, port in enumerate(request.model_inputs):  # without those that nobody reads
+        for position, port in enumerate(request.model_inputs):  # without unused outputs
             request.set_input_tensor(position, inputs[port.get_any_name()].tensor(port))
         outputs = {}
         for position, name in enumerate(model.outputs):
-            if name in inputs:  # OpenVINO would read the input from where it writes the output
+            if name in inputs:  # OpenVINO would read the input from the memory of the output
                 outputs[name] = inputs[name]
                 continue
             outputs[name] = Place.of(model.tensors[name])

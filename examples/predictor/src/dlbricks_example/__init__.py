@@ -1,1 +1,1 @@
-"""A composer and a predictor to copy."""
+"""A composer and a predictor, as templates."""

@@ -8,14 +8,14 @@ from dlbricks_core.compose import Own, Plan, Recipe, Scaled, Sequential
 from dlbricks_core.facts import Setup, System
 
 OPERATORS = frozenset({"Add", "Clip", "Mul", "Relu", "Sigmoid", "Tanh"})
-"""Operators that do the same for each element."""
+"""Operators that treat all elements alike."""
 
 ERROR = 0.2
-"""Standard deviation of the relative error of a latency that follows from another size."""
+"""Standard deviation of the relative error of a latency that is derived from another size."""
 
 
 class Elementwise(Sequential):
-    """Sequential total latency; element-wise layers follow from the largest with their operator."""
+    """Sequential total latency; element-wise layers follow from the largest of their operator."""
 
     name = "elementwise"
 

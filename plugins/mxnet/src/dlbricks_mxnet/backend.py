@@ -52,7 +52,7 @@ class MxnetBackend(Backend):
         ),
     }
     traits = Traits(
-        # Every graph has code paths and memory of its own.
+        # Every graph has its own code paths and memory.
         primed=True,
         # After a pause, small bricks are several percent too slow.
         in_turns=True,
@@ -62,9 +62,9 @@ class MxnetBackend(Backend):
         weights_held=1,
         # Gluon and Module copy the arrays that were read from the file.
         weights_loading=2,
-        # The layers stay, but the feature maps between them do not all have one layout.
+        # The layers stay, but feature maps between them have different layouts.
         rewrites=True,
-        # Convolutions run, to see which layouts they leave.
+        # Convolutions run, in order to find the layouts of their results.
         rewrite_uses_all_threads=True,
     )
     default_models = (
@@ -80,7 +80,7 @@ class MxnetBackend(Backend):
         return self.installed_version("pip install 'mxnet>=1.9.1,<2' 'numpy<2'")
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Threads of one operator, one operator at a time, and no chatter.
+        """Environment for one operator at a time on a number of threads, without log output.
 
         MXNet reads all of these only when it is imported.
         """
@@ -89,7 +89,8 @@ class MxnetBackend(Backend):
             "MXNET_ENGINE_TYPE": _ENGINES[settings.options.get("engine", "naive")],
             "OMP_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
-            # MXNet's defaults, written down so that the user's shell cannot change a result.
+            # MXNet's defaults, set explicitly so that the user's environment cannot change a
+            # result.
             "MXNET_CPU_WORKER_NTHREADS": "1",
             "MXNET_EXEC_BULK_EXEC_INFERENCE": "1",
             "MXNET_SUBGRAPH_BACKEND": "MKLDNN",
@@ -116,7 +117,7 @@ class MxnetBackend(Backend):
         return MxnetTimer(settings)
 
     def native(self, source: str) -> bool:
-        """Whether it is a network of the Gluon zoo or a model file of MXNet's."""
+        """Whether the source is a network of the Gluon zoo or a model file of MXNet."""
         return source.startswith("mxnet:") or source.endswith("-symbol.json")
 
     def rewrite(
@@ -129,7 +130,7 @@ class MxnetBackend(Backend):
         return rewrite(model, settings)
 
     def reason(self, error: Exception) -> str:
-        """Kind of an error and its reason, which MXNet puts below a stack of its own."""
+        """Kind of an error and its reason, without MXNet's own stack trace."""
         from dlbricks_mxnet.framework import one_line
 
         if any(kind.__name__ == "MXNetError" for kind in type(error).__mro__):
@@ -143,7 +144,7 @@ class MxnetBackend(Backend):
         return unsupported(model)
 
     def _set_environment(self, settings: BackendSettings) -> None:
-        """Sees to it that MXNet has the threads asked for: it reads their number once."""
+        """Ensures that MXNet uses the requested number of threads, which it reads only once."""
         wanted = self.environment(settings)
         if "mxnet" not in sys.modules:
             os.environ.update(wanted)

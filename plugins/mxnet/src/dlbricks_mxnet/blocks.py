@@ -1,4 +1,4 @@
-"""Memory layouts that oneDNN chooses on this machine, found by running it."""
+"""Memory layouts that oneDNN chooses on this machine, found by running convolutions."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ mx = import_mxnet()
 Shape = tuple[int, ...]
 
 _BLOCKS = (4, 8, 16)
-"""Numbers of channels that oneDNN keeps together in a block."""
+"""Sizes of the channel blocks that oneDNN uses."""
 
 _DRAWN = 1_048_573
-"""How many different numbers are drawn: a prime, so that hardly any axis repeats them."""
+"""Number of distinct values that are drawn: a prime, so that hardly any axis repeats them."""
 
 _KERNELS = (1, 3)
 _GROUPS = (1, 2, 4, 8, 16, 32)
-"""Windows and groups of the convolutions that are tried to find one that leaves a layout."""
+"""Windows and groups of convolutions to try when looking for one that leaves a layout."""
 
 _made: dict[str, str] = {}
-"""Layout that each convolution leaves, by its signature."""
+"""Layout that each convolution leaves, by signature."""
 
 
 def made_by(model: CanonicalModel, index: int) -> str:
-    """Layout in which a convolution leaves its result, whatever it reads.
+    """Layout in which a convolution leaves its result, whatever the layout of its input.
 
-    oneDNN decides by its shape, the processor and the number of threads, and has no way of telling
-    that MXNet makes available. So it runs once.
+    oneDNN chooses the layout by the shape, the processor and the number of threads, and MXNet
+    offers no way to query it. So the convolution runs once.
 
     Args:
         model: Model in canonical form, with static shapes.
@@ -64,7 +64,7 @@ def laid_out(array: NDArray, layout: str) -> NDArray:
     """The same values in another layout.
 
     Raises:
-        BackendError: If no convolution that hands its input on is found to leave such a layout.
+        BackendError: If no identity convolution leaves such a layout.
     """
     groups, kernel = _recipe(tuple(array.shape), layout)
     return handed_on(array, groups, kernel)
@@ -74,7 +74,7 @@ def laid_out(array: NDArray, layout: str) -> NDArray:
 def _recipe(shape: Shape, layout: str) -> tuple[int, int]:
     """Groups and window of a convolution that leaves such a layout."""
     channels = shape[1]
-    # Groups of just a block are nearly always it.
+    # Groups of exactly one block almost always suffice.
     groups = (*(channels // size for size in _BLOCKS if layout == blocks_of(size)), *_GROUPS)
     for wanted in (layout, *_same_order(channels, layout)):
         for kernel, number in product(_KERNELS, (*groups, channels)):
@@ -96,7 +96,7 @@ def _left_by(shape: Shape, groups: int, kernel: int) -> str:
 
 
 def handed_on(array: NDArray, groups: int, kernel: int, out: NDArray = None) -> NDArray:
-    """Result of a convolution that hands every channel on as it is."""
+    """Result of a convolution that leaves every channel unchanged."""
     channels = array.shape[1]
     weights = np.zeros((channels, channels // groups, kernel, kernel), np.float32)
     each = np.arange(channels)
@@ -122,7 +122,7 @@ def _alone(model: CanonicalModel, layer: Layer) -> CanonicalModel:
 
 
 def _different(shape: Shape) -> Array:
-    """Numbers that differ from their neighbours; drawing a large weight whole would take long."""
+    """Numbers that differ from their neighbours; drawing all of a large weight would take long."""
     return np.resize(_drawn(), shape)
 
 
@@ -132,24 +132,24 @@ def _drawn() -> Array:
 
 
 def layout_of_result(shape: Shape, compute: Callable[[NDArray], object]) -> str:
-    """Layout in which a result lies in memory.
+    """Memory layout of a result.
 
     Args:
         shape: Shape of the result.
-        compute: Function that leaves the result in the array that it is given.
+        compute: Function that writes the result into a given array.
 
     Raises:
-        BackendError: If it is an unknown layout.
+        BackendError: If the layout is unknown.
     """
     memory, result = _looked_into(shape)
     compute(result)
     plain = result.asnumpy()
     if np.isnan(memory.flat[0]):
-        # It takes more memory, and lies elsewhere: channels are filled up to whole blocks.
+        # It takes more memory at another address: channels are padded to whole blocks.
         return blocks_of(_BLOCKS[-1])
     found = next((n for n in (1, *_BLOCKS, shape[1]) if _is_in_blocks(memory, plain, n)), None)
     if found is None:
-        raise BackendError(f"MXNet: {shape} lies in memory in an order that is not known here")
+        raise BackendError(f"MXNet: {shape} has an unknown memory layout")
     if found == 1:
         return PLAIN
     if found < shape[1]:
@@ -165,12 +165,12 @@ def layout_of_result(shape: Shape, compute: Callable[[NDArray], object]) -> str:
 
 
 def _looked_into(shape: Shape) -> tuple[Array, NDArray]:
-    """Memory, and an MXNet array that lies in it."""
+    """A block of memory, and an MXNet array in it."""
     memory = np.full(shape, np.nan, np.float32)
     return memory, mx.nd.from_numpy(memory, zero_copy=True)
 
 
 def _is_in_blocks(memory: Array, plain: Array, size: int) -> bool:
-    """Whether the values lie in blocks of ``size`` channels."""
+    """Whether the values are stored in blocks of ``size`` channels."""
     first = plain[0, :size]
     return np.array_equal(memory.ravel()[: first.size], first.reshape(len(first), -1).T.ravel())

@@ -15,7 +15,7 @@ from dlbricks_mxnet.lowering.table import LOWERINGS, lower_layer
 def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that MXNet has no exact counterpart for, by its index.
 
-    Works without the values of weights.
+    The check needs no values of weights.
     """
     whole = expanded(model, LOWERINGS)
     reasons = {

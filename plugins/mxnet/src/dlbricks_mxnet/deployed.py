@@ -1,4 +1,4 @@
-"""Networks in files, as users of MXNet keep and open them: a symbol, and its parameters."""
+"""Networks saved in files as users of MXNet keep and open them: a symbol and parameters."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ mx = import_mxnet()
 
 _SYMBOL, _PARAMETERS = "network-symbol.json", "network-0000.params"
 _KINDS = "arg:", "aux:"
-"""What the names of parameters and of auxiliary states begin with, in files of parameters."""
+"""Prefixes of the names of parameters and of auxiliary states, in files of parameters."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What the files hold.
+    """Content of the files.
 
     Attributes:
         symbol: The graph.
@@ -37,9 +37,9 @@ def save(network: Network, folder: Path, executor: Prepare, *, blocks: bool) -> 
 
     Args:
         network: Network in canonical form.
-        folder: Where the files go.
+        folder: Folder of the files.
         executor: Function that builds executors.
-        blocks: Whether inputs are fed in the layouts that layers before them leave.
+        blocks: Whether inputs have the layouts that previous layers leave.
     """
     lowered = lower(network)
     lowered.symbol.save(str(folder / _SYMBOL))
@@ -59,9 +59,9 @@ class SavedSymbol(Saved[Loaded]):
     Attributes:
         network: The network, without weights.
         lowered: Its symbol and the order of its inputs, without weights.
-        folder: Where the files are.
+        folder: Folder of the files.
         executor: Function that builds executors.
-        blocks: Whether inputs are fed in the layouts that layers before them leave.
+        blocks: Whether inputs have the layouts that previous layers leave.
     """
 
     network: Network
@@ -71,17 +71,17 @@ class SavedSymbol(Saved[Loaded]):
     blocks: bool
 
     def feed(self) -> dict[str, NDArray]:
-        """The inputs by variable: those of a brick in blocks, as a convolution before them does."""
+        """The inputs by variable; those of a brick are in the layouts of previous layers."""
         return fed(self.network, self.lowered, blocks=self.blocks)
 
     def parse(self) -> Parsed:
         """Reads the symbol and its parameters."""
         symbol = mx.sym.load(str(self.folder / _SYMBOL))
-        arrays = mx.nd.load(str(self.folder / _PARAMETERS)) or {}  # of no arrays it makes a list
+        arrays = mx.nd.load(str(self.folder / _PARAMETERS)) or {}  # empty: a list
         return Parsed(symbol, {name.partition(":")[2]: each for name, each in arrays.items()})
 
     def prepare(self, parsed: Parsed, fed: dict[str, NDArray]) -> Loaded:
-        """Builds the executor, whose parameters are copies: Gluon and Module make them as well."""
+        """Builds the executor, whose parameters are copies, as in Gluon and Module."""
         auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
         lowered = Lowered(parsed.symbol, tuple(fed), {}, auxiliary)
         held = {name: each.copy() for name, each in parsed.arrays.items()}

@@ -1,4 +1,4 @@
-"""The ways in which MXNet runs a graph."""
+"""Executors: the ways in which MXNet runs a graph."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ mx = import_mxnet()
 
 
 class Start(Protocol):
-    """Starts one inference and returns its results, which are not there yet.
+    """Starts one inference and returns its pending results.
 
     Attributes:
-        arrays: Arrays that it reads by default; empty if it cannot read others.
+        arrays: Default input arrays; empty if the executor cannot read others.
     """
 
     arrays: Sequence[NDArray]
@@ -27,8 +27,8 @@ class Start(Protocol):
         """Starts one inference.
 
         Args:
-            arrays: Arrays to read instead, in the order of the attribute ``arrays``.
-            results: Arrays for the results; new ones if empty, or if the executor cannot do that.
+            arrays: Input arrays to read instead, in the order of the attribute ``arrays``.
+            results: Arrays for the results; new ones if empty, or if the executor cannot use them.
         """
 
 
@@ -37,12 +37,12 @@ Prepare = Callable[[Lowered, Mapping[str, NDArray]], Start]
 
 
 class _CachedOp:
-    """Runs as a hybridized Gluon block does.
+    """Executor of hybridized Gluon blocks.
 
     Args:
         lowered: The network.
-        arrays: Its inputs and weights.
-        static: Whether its memory is allocated once (``static_alloc``, ``static_shape``).
+        arrays: Inputs and weights of the network.
+        static: Whether memory is allocated once (``static_alloc``, ``static_shape``).
     """
 
     def __init__(self, lowered: Lowered, arrays: Mapping[str, NDArray], *, static: bool) -> None:
@@ -64,7 +64,7 @@ class _CachedOp:
 
 
 class _Bound:
-    """Runs as ``Symbol.bind`` and the Module API do."""
+    """Executor of ``Symbol.bind`` and the Module API."""
 
     arrays: Sequence[NDArray] = ()
 
@@ -88,4 +88,4 @@ EXECUTORS: Mapping[str, Prepare] = {
     "static": partial(_CachedOp, static=True),
     "symbol": _Bound,
 }
-"""Ways to build an executor, by the name that ``--backend-option executor`` takes."""
+"""Functions that build executors, by the name that ``--backend-option executor`` takes."""

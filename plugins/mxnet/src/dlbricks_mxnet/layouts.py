@@ -5,17 +5,17 @@ from __future__ import annotations
 from dlbricks_core.ir import CanonicalModel, TensorSpec
 
 PLAIN = "plain"
-"""Layout in order, of a tensor that convolutions might have left in blocks."""
+"""Plain layout of a tensor that convolutions might have left in blocks."""
 
 UNKNOWN = ""
-"""Layout of a tensor that comes from a convolution, where nothing tells which it is."""
+"""Layout of a tensor that comes from a convolution, where it cannot be determined."""
 
 LAST = "acdb"
 """oneDNN's name of the layout with channels along the last axis."""
 
 
 def blocks_of(channels: int) -> str:
-    """Name that oneDNN gives the layout in which so many channels lie together."""
+    """Layout with blocks of a number of channels, by oneDNN's name."""
     return f"aBcd{channels}b"
 
 
@@ -24,12 +24,12 @@ _RANKS_WITH_BLOCKS = (4, 5)
 
 #: Operators whose results oneDNN writes in a layout of its own choice.
 BLOCKING = frozenset({"Conv", "ConvTranspose"})
-#: Operators whose results are in plain order, whatever they read.
+#: Operators whose results are in plain order, whatever the layout of their inputs.
 _MOVING = frozenset(
     {"Expand", "Flatten", "Gather", "MatMul", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
      "Unsqueeze"}
 )  # fmt: skip
-#: Operators with which MXNet 1.9.1 crashes if they read blocks and work along the last axis.
+#: Operators that crash MXNet 1.9.1 if they read blocks and work along the last axis.
 _CRASHING = frozenset({"LogSoftmax", "Softmax"})
 
 
@@ -46,7 +46,7 @@ def fed_layout(model: CanonicalModel, name: str) -> str:
 
 
 def comes_in_blocks(model: CanonicalModel, name: str) -> bool:
-    """Whether a tensor may be in blocks: a convolution is behind it, and nothing that moves."""
+    """Whether a tensor may be in blocks: all layers since a convolution keep the layout."""
     waiting, seen = [name], set[str]()
     while waiting:
         current = waiting.pop()

@@ -1,4 +1,4 @@
-"""Networks that are ready to run: executors with their arrays."""
+"""Loaded networks: executors with their arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Loaded:
         start: Executor; starts one inference.
         inputs: Arrays that it reads.
         results: Results of the last run.
-        copied: Whether a copy, which reads the same inputs, runs before each timed run.
+        copied: Whether a copy with the same inputs runs before each timed run.
         place: Arrays for the results of the next run; new ones if empty.
     """
 
@@ -41,7 +41,7 @@ class Loaded:
 
 
 def feeds_blocks(settings: BackendSettings) -> bool:
-    """Whether the settings ask for inputs in the layouts that layers before them leave."""
+    """Whether the settings ask for inputs in the layouts that previous layers leave."""
     return settings.options.get("inputs", "found") != "plain"
 
 
@@ -52,7 +52,7 @@ def placed(network: Network, lowered: Lowered, prepare: Prepare, *, blocks: bool
         network: Network in canonical form.
         lowered: MXNet's symbol of the network.
         prepare: Function that builds the executor.
-        blocks: Whether inputs are fed in the layouts that layers before them leave.
+        blocks: Whether inputs have the layouts that previous layers leave.
     """
     inputs = fed(network, lowered, blocks=blocks)
     held = {name: place(value) for name, value in lowered.arrays.items()}
@@ -71,32 +71,32 @@ def fed(network: Network, lowered: Lowered, *, blocks: bool) -> dict[str, NDArra
 
 
 def unload(loaded: Loaded) -> None:
-    """Drops a network's graph, weights, inputs and results, once its work is done."""
+    """Drops a network's graph, weights, inputs and results, once its operators have finished."""
     for result in loaded.results:
         result.wait_to_read()
     loaded.results = loaded.place = loaded.inputs = ()
     loaded.start = _Unloaded()
     gc.collect()  # executors and their symbols refer to each other
-    mx.nd.waitall()  # arrays are freed by the engine, in its own time
+    mx.nd.waitall()  # the engine frees arrays asynchronously
     _trim()
 
 
 def without_arrays(lowered: Lowered) -> Lowered:
-    """The network without its values, which live in MXNet's own arrays."""
+    """The network without values, which are in MXNet's own arrays."""
     return Lowered(lowered.symbol, lowered.inputs, {}, lowered.auxiliary)
 
 
 def _laid_out(array: NDArray, layout: str) -> NDArray:
-    """The input as the layer before would leave it.
+    """The input in the layout that the previous layer would leave.
 
-    A feature map in the middle of a network nearly always comes from a convolution or
-    from what keeps its layout, and stays blocked until something needs it otherwise. Fed
-    in plain layout, every brick would pay for a conversion that the model pays for once.
+    A feature map inside a network almost always comes from a convolution, or from a layer that
+    keeps its layout, and stays blocked until a layer needs another layout. With inputs in plain
+    layout, every brick would pay for a conversion that the model pays for once.
 
     Args:
         array: Input in plain order.
-        layout: oneDNN's name; empty where nothing tells what is before, and each channel's
-            convolution by itself decides.
+        layout: oneDNN's name of the layout. If it is empty, the previous layer is unknown, and a
+            depthwise convolution determines the layout.
     """
     if layout == PLAIN:
         return array
@@ -104,7 +104,7 @@ def _laid_out(array: NDArray, layout: str) -> NDArray:
 
 
 def place(value: Array) -> NDArray:
-    """MXNet array with these values."""
+    """MXNet array with given values."""
     return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
 
 
@@ -120,7 +120,7 @@ class _Unloaded:
 
 
 def _trim() -> None:
-    """Gives freed memory back to the system: glibc keeps up to several networks' weights."""
+    """Returns freed memory to the system: glibc may keep the weights of several networks."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

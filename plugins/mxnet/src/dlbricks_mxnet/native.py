@@ -1,4 +1,4 @@
-"""MXNet's own models in their original form, to compare with the exported and lowered ones."""
+"""MXNet's own models in their native form, for comparison with the exported and lowered ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dlbricks_mxnet.paper.catalogue import ENTRIES
 from dlbricks_mxnet.symbol_file import load_symbol, read_graph
 
 _NEAR_ONE = ("gamma", "var")
-"""Ends of the names of scales and variances, which are drawn near 1; all else is near 0."""
+"""Suffixes of the names of scales and variances, which are drawn near 1; others are near 0."""
 
 
 def original(network: Network) -> tuple[Any, dict[str, Array]]:
-    """Symbol of the original of a model, and values for its parameters.
+    """Symbol of a model in its native form, and values for its parameters.
 
-    Parameters that the IR knows have its values; those that exporting folded away or
-    packed differently are drawn anew: they only have to be ordinary numbers.
+    Parameters that the IR knows have its values. Parameters that the export folded away or packed
+    differently get random values, which only need to be ordinary numbers.
 
     Args:
         network: Network with the producer's tensor names.

@@ -34,18 +34,18 @@ from dlbricks_mxnet.lowering.build import LAYER
 
 mx = import_mxnet()
 
-#: Environment in which operators run one by one; MXNet reads it whenever it binds an executor.
+#: Environment for running operators one by one; MXNet reads it when it binds an executor.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
 @contextmanager
 def _one_by_one(settings: BackendSettings) -> Iterator[None]:
-    """Lets executors that are bound meanwhile run, and report, every operator on its own.
+    """Makes executors that are bound meanwhile run and report every operator separately.
 
-    Otherwise many operators are one piece of work to MXNet's engine, and to its profiler.
+    Otherwise MXNet's engine and profiler treat many operators as one piece of work.
 
     Raises:
-        UnsupportedError: If operators could not be told apart all the same.
+        UnsupportedError: If operators would still be indistinguishable.
     """
     if settings.options.get("executor", "cachedop") != "cachedop":
         raise UnsupportedError("what oneDNN fuses for Symbol.bind is not told operator by operator")
@@ -64,7 +64,7 @@ def _one_by_one(settings: BackendSettings) -> Iterator[None]:
 
 
 def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
-    """Time of every layer of a network: that of its operators, added up.
+    """Time of every layer of a network: the sum over its operators.
 
     Args:
         network: Network in canonical form.
@@ -82,7 +82,7 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
 
 
 def timeline(network: Network, settings: BackendSettings) -> Timeline:
-    """Every operator in one run. The naive engine runs all of them on one thread.
+    """All operators of one run. The naive engine runs them on one thread.
 
     Args:
         network: Network in canonical form.
@@ -123,7 +123,7 @@ def _operators(loaded: Loaded) -> Sequence[Mapping[str, Any]]:
 
 
 def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], list[float]]:
-    """Events of some runs, after those that warm up, and latencies in milliseconds."""
+    """Events and latencies in milliseconds of some runs after the warm-up."""
 
     def run() -> float:
         begin = perf_counter_ns()
@@ -144,7 +144,7 @@ def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], l
 
 
 class _Trace:
-    """File that MXNet's profiler writes to. A process has only one, and it only grows."""
+    """Output file of MXNet's profiler. A process has only one, which only grows."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="dlbricks-")
@@ -158,7 +158,7 @@ class _Trace:
         return cls()
 
     def events(self) -> Sequence[Mapping[str, Any]]:
-        """All events so far. MXNet closes the brackets only when the process ends."""
+        """All events so far. MXNet completes the JSON only when the process ends."""
         if not self._path.exists():
             return []
         text = self._path.read_text(encoding="utf-8") + "]}"
@@ -169,7 +169,7 @@ class _Trace:
 def _times(
     operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
 ) -> Sequence[float]:
-    """Time of each operator in milliseconds, in the order of the graph, which is that of runs.
+    """Time of each operator in milliseconds, in graph order, which is also execution order.
 
     Raises:
         BackendError: If the events are not of these operators.
@@ -177,7 +177,8 @@ def _times(
     begins, ends = _begins_and_ends(operators, events, runs)
     spans = [end["ts"] - begin["ts"] for begin, end in zip(begins, ends, strict=True)]
     taken = np.array(spans).reshape(runs, len(operators)) / 1e3
-    # Whole microseconds: a mean over the runs' middle resolves more than their median.
+    # Times are whole microseconds: a mean over the middle runs has a better resolution than a
+    # median.
     times: Sequence[float] = trimmed_mean(taken.T, 0.25).tolist()
     return times
 
@@ -190,13 +191,13 @@ def _begins_and_ends(
     Raises:
         BackendError: If the events are not of these operators.
     """
-    # What else the engine does is part of an operator's run, or happens between two.
+    # Other activities of the engine are part of an operator's run, or happen between two.
     kinds = frozenset(operators)
     ours = [e for e in events if e.get("cat") == "operator" and e["name"] in kinds]
     begins = [event for event in ours if event["ph"] == "B"]
     ends = [event for event in ours if event["ph"] == "E"]
     if len(begins) == 2 * runs * len(operators):
-        # What the naive engine runs at once, it reports as run and then as pushed.
+        # The naive engine reports an operator that it runs at once as run, and then as pushed.
         begins, ends = begins[1::2], ends[1::2]
     if [event["name"] for event in begins] != list(operators) * runs:
         raise BackendError("MXNet's trace does not have the model's operators in their order")

@@ -10,8 +10,8 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_mxnet.layouts import BLOCKING, LAST, PLAIN, UNKNOWN, may_be_blocked
 
-#: Operators that oneDNN computes on blocks as they come. For all others that are lowered here,
-#: MXNet 1.9.1 puts the elements into plain order first.
+#: Operators that oneDNN computes directly on blocks. For all other operators here, MXNet 1.9.1
+#: first converts to plain order.
 _KEEPING = frozenset(
     {"AveragePool", "BatchNormalization", "Elu", "Gelu", "GlobalAveragePool", "GlobalMaxPool",
      "LRN", "LeakyRelu", "MaxPool", "Relu", "Sigmoid", "Tanh"}
@@ -41,8 +41,8 @@ def with_layouts(
 ) -> CanonicalModel:
     """The model with every feature map marked by the layout in which it reaches its readers.
 
-    A layer that does not know a layout costs its readers a conversion, or computes several times
-    as long: its bricks and those that read what it wrote have to be fed accordingly.
+    A layer without support for a layout requires a conversion, or takes several times as long. So
+    its bricks, and the bricks that read its result, need inputs in the same layouts.
 
     Args:
         model: Model in canonical form.
@@ -51,7 +51,7 @@ def with_layouts(
     """
     layouts: dict[str, str] = {}
     for index, layer in enumerate(model.layers):
-        first = layer.outputs[0]  # nobody may want it: of an LSTM, only the last state
+        first = layer.outputs[0]  # may be unused: of an LSTM, perhaps only the last state is read
         if first and _is_map(model, first) and math.prod(model.tensors[first].sizes[2:]) > 1:
             layouts[first] = (
                 made_by(model, index)
@@ -71,12 +71,12 @@ def _is_map(model: CanonicalModel, name: str) -> bool:
 
 
 def _handed_on(model: CanonicalModel, layer: Layer, layouts: Mapping[str, str]) -> str:
-    """Layout in which a layer that is no convolution leaves its result."""
+    """Layout in which a layer other than a convolution leaves its result."""
     read = [layouts.get(name, PLAIN) for name in layer.inputs]
     if layer.domain or not read:
         return PLAIN
     if layer.op in _KEEPING:
-        # GELU by way of the hyperbolic tangent is lowered to several operators.
+        # GELU in its tanh form is lowered to several operators.
         exact = layer.attributes.get("approximate", "none") == "none"
         return read[0] if exact else PLAIN
     if layer.op not in _KEEPING_ALL or layer.attributes.get("axis", 1) != 1:
@@ -84,14 +84,14 @@ def _handed_on(model: CanonicalModel, layer: Layer, layouts: Mapping[str, str]) 
     if layer.op != "Concat":
         if len({model.tensors[name].shape for name in layer.inputs}) > 1:
             return PLAIN
-        # The sum takes the place of an input that nobody else needs, and its layout.
+        # The sum reuses the memory and the layout of an input without other readers.
         replaced = (name for name in layer.inputs if _is_handed_over(model, name))
         if (name := next(replaced, None)) is not None:
             return layouts.get(name, PLAIN)
-    # oneDNN takes on the first layout in blocks, or else the first.
+    # oneDNN adopts the first blocked layout, or else the first layout.
     return next((layout for layout in read if layout not in (PLAIN, LAST)), read[0])
 
 
 def _is_handed_over(model: CanonicalModel, name: str) -> bool:
-    """Whether a layer that reads a tensor may overwrite it: no other layer needs it."""
+    """Whether a reader may overwrite a tensor, because no other layer needs it."""
     return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1

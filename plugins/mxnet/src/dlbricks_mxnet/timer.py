@@ -32,8 +32,8 @@ _COLUMNS = 1024
 class MxnetTimer(CpuTimer[Loaded]):
     """Times networks on the CPU.
 
-    MXNet runs asynchronously: ``run`` puts the operators into its engine's queue, and
-    ``synchronize`` waits for every output.
+    MXNet runs asynchronously: ``run`` enqueues the operators in its engine, and ``synchronize``
+    waits for all outputs.
     """
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -51,13 +51,13 @@ class MxnetTimer(CpuTimer[Loaded]):
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Loads a copy that reads the other network's inputs, which its runs keep in the caches.
 
-        By default the other runs first each time: what MXNet keeps of a network besides its
-        weights is large, and as warm in a model that runs again and again. It runs on the copy's
-        weights then, so that its own stay out of all caches.
+        By default the other network runs before each timed run. MXNet's data about a network,
+        besides its weights, are large, and as warm as in a model that runs repeatedly. This run
+        uses the copy's weights, so that the network's own weights stay out of all caches.
 
-        Of a brick, other memory then takes the place of what it leaves in the cores' own. Its copy
-        leaves its results where the timed run will: in a model that memory is warm, for the last
-        layer often reads it.
+        For a brick, other memory then displaces the content of the cores' private caches. The copy
+        writes its results to the memory of the timed run's results: in a model that memory is warm,
+        because the last layer often reads it.
         """
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
@@ -72,7 +72,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         return Loaded(network.model, without_arrays(lowered), start, loaded.inputs)
 
     def _displace(self, nbytes: int) -> None:
-        """Reads a matrix of that size on all threads, by a product whose result is small."""
+        """Reads a matrix of a given size on all threads, by a product with a small result."""
         rows = max(1, nbytes // (4 * _COLUMNS))
         if rows not in self._elsewhere:
             self._elsewhere[rows] = mx.nd.ones((rows, _COLUMNS))
@@ -80,7 +80,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         mx.nd.FullyConnected(row, matrix, no_bias=True, num_hidden=rows).wait_to_read()
 
     def load_native(self, network: Network) -> Loaded:
-        """Loads a zoo network or a model file as MXNet itself runs it, nothing exported."""
+        """Loads a zoo network or a model file in MXNet's native form, without an export."""
         symbol, arrays = original(network)
         fed = {name: place(value) for name, value in network.inputs.items()}
         lowered = Lowered(symbol, tuple(fed), {}, frozenset(symbol.list_auxiliary_states()))
@@ -94,7 +94,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         return deployed.save(network, folder, self._prepare, blocks=self._blocks)
 
     def run(self, loaded: Loaded) -> None:
-        """Puts one inference into MXNet's queue."""
+        """Enqueues one inference in MXNet's engine."""
         loaded.results = loaded.start(results=loaded.place)
 
     def synchronize(self, loaded: Loaded) -> None:
@@ -103,11 +103,11 @@ class MxnetTimer(CpuTimer[Loaded]):
             result.wait_to_read()
 
     def warm_io(self, loaded: Loaded) -> None:
-        """Reads inputs in MXNet's worker, where the layer before would run.
+        """Reads inputs on MXNet's worker thread, where the previous layer would run.
 
-        Results are allocated in every run: reading makes copies, which warm that memory.
-        Where a copy of the network has just run, both are warm, and reading more would only
-        get in between.
+        Every run allocates its results. Reading makes copies, which warm that memory. If a copy of
+        the network has just run, inputs and results are warm, and further reads would only disturb
+        them.
         """
         if not loaded.copied:
             _read(loaded.results)
@@ -134,24 +134,24 @@ class MxnetTimer(CpuTimer[Loaded]):
         unload(loaded)
 
     def close(self) -> None:
-        """Waits for all that MXNet still does."""
+        """Waits until MXNet's engine is idle."""
         mx.nd.waitall()
 
 
 def _read(arrays: Sequence[NDArray]) -> None:
-    """Reads arrays by copying them, with an operator that leaves blocked layouts as they are."""
+    """Reads arrays by copying them, with an operator that keeps blocked layouts."""
     for array in arrays:
         read = mx.nd.relu if array.dtype == np.float32 else mx.nd.identity
         read(array).wait_to_read()
 
 
 class _Primed:
-    """Runs a network to its end, and then its copy; both on the copy's weights, if they can.
+    """Runs a network to its end, and then its copy; both use the copy's weights if possible.
 
     Args:
         first: The network.
-        then: The copy, which leaves its results where the network is to leave them.
-        between: Runs in between.
+        then: The copy, which writes its results to the memory of the network's results.
+        between: Function that runs in between.
     """
 
     def __init__(

@@ -28,12 +28,13 @@ class OnnxruntimeBackend(Backend):
         ),
     }
     traits = Traits(
-        # Every session has code paths and memory of its own.
+        # Every session has its own code paths and memory.
         primed=True,
         # Most kernels pack their weights, and a session also keeps the given ones: MatMul and Gemm
         # of 128 MiB and Conv of 36 MiB keep 2.0 times that (kept-memory of ONNX Runtime 1.31).
         weights_held=2,
-        # The file as protobuf has read it, and the session's own: 1.9 times the weights of VGG-19.
+        # The file as parsed by protobuf, plus the session's own weights: 1.9 times the weights of
+        # VGG-19.
         weights_loading=2,
         # It fuses layers and keeps feature maps in a blocked layout.
         rewrites=True,
@@ -51,7 +52,7 @@ class OnnxruntimeBackend(Backend):
         return self.installed_version()
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Threads of what computes outside of ONNX Runtime's own pool, which all sessions share."""
+        """Number of threads outside of ONNX Runtime's own pool, which all sessions share."""
         return {"OMP_NUM_THREADS": str(settings.threads), "DLBRICKS_ONNXRUNTIME_WORKER": "1"}
 
     def timer(self, settings: BackendSettings) -> OnnxruntimeTimer:
@@ -71,11 +72,11 @@ class OnnxruntimeBackend(Backend):
         return rewrite(model, settings, seed)
 
     def reason(self, error: Exception) -> str:
-        """Kind of an error, the layer, and what is wrong with it."""
+        """Kind of an error, the layer, and the problem with it."""
         return f"{type(error).__name__}: {one_line(error)}"
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
-        """Layers that ONNX Runtime has no CPU kernel for."""
+        """Layers without a CPU kernel in ONNX Runtime."""
         from dlbricks_onnxruntime.check import unsupported
 
         if native_to(model):  # ONNX Runtime made these layers

@@ -30,15 +30,17 @@ _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def places(model: CanonicalModel) -> dict[str, str]:
-    """Tensors of an executed brick that share memory with one that the brick is fed or hands on.
+    """Tensors of an executed brick that share memory with one of its inputs or outputs.
 
-    In the whole model ONNX Runtime plans this itself. It leaves a session's inputs and
-    outputs alone: what a layer in the middle of the model writes over, it would copy here.
-    What indices are computed from keeps its memory: results in the place of it, read again by a
-    run before which nobody restored it, point out of range.
+    In a whole model ONNX Runtime plans this sharing itself, but it never reuses the memory of a
+    session's inputs and outputs. A tensor that a layer overwrites in place inside a model would be
+    copied in a brick.
+
+    Inputs of index computations keep their memory. If results overwrote them and a later run read
+    them without restoring, indices would be out of range.
 
     Returns:
-        By a tensor's name the input or result whose place it takes.
+        For each tensor's name, the input or result whose memory it shares.
     """
     before: dict[str, str] = {}
     for index, layer in enumerate(model.layers):
@@ -61,13 +63,13 @@ def places(model: CanonicalModel) -> dict[str, str]:
 
 
 def _seen_anyway(model: CanonicalModel, name: str, kept: str) -> bool:
-    """Whether it is but another shape of an input, which ONNX Runtime reads where it is."""
+    """Whether a tensor is a mere reshape of an input, which ONNX Runtime reads in place."""
     operator = model.layers[model.producers[name]].qualified_op
     return operator in _VIEWS and kept in model.inputs and name not in model.output_names
 
 
 def _taken(model: CanonicalModel, index: int, layer: Layer) -> str:
-    """Input whose memory the layer's result takes in the model; empty if there is none."""
+    """Input whose memory the layer's result reuses in the model; empty if there is none."""
     specs, result = model.tensors, layer.outputs[0]
     if layer.qualified_op in _VIEWS and layer.inputs[0] not in model.weights:
         name = layer.inputs[0]
@@ -93,7 +95,7 @@ def _end(name: str, following: Mapping[str, str]) -> str:
 
 
 def aligned(array: Array) -> Array:
-    """A copy that begins on a cache line, as ONNX Runtime's own memory does."""
+    """A copy that is aligned to a cache line, like ONNX Runtime's own memory."""
     copy = aligned_empty(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
@@ -101,10 +103,10 @@ def aligned(array: Array) -> Array:
 
 @cache
 def share_arena() -> None:
-    """Lets all sessions of the process take memory for intermediate results from one arena.
+    """Makes all sessions of the process allocate intermediate results from one arena.
 
-    The layers of a model reuse what is in the caches; a brick with an arena of its own
-    would find its memory cold in every round.
+    The layers of a model reuse memory that is in the caches. A brick with an arena of its own would
+    find its memory cold in every round.
     """
     memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0,
                                ort.OrtMemType.DEFAULT)  # fmt: skip
@@ -112,19 +114,19 @@ def share_arena() -> None:
 
 
 OWN_PROCESS = "DLBRICKS_ONNXRUNTIME_WORKER"
-"""Environment variable that is set in workers, whose only sessions are those of the timer."""
+"""Environment variable that marks a worker, whose only sessions are those of the timer."""
 
 
 class ThreadPool:
-    """Pool of threads that all sessions of the process share, once it is made.
+    """Thread pool that all sessions of the process share, once it exists.
 
-    With a pool for each session, a brick's threads sleep until its turn comes, and waking
-    them takes as long as a small brick. Only a worker that was started for it shares one:
-    after that, ONNX Runtime refuses sessions with pools of their own in the same process.
+    With one pool per session, the threads of a brick sleep until its turn, and waking them takes as
+    long as a small brick. Only a worker shares a pool, because ONNX Runtime then refuses sessions
+    with their own pools in the same process.
 
-    Its threads spin for some 20 ms after a run. That the next brick of the worker finds them
-    awake is wanted; before another worker's turn, the engine waits until they sleep. Python
-    has no way to forbid it: only pools of single sessions obey ``allow_spinning``.
+    The threads spin for some 20 ms after a run. It is intended that the next brick of the worker
+    finds them awake. Before another worker's turn, the engine waits until they sleep. Python cannot
+    disable spinning: only pools of single sessions obey ``allow_spinning``.
 
     Attributes:
         threads: Number of threads; ``None`` while every session has a pool of its own.
@@ -134,11 +136,11 @@ class ThreadPool:
 
     @classmethod
     def share(cls, threads: int) -> None:
-        """Makes the pool; called before the first session of the process.
+        """Creates the pool, before the first session of the process.
 
         Raises:
-            BackendError: If there is one with another number of threads: ONNX Runtime
-                makes only one.
+            BackendError: If a pool with another number of threads exists: ONNX Runtime supports
+                only one.
         """
         if OWN_PROCESS not in os.environ:
             return

@@ -11,7 +11,7 @@ from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.sessions import QUIET, create_session, session_options
 
 _USUAL = frozenset({"float32", "float64"})
-"""Float types that nearly every kernel takes."""
+"""Float types that almost every kernel supports."""
 
 _AS_IT_STANDS = BackendSettings(threads=1, options={"optimizations": "off"})
 
@@ -19,7 +19,7 @@ _AS_IT_STANDS = BackendSettings(threads=1, options={"optimizations": "off"})
 def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that has no CPU kernel or is computed wrongly, by its index.
 
-    Works without the values of weights.
+    The check needs no values of weights.
     """
     ort.set_default_logger_severity(QUIET)
     limited = {i: refusal(model, layer) for i, layer in enumerate(model.layers)}
@@ -36,7 +36,7 @@ def _reason(layer: CanonicalModel) -> str:
 
 
 def _of_types(layer: CanonicalModel) -> str:
-    """Float types that a layer computes with, where they may be the reason: ``of bfloat16``."""
+    """Unusual float types of a layer, which may be the reason: ``of bfloat16``."""
     types = {layer.tensors[name].dtype for name in (*layer.inputs, *layer.outputs)}
     found = sorted(each for each in types - _USUAL if "float" in each)
     return f" of {' and '.join(found)}" if found else ""

@@ -1,4 +1,4 @@
-"""Networks in files, as users of ONNX Runtime keep and open them."""
+"""Networks saved in files, in the form that users of ONNX Runtime keep and open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dlbricks_onnxruntime.sessions import session_options, without_optimizations
 
 _PROVIDER = "CPUExecutionProvider"
 _LARGEST = 2_000_000_000
-"""Most bytes of weights in the file of the model itself: protobuf takes no more than 2 GB."""
+"""Maximum bytes of weights inside the model file: protobuf is limited to 2 GB."""
 
 
 def save(network: Network, folder: Path, settings: BackendSettings) -> SavedModel:
@@ -28,7 +28,7 @@ def save(network: Network, folder: Path, settings: BackendSettings) -> SavedMode
     proto = written(model, network.weights)
     apart = model.weight_bytes > _LARGEST
     onnx.save(proto, path, save_as_external_data=apart, location="weights")
-    if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
+    if native_to(model):  # Layers created by ONNX Runtime itself must not be optimized again.
         settings = without_optimizations(settings)
     return SavedModel(model, network.inputs, path, settings)
 
@@ -50,13 +50,13 @@ class SavedModel(Saved[Loaded]):
     settings: BackendSettings
 
     def feed(self) -> Mapping[str, Array]:
-        """Memory with the values of the inputs; every run allocates its results."""
+        """The inputs in memory. Every run allocates its results."""
         return {name: aligned(self.inputs[name]) for name in self.model.inputs}
 
     def parse(self) -> Parsed:
-        """Reads the file into a session that cannot run yet.
+        """Reads the file into a session that is not yet initialized.
 
-        Its arena is its own: in one that is shared it would find what earlier sessions left.
+        The session has an arena of its own: a shared arena would hold memory of earlier sessions.
         """
         options = session_options(self.settings)
         options.add_session_config_entry("session.use_env_allocators", "0")
@@ -69,9 +69,9 @@ class SavedModel(Saved[Loaded]):
 
 
 class Parsed(ort.InferenceSession):  # type: ignore[misc]
-    """A session whose two halves are called one by one: a session reads, and then prepares.
+    """A session that has read its model, but is not initialized.
 
-    ONNX Runtime's own constructor does both.
+    ONNX Runtime's own constructor performs both steps at once.
     """
 
     def __init__(self, path: Path, options: ort.SessionOptions) -> None:

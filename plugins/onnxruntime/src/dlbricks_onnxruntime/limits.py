@@ -1,7 +1,7 @@
-"""Layers that ONNX Runtime loads, and then refuses to run or computes wrongly.
+"""Layers for which ONNX Runtime creates a session, but which it refuses to run or computes wrongly.
 
-Found with the onnx package's operator cases on version 1.31; everything else it says
-itself when a session is created.
+They were found with the operator cases of the onnx package on version 1.31. ONNX Runtime reports
+all other unsupported layers itself when a session is created.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
-#: Element types that its Python interface has no tensors of; only weights may have them.
+#: Element types without tensors in the Python interface; only weights may have them.
 _UNBOUND = frozenset({"uint2", "int2", "uint4", "int4", "float4e2m1", "float8e8m0"})
 
 
 def refusal(model: CanonicalModel, layer: Layer) -> str:
-    """Why a layer cannot run although a session for it can be created; mostly empty."""
+    """Reason why a layer cannot run although a session for it exists; usually empty."""
     for name in (*model.activations(layer), *filter(None, layer.outputs)):
         dtype = model.tensors[name].dtype
         if dtype in _UNBOUND:

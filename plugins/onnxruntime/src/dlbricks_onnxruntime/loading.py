@@ -1,4 +1,4 @@
-"""Networks that are ready to run: sessions, bound to memory of this plugin."""
+"""Loaded networks: sessions that are bound to memory of this plugin."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dlbricks_onnxruntime.sessions import value_of
 class Loaded:
     """A session whose inputs and outputs are bound to arrays of this plugin.
 
-    An output that is an input is the same array: ONNX Runtime never writes such outputs.
+    An output that is also an input shares its array: ONNX Runtime never writes such outputs.
 
     Attributes:
         model: CanonicalModel that the session runs.
-        arrays: Memory of inputs, outputs and the tensors that share it with them, by name.
-        pristine: Values of those inputs that a result overwrites, by name.
-        warmed: Memory that is warmed before a timed run, as bytes: results, then inputs.
-        graph: The graph that the session was made of, if that was optimized beforehand.
+        arrays: Arrays of inputs, of outputs, and of tensors that share their memory, by name.
+        pristine: Original values of inputs that a result overwrites, by name.
+        warmed: Memory to warm before a timed run, as bytes: results, then inputs.
+        graph: The graph behind the session, if it was optimized beforehand.
     """
 
     session: ort.InferenceSession
@@ -43,7 +43,7 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
 
     Args:
         network: Network with the values of its inputs.
-        shared: Tensors that take another tensor's memory, as :func:`places` returns them.
+        shared: Tensors that share another tensor's memory, from :func:`places`.
     """
     model = network.model
     arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
@@ -62,9 +62,9 @@ def bind(
     arrays: Mapping[str, Array],
     graph: Optimized | None = None,
 ) -> Loaded:
-    """Binds arrays to a session: those of the model's inputs and of all results that have one.
+    """Binds arrays to the inputs and outputs of a session.
 
-    The session allocates outputs that have none.
+    The session allocates outputs without an array.
     """
     binding = session.io_binding()
     for name in model.inputs:
@@ -78,6 +78,6 @@ def bind(
 
 
 def handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    """Names of the model's outputs, and of results in its middle that have an array."""
+    """Names of the model's outputs, and of intermediate results with an array."""
     others = (name for name in arrays if name not in model.inputs)
     return tuple(dict.fromkeys((*model.outputs, *others)))

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's messages say, without what is for its developers."""
+"""Extracts the essential part of ONNX Runtime's messages, without details for its developers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _PLACE = r"(?:/\S+:\d+ .*?\)(?: const)? )?"
-"""A line of ONNX Runtime's sources, and the signature of the function there."""
+"""Pattern of a line in ONNX Runtime's sources and the signature of a function."""
 
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '.*'")
 
@@ -14,7 +14,7 @@ _RUNNING = re.compile(rf"while running (\w+) node\. Name:'(.*?)' Status Message:
 
 
 def one_line(error: Exception) -> str:
-    """Reason that a message gives, in one line: the layer, and what is wrong with it."""
+    """Reason in a message, in one line: the layer, and the problem with it."""
     text = _CODE.sub("", " ".join(str(error).split()))
     found = _RUNNING.search(text)
     if found:

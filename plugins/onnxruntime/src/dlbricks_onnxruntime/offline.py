@@ -1,4 +1,4 @@
-"""Sessions of models that ONNX Runtime has optimized beforehand (its offline mode)."""
+"""Sessions of models that were optimized beforehand (ONNX Runtime's offline mode)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from dlbricks_onnxruntime.sessions import (
 )
 
 WORTH_IT = 64_000_000
-"""Most bytes of weights of a model that is optimized beforehand. Reading more takes a hundred
-times as long as the optimization saves."""
+"""Maximum bytes of weights of a model that is optimized beforehand. Reading more takes a hundred
+times the time that it saves.
+"""
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """The graph that ONNX Runtime makes of a model, of which any number of sessions can be made.
+    """The optimized graph of a model, from which any number of sessions can be created.
 
     Attributes:
         proto: The graph. Its large weights are only declared.
@@ -43,7 +44,7 @@ class Optimized:
     weights: Mapping[str, tuple[TensorSpec, Array]]
 
     def session(self, settings: BackendSettings) -> Session:
-        """A session with a copy of the weights of its own."""
+        """A new session with its own copy of the weights."""
         return session_of(
             self.proto, self.weights, session_options(without_optimizations(settings))
         )
@@ -52,11 +53,11 @@ class Optimized:
 def optimized(
     model: CanonicalModel, weights: Mapping[str, Array], settings: BackendSettings
 ) -> Optimized:
-    """The graph that ONNX Runtime makes of a model.
+    """The graph that ONNX Runtime optimizes a model into.
 
-    What a session changes in its graph while it is made lies scattered in memory. A model
-    of some tenths of a millisecond takes 5 to 15% longer for that when it is cold, and next to
-    nothing in a loop. Sessions of bricks, which change nothing, do not pay for it.
+    The changes that a session makes to its graph during its creation are scattered in memory. With
+    cold caches, a model of some tenths of a millisecond then takes 5 to 15% longer, but hardly
+    longer in a loop. Sessions of bricks, which change nothing, lack this cost.
 
     Args:
         model: Model in canonical form, with less than 2 GB of weights (protobuf's limit).
@@ -67,7 +68,7 @@ def optimized(
         UnsupportedError: If ONNX Runtime has no kernel for a layer.
     """
     options = unpacked(session_options(settings))
-    # A file in memory: making and removing one on a disk takes as long as the optimization.
+    # The file is in memory: creating and deleting one on a disk takes as long as the optimization.
     file = os.memfd_create("dlbricks-optimized")
     try:
         options.optimized_model_filepath = f"/proc/self/fd/{file}"

@@ -1,8 +1,8 @@
-"""Origins of the layers of an optimized graph, and an order that is always the same.
+"""Origins of the layers of an optimized graph, and a deterministic order for them.
 
-ONNX Runtime names what it makes after what it finds. Where its blocked layout ends it inserts
-conversions in the order of a table of pointers, and sorts the graph by what comes of that:
-two processes see two orders of one graph.
+ONNX Runtime derives the names of new layers from those of the original ones. At the boundaries of
+its blocked layout it inserts conversions in the order of a table of pointers, and then sorts the
+graph accordingly. So two processes see two orders of one graph.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dlbricks_core.bricks import in_layout
 from dlbricks_core.ir import CanonicalModel, Layer, RawModel
 
 _BLOCKED = ("_bn_nchwc", "_nchwc")
-"""What follows a tensor's name in the names of layers in blocked layout; the first is for those
-that were batch normalizations."""
+"""Suffixes of a tensor's name in the names of layers in blocked layout. The first one marks former
+batch normalizations.
+"""
 
 _LAYOUT = "nchwc"
 _INTO_BLOCKS = "ReorderInput"
@@ -31,8 +32,8 @@ _SUMS = {"Add", "Sum"}
 def named(model: CanonicalModel) -> CanonicalModel:
     """The model with a different name for every layer.
 
-    ONNX Runtime derives names of what it makes from those of what it finds, and tells
-    layers apart by them when it profiles.
+    ONNX Runtime derives names of new layers from those of the original ones, and its profiler
+    identifies layers by name.
     """
     names = {layer.name for layer in model.layers}
     if "" not in names and len(names) == len(model.layers):
@@ -44,8 +45,8 @@ def named(model: CanonicalModel) -> CanonicalModel:
 def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
     """Tensors of the model that each layer of its optimized graph computes, by the layer's name.
 
-    What a layer computes in blocked layout has another name than the tensor of the model; the
-    layer itself is named after that, or keeps the name that it had.
+    The result of a layer in blocked layout has another name than the tensor of the model. The layer
+    is named after that tensor, or keeps its original name.
 
     Args:
         model: CanonicalModel as :func:`named` returns it.
@@ -55,7 +56,7 @@ def origins(model: CanonicalModel) -> dict[str, tuple[str, ...]]:
 
 
 def restored(made: RawModel, model: CanonicalModel) -> RawModel:
-    """The same graph, whose tensors in blocked layout are named as :func:`restored_names` says."""
+    """The graph with the names of :func:`restored_names` for tensors in blocked layout."""
     names = restored_names(made.layers, model)
     layers = (
         replace(
@@ -70,12 +71,12 @@ def restored(made: RawModel, model: CanonicalModel) -> RawModel:
 
 
 def restored_names(layers: Iterable[Layer], model: CanonicalModel) -> dict[str, str]:
-    """Names after the model's tensors for the tensors in blocked layout, which have numbers.
+    """Names for tensors in blocked layout, derived from the model's tensors instead of numbers.
 
     A tensor whose origin is unknown keeps its number.
 
     Args:
-        layers: Those of the graph that ONNX Runtime made of the model, in topological order.
+        layers: Layers of the graph that ONNX Runtime made of the model, in topological order.
         model: CanonicalModel as :func:`named` returns it.
     """
     firsts = origins(model)
@@ -98,8 +99,8 @@ def restored_names(layers: Iterable[Layer], model: CanonicalModel) -> dict[str, 
 def _last_fused(model: CanonicalModel, name: str, layer: Layer, origin: Mapping[str, str]) -> str:
     """Tensor of the model that a layer in blocked layout computes; empty if that is unknown.
 
-    The layer is named after its convolution. What ONNX Runtime adds to that later does not show
-    in the name: a sum, and an activation function.
+    The layer is named after its convolution. The name does not show what ONNX Runtime fuses into it
+    later: a sum, and an activation function.
 
     Args:
         model: As for :func:`restored_names`.
@@ -117,17 +118,17 @@ def _last_fused(model: CanonicalModel, name: str, layer: Layer, origin: Mapping[
 
 
 def _only_reader(model: CanonicalModel, name: str, wanted: Callable[[Layer], bool]) -> str:
-    """What the only layer that reads a tensor computes; empty if that is not the wanted one."""
+    """Result of the only layer that reads a tensor; empty if it is not of the wanted kind."""
     readers = model.consumers.get(name, ()) if name else ()
     layer = model.layers[readers[0]] if len(readers) == 1 else None
     return layer.outputs[0] if layer and wanted(layer) else ""
 
 
 def in_order(made: RawModel) -> RawModel:
-    """The same graph in an order that does not depend on the one in which its layers come.
+    """The graph in an order that does not depend on its original order.
 
-    Each layer comes right before the first that reads it, the inputs of a layer in their order:
-    blocks that are alike have the same order.
+    Each layer comes right before its first reader, and the inputs of a layer come in their order.
+    So equal blocks have the same order.
 
     Args:
         made: Graph that ONNX Runtime made of a model.
@@ -137,6 +138,6 @@ def in_order(made: RawModel) -> RawModel:
     producers = made.producers
     for reader, read in ((end, made.outputs), *((i, e.reads) for i, e in enumerate(made.layers))):
         graph.add_edges_from((reader, producers[name]) for name in read if name in producers)
-    graph.add_edges_from((end, i) for i in range(end))  # what nobody reads comes last
+    graph.add_edges_from((end, i) for i in range(end))  # layers without a reader come last
     order = [i for i in nx.dfs_postorder_nodes(graph, end) if i != end]
     return replace(made, layers=tuple(made.layers[i] for i in order))

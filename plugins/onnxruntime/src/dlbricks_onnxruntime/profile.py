@@ -54,10 +54,10 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
 
 
 def timeline(network: Network, settings: BackendSettings) -> Timeline:
-    """Every node in one run, and the threads of the pool that took part in it.
+    """All nodes of one run, and the threads of the pool that took part in each.
 
-    ONNX Runtime tells which threads of the pool took part in a node, not when: their spans are as
-    long as the node.
+    ONNX Runtime reports which threads took part in a node, but not when. So their spans are as long
+    as the node.
 
     Args:
         network: The network with the tensor names that ``rewrite`` receives.
@@ -89,13 +89,13 @@ def timeline(network: Network, settings: BackendSettings) -> Timeline:
 
 @dataclass(frozen=True)
 class _Trace:
-    """What ONNX Runtime's profiler wrote, and the graph that it wrote of.
+    """Trace of ONNX Runtime's profiler, and the graph that was executed.
 
     Attributes:
         events: All events in the order of their begin.
-        nodes: Nodes of the graph that was executed.
-        model: The model under the names that it was given by.
-        latencies_ms: Latency of each run that counts.
+        nodes: Nodes of the executed graph.
+        model: The model with the tensor names of the caller.
+        latencies_ms: Latency of each run that counts, in milliseconds.
     """
 
     events: Sequence[Mapping[str, Any]]
@@ -133,10 +133,10 @@ def _trace(network: Network, settings: BackendSettings, runs: int) -> _Trace:
 
 
 def _parts(kernels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Parts of work that each thread of the pool has done by the last of some nodes."""
+    """Number of work items that each thread of the pool has done up to the last of some nodes."""
     if not kernels:
         return {}
-    # An empty text where there is no pool.
+    # The text is empty without a pool.
     scheduled = kernels[-1]["args"].get("thread_scheduling_stats") or {}
     return {name: each["num_run"] for name, each in scheduled.get("sub_threads", {}).items()}
 
@@ -144,10 +144,10 @@ def _parts(kernels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def _layers(
     nodes: Sequence[NodeProto], model: CanonicalModel, durations: dict[str, list[float]], runs: int
 ) -> list[ProfiledLayer]:
-    """Times of the nodes that the trace names; nodes that share a name take turns in it.
+    """Times of the nodes in the trace; nodes that share a name alternate in it.
 
-    The trace has whole microseconds: a mean over the runs' middle resolves more of a short
-    layer than their median.
+    The trace has whole microseconds. For a short layer, a mean over the middle runs has a better
+    resolution than the median.
     """
     originals = origins(model)
     names = restored_names(map(_layer, nodes), model)

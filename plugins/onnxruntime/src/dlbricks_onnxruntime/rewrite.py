@@ -31,15 +31,15 @@ from dlbricks_onnxruntime.sessions import (
 
 
 def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
-    """Graph that ONNX Runtime's optimizations make of a model, to be run without them.
+    """Graph that ONNX Runtime optimizes a model into, to be run without further optimizations.
 
-    ONNX Runtime saves its optimized graph. Large weights are zeros in it: nothing that is
-    asked for depends on them, and drawing, folding and saving them takes far longer.
+    ONNX Runtime saves its optimized graph. Large weights are zeros in it, because no result depends
+    on them, and drawing, folding and saving them would take far longer.
 
     Args:
         model: Model in canonical form, without opaque layers.
         settings: Settings with the option ``optimizations``.
-        seed: Seed of small weights and of inputs. Their values decide only what is folded.
+        seed: Seed of small weights and of inputs. Their values only affect folding.
     """
     large = frozenset(
         name
@@ -63,7 +63,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
 
 
 def _parameters(proto: ModelProto, unknown: Collection[str]) -> dict[str, Array]:
-    """Values of the graph's parameters, of any length: they belong to a brick's identity."""
+    """Values of the graph's parameters of any length, which are part of a brick's identity."""
     names = graph_parameters(proto.graph).difference(unknown)
     return {
         tensor.name: numpy_helper.to_array(tensor)
@@ -92,18 +92,18 @@ def _optimized(
     return found
 
 
-#: Large integers that were folded may be indices, and stay.
+#: Large folded integers may be indices, so they are kept.
 _FLOATS = {DTYPE_NUMBERS[name] for name in ("bfloat16", "float16", "float32", "float64")}
 
 
 def _open(proto: ModelProto, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
-    """A session for a model whose external weights are zeros, all the same ones."""
+    """A session for a model whose external weights all share the same zeros."""
     largest = 0
     for tensor in proto.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             largest = max(largest, _zeros(tensor))
     with path.with_name(_ZEROS).open("wb") as file:
-        file.truncate(largest)  # takes no room on the disk
+        file.truncate(largest)  # takes no space on the disk
     onnx.save(proto, path)
     return open_session(str(path), options)
 
@@ -112,7 +112,7 @@ _ZEROS = "zeros"
 
 
 def _zeros(tensor: TensorProto) -> int:
-    """Lets a weight begin where the file of zeros does; returns its bytes."""
+    """Points a weight to the beginning of the file of zeros. Returns its size in bytes."""
     spec = TensorSpec(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
     del tensor.external_data[:]
     for key, value in ("location", _ZEROS), ("offset", "0"), ("length", str(spec.nbytes)):
@@ -151,10 +151,10 @@ def _complete(
 
 
 def _inferred(output: ort.NodeArg) -> TensorSpec:
-    """What ONNX Runtime knows of a result before it runs."""
+    """Type and shape of a result that ONNX Runtime infers without a run."""
     kind = output.type.removeprefix("tensor(").removesuffix(")")
     number = TensorProto.DataType.Value(kind.upper())
-    # It has no other word for a shape that it does not know than that of a single number.
+    # An unknown shape looks the same as that of a single number.
     return TensorSpec(DTYPE_NAMES[number], tuple(output.shape) or None)
 
 
@@ -163,5 +163,5 @@ def _spec_of(value: Array) -> TensorSpec:
 
 
 def _may_be_size(spec: TensorSpec) -> bool:
-    """Whether a result may be a shape, or what a shape is computed from."""
+    """Whether a result may be a shape, or an input of a shape's computation."""
     return spec.dtype == "int64" and spec.rank < 2 and math.prod(spec.sizes) <= MOST_SIZES

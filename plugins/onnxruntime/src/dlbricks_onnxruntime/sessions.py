@@ -28,21 +28,23 @@ _LEVELS = {
 }
 
 INLINE_BYTES = 4096
-"""Size up to which a weight is written into the model, in bytes. Parameters are always written:
-ONNX Runtime's shape inference reads them, and finds no values that are handed over in memory."""
+"""Maximum bytes of a weight that is written into the model. Parameters are always written: ONNX
+Runtime's shape inference reads them, and cannot see values that are passed in memory.
+"""
 
 _SHARED_BYTES = 2**28
-"""Bytes from which a session reads a weight where it was given. It otherwise makes a copy first,
-and a weight of 4 GB takes 13 GB while it is packed. Kernels that pack weights read their own memory
-in either case."""
+"""Minimum bytes of a weight that a session reads in place. Otherwise a session copies it first, and
+a weight of 4 GB takes 13 GB while it is packed. Kernels that pack weights read their own memory in
+either case.
+"""
 
-#: Types of the same width for element types that numpy lacks: ONNX Runtime takes their bits.
+#: Types of equal width for element types that numpy lacks: ONNX Runtime reinterprets their bits.
 _BITS = {"bfloat16": np.uint16, "float8e4m3fn": np.uint8, "float8e4m3fnuz": np.uint8,
          "float8e5m2": np.uint8, "float8e5m2fnuz": np.uint8}  # fmt: skip
 
 
 class Session(ort.InferenceSession):  # type: ignore[misc]
-    """A session, and the memory of the weights that it was given.
+    """A session, and the memory of its weights.
 
     Attributes:
         weights: Memory that must live as long as the session.
@@ -56,8 +58,8 @@ def create_session(
 ) -> Session:
     """A session for a model of any size.
 
-    Large weights are handed over in memory. Written into the model they would be copied
-    five times, and protobuf takes no more than 2 GB. Known parameters are written into it.
+    Large weights are passed in memory. Inside the model they would be copied five times, and
+    protobuf is limited to 2 GB. Known parameters are written into the model.
 
     Args:
         model: Model in canonical form.
@@ -79,8 +81,9 @@ def written(
 ) -> ModelProto:
     """The model as an ONNX protobuf that ONNX Runtime optimizes without an error.
 
-    Where it makes a quantized pooling of an AveragePool, it keeps attributes that the quantized
-    operator does not have, and refuses its own graph. Dilations of one say nothing.
+    When it turns an AveragePool into a quantized pooling, it keeps attributes that the quantized
+    operator lacks, and then rejects its own graph. Dilations of one are left out for this reason,
+    because they have no effect.
 
     Args:
         model: Model in canonical form.
@@ -105,7 +108,7 @@ def session_of(
 
     Args:
         proto: The model.
-        large: Type and values of these weights by name; aligned ones are used where they are.
+        large: Type and values of these weights by name. Aligned arrays are used in place.
         options: Options of this session only.
 
     Raises:
@@ -138,9 +141,9 @@ def open_session(model: bytes | str, options: ort.SessionOptions) -> Session:
 
 
 def is_large(spec: TensorSpec) -> bool:
-    """Whether a weight is better not written into a model.
+    """Whether a weight should be passed in memory rather than written into a model.
 
-    Types of less than a byte always are: they are packed in ONNX and not in numpy.
+    Types of less than a byte are always written: they are packed in ONNX but not in numpy.
     """
     known = spec.dtype in _BITS or numpy_dtype(spec.dtype).isbuiltin == 1
     return known and spec.dtype != "string" and spec.nbytes > INLINE_BYTES
@@ -168,7 +171,7 @@ def graph_parameters(graph: GraphProto) -> set[str]:
 
 
 def session_options(settings: BackendSettings) -> ort.SessionOptions:
-    """Options of a session that computes one operator at a time and logs nothing."""
+    """Options of a session that runs one operator at a time and logs nothing."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
@@ -176,17 +179,17 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
     options.log_severity_level = QUIET
-    # Threads of its own, if it has any, spin within a run, not on into the next session's.
+    # A session's own threads, if any, spin within a run, but not on into the next session's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
     return options
 
 
 def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
-    """The options for a session that is not timed: it takes no memory for large weights.
+    """Options of a session that is not timed and allocates no memory for large weights.
 
-    Kernels do not reorder them, and no room for all of them together is asked for beforehand, which
-    the system refuses if it is more than the machine has.
+    Kernels do not pack them. The session does not reserve memory for all of them in advance, which
+    the system refuses if the machine has less.
     """
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.enable_mem_pattern = False
@@ -194,12 +197,12 @@ def unpacked(options: ort.SessionOptions) -> ort.SessionOptions:
 
 
 def without_optimizations(settings: BackendSettings) -> BackendSettings:
-    """The same settings for a graph that is to run just as it stands."""
+    """Settings for a graph that runs unchanged, without optimizations."""
     return replace(settings, options={**settings.options, "optimizations": "off"})
 
 
 def value_of(spec: TensorSpec, array: Array) -> ort.OrtValue:
-    """ONNX Runtime's view of an array; it works on the same memory."""
+    """ONNX Runtime's view of an array, which shares its memory."""
     if spec.dtype in _BITS:
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
             array.view(_BITS[spec.dtype]), DTYPE_NUMBERS[spec.dtype]
@@ -209,5 +212,6 @@ def value_of(spec: TensorSpec, array: Array) -> ort.OrtValue:
 
 _STATES = ort.capi.onnxruntime_pybind11_state
 _UNSUPPORTED = (_STATES.NotImplemented, _STATES.InvalidGraph, _STATES.Fail)
-"""Answers to a model that is well-formed, but has a layer without a kernel. ``Fail`` is that of
-kernels that refuse attributes, and of operators in unknown domains."""
+"""Errors for a well-formed model with a layer that has no kernel. ``Fail`` comes from kernels that
+reject attributes, and from operators in unknown domains.
+"""

@@ -51,20 +51,20 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return loaded
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Builds a session on the other network's memory, which its runs keep in the caches.
+        """Builds a session on the memory of the other network, which its runs keep in the caches.
 
-        Where the other's graph was optimized beforehand, both run the same graph: the copy's
-        weights have other places, and that is what counts.
+        If the other graph was optimized beforehand, both run the same graph. It only matters that
+        the copy's weights have other addresses.
         """
         if loaded.graph is None:
             return self._bound(network, loaded.arrays)
         return bind(loaded.graph.session(self._settings), network.model, loaded.arrays)
 
     def _bound(self, network: Network, arrays: Mapping[str, Array]) -> Loaded:
-        """A session whose outputs are all results that have an array."""
+        """A session whose outputs are all results with an array."""
         model, settings = network.model, self._settings
         complete = replace(model, outputs=handed_on(model, arrays))
-        if native_to(model):  # Layers that ONNX Runtime itself made are not to be rewritten again.
+        if native_to(model):  # Layers created by ONNX Runtime itself must not be optimized again.
             settings = without_optimizations(settings)
         elif model.weight_bytes < WORTH_IT:
             graph = optimized(complete, network.weights, settings)
@@ -81,11 +81,10 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         loaded.session.run_with_iobinding(loaded.binding)
 
     def warm_io(self, loaded: Loaded) -> None:
-        """Writes every result, then every input onto itself.
+        """Writes every result, then every input, onto itself, from a single core.
 
-        All of it from one core. Where each core wrote the part that it then reads, bricks came
-        out too fast with several threads: in a model, the layer before shared its work out in
-        another way.
+        If each core wrote the part that it then reads, bricks would be too fast with several
+        threads: in a model, the previous layer divides its work differently.
         """
         for name, values in loaded.pristine.items():
             np.copyto(loaded.arrays[name], values)
@@ -112,7 +111,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return timeline(network, self._settings)
 
     def unload(self, loaded: Loaded) -> None:
-        """Drops the session with all that it holds."""
+        """Drops the session and its memory."""
         loaded.binding.clear_binding_inputs()
         loaded.binding.clear_binding_outputs()
         loaded.warmed = ()

@@ -13,11 +13,11 @@ from typing import Any
 from dlbricks_core.errors import ModelError
 
 MOST_ENTRIES = 100_000
-"""Entries of an archive: torch writes one a weight."""
+"""Maximum entries of an archive: torch writes one for each weight."""
 MOST_JSON_BYTES = 128 << 20
-"""A description: torch's of the largest language models are of 20 MB."""
+"""Maximum bytes of a description: torch's for the largest language models have 20 MB."""
 MOST_VALUE_BYTES = 256 << 20
-"""All values of small weights together."""
+"""Maximum bytes of the values of all small weights."""
 _MOST_READ_BYTES = 256 << 20
 _MODEL = re.compile(r"models/([\w.-]+)\.json")
 _OLD_PROGRAM = "serialized_exported_program.json"
@@ -26,7 +26,7 @@ _HINT = "Fetch it again, or write it again with torch.export.save."
 
 
 class _Pieces(io.FileIO):
-    """A file that is never read at once: a directory of entries may claim any size."""
+    """A file that is read in pieces, because a directory of entries may claim any size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         rest = size is None or size < 0
@@ -40,10 +40,10 @@ class Archive:
     """The entries of an archive below its one folder.
 
     Args:
-        path: Of a regular file.
+        path: Path of a regular file.
 
     Raises:
-        ModelError: If it is not an archive, or has too many entries.
+        ModelError: If the file is not an archive, or has too many entries.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,7 @@ class Archive:
         return tuple(self._entries)
 
     def size(self, name: str) -> int:
-        """Bytes of an entry that is there, as the archive declares them."""
+        """Size in bytes of an existing entry, as declared by the archive."""
         return self._entries[name].file_size
 
     def json(self, name: str) -> Any:
@@ -85,17 +85,17 @@ class Archive:
             raise ModelError(f"its entry {name!r} is not JSON", hint=_HINT) from error
 
     def values(self, name: str) -> bytes:
-        """The values of a small weight, as long as all of those are not too many.
+        """The values of a small weight.
 
         Raises:
-            ModelError: If they are missing or too many.
+            ModelError: If they are missing, or the values read so far are too many.
         """
         content = self.read(name, self._left)
         self._left -= len(content)
         return content
 
     def read(self, name: str, most: int) -> bytes:
-        """What an entry holds.
+        """Content of an entry.
 
         Raises:
             ModelError: If it is missing, damaged, or has more bytes than ``most``.
@@ -132,7 +132,7 @@ class Archive:
 
 
 def _root(entries: list[zipfile.ZipInfo]) -> str:
-    """The folder that all entries lie in, with its slash; empty where there is none."""
+    """The common folder of all entries, with its slash; empty if there is none."""
     roots = {entry.filename.partition("/")[0] + "/" for entry in entries}
     root = roots.pop() if len(roots) == 1 else ""
     return root if all(entry.filename.startswith(root) for entry in entries) else ""
@@ -146,6 +146,6 @@ def program_entry(names: Sequence[str]) -> str | None:
 
 
 def model_of(entry: str) -> str:
-    """What the model of an entry is called; empty in the layout of torch 2.7 and before."""
+    """Name of the model in an entry; empty in the layout of torch 2.7 and earlier."""
     match = _MODEL.fullmatch(entry)
     return match[1] if match else ""

@@ -27,7 +27,7 @@ class PytorchBackend(Backend):
     distribution = "torch"
     importing = "import torch"
     traits = Traits(
-        # Networks share their code and memory: a brick that is primed is warmer than in a model.
+        # Networks share code and memory: a primed brick is warmer than in a model.
         primed=False,
         # After a pause a brick is colder than in a model.
         in_turns=True,
@@ -58,13 +58,13 @@ class PytorchBackend(Backend):
         )
 
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
-        """Thread counts for the OpenMP and MKL runtimes that torch starts, and room in oneDNN.
+        """Thread counts for torch's OpenMP and MKL runtimes, and the capacity of oneDNN's cache.
 
-        oneDNN keeps 1,024 primitives unless told otherwise. A model by itself needs fewer, but
-        all that a session has loaded may need more, and then each run would create them anew.
+        oneDNN caches 1,024 primitives by default. A single model needs fewer, but all networks of a
+        session may need more, and then each run would create primitives again.
 
-        Where networks are compiled, that happens in the worker itself: a pool of compiler
-        processes would still be there when the timing begins.
+        Networks are compiled in the worker itself, because a pool of compiler processes would still
+        exist when the timing begins.
         """
         threads = str(settings.threads)
         environment = {
@@ -74,7 +74,7 @@ class PytorchBackend(Backend):
         }
         if settings.options.get("compile", "off") != "off":
             environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-            # What is compiled is kept for later runs; a worker's temporary folder is not.
+            # Compiled code is cached for later runs, outside of the worker's temporary folder.
             kept = str(Path(tempfile.gettempdir(), f"torchinductor_{os.getuid()}"))
             environment[_CACHE] = os.environ.get(_CACHE, kept)
         return environment

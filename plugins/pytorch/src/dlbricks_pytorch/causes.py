@@ -1,4 +1,4 @@
-"""What an exception of PyTorch, or of the user's own code, says in one line: reason and place."""
+"""Explains exceptions of PyTorch, or of the user's own code, in one line: reason and place."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LIBRARIES = ("torch", "functorch", "onnxscript", "onnx_ir")
 
 @dataclass(frozen=True)
 class Reason:
-    """What exceptions of one kind mean.
+    """Meaning of one kind of exceptions.
 
     Attributes:
-        pattern: Of the exception's type and message.
-        text: What it means; may use the pattern's groups; empty for the message itself.
-        hint: What the user can do.
+        pattern: Pattern of the exception's type and message.
+        text: Meaning, which may use the pattern's groups; empty for the message itself.
+        hint: Advice to the user.
     """
 
     pattern: str
@@ -65,7 +65,7 @@ _DEFAULT_HINT = "See that module(*inputs) runs by itself, with the example input
 
 
 def told(error: BaseException) -> tuple[str, str]:
-    """The reason that an exception gives, in one line, and what to do about it."""
+    """Reason for an exception in one line, and advice to the user."""
     line = one_line(error)
     for reason in _REASONS:
         if re.search(reason.pattern, line):
@@ -84,7 +84,7 @@ def one_line(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Where the user's own code was, as ``" (file.py:12)"``; empty if it was nowhere."""
+    """Place in the user's own code, as ``" (file.py:12)"``; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return _shown(error.filename, error.lineno or 0)
     places = [
@@ -97,7 +97,7 @@ def place(error: BaseException) -> str:
 
 
 def _is_foreign(file: str) -> bool:
-    """Whether a file is not where the user's code goes wrong: Python's, torch's or ours."""
+    """Whether a file is not the user's own, but belongs to Python, torch or DLBricks."""
     for folder in _PACKAGES:
         if file.startswith(folder):
             return Path(file.removeprefix(folder)).parts[0] in _LIBRARIES
@@ -105,20 +105,20 @@ def _is_foreign(file: str) -> bool:
 
 
 def lacking_module(error: BaseException) -> str:
-    """Name of the module whose absence is the cause; empty if something else is."""
+    """Name of the missing module that caused an error; empty for another cause."""
     absent = (each.name for each in chain(error) if isinstance(each, ModuleNotFoundError))
     return next(filter(None, absent), "")
 
 
 def lacks_arguments(error: BaseException, function: str) -> bool:
-    """Whether a call of a function, and of none that it calls, lacked arguments."""
+    """Whether the call of a function itself lacked arguments, rather than a call inside it."""
     name = re.escape(function.rpartition(".")[2])
     missing = re.search(rf"\b{name}\(\) missing \d+ required", one_line(error))
     return isinstance(error, TypeError) and missing is not None
 
 
 def noted_place(stack: str) -> str:
-    """The last place in a stack that torch noted beside an operator."""
+    """The last place in a stack trace that torch recorded for an operator."""
     found: list[tuple[str, str]] = re.findall(r'File "([^"\n]+)", line (\d+)', stack)
     return _shown(found[-1][0], int(found[-1][1])) if found else ""
 

@@ -12,7 +12,7 @@ from dlbricks_pytorch.lowering.trial import TypeTrial, build_alone
 def unsupported(model: CanonicalModel) -> dict[int, str]:
     """Reason for every layer that torch has no exact counterpart for, by its index.
 
-    Works without the values of weights.
+    The check needs no values of weights.
     """
     whole = expanded(model, LOWERINGS)
     reasons = {

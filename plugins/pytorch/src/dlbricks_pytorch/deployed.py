@@ -1,4 +1,4 @@
-"""Networks in files, as users of PyTorch keep and open them: code, and a file of weights."""
+"""Networks saved in files, as users of PyTorch keep and open them: code, and a file of weights."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CONSTANTS = {"inf": "from math import inf", "nan": "from math import nan",
 
 @dataclass(frozen=True)
 class Parsed:
-    """Code and weights, as they are in the files.
+    """Code and weights from the files.
 
     Attributes:
-        network: Makes the module of its weights.
+        network: Function that creates the module from its weights.
         weights: Weights by name.
     """
 
@@ -50,7 +50,7 @@ class Parsed:
 
 
 Ready = Callable[[torch.nn.Module, tuple[torch.Tensor, ...], tuple[str, ...]], Loaded]
-"""Function that makes a module, its inputs and the names of its outputs ready to run."""
+"""Function that makes a module ready to run, given its inputs and the names of its outputs."""
 
 
 def save(network: Network, folder: Path, settings: BackendSettings, ready: Ready) -> SavedModule:
@@ -72,7 +72,7 @@ class SavedModule(Saved[Loaded]):
     Attributes:
         model: The network.
         inputs: Values of its inputs, by name.
-        folder: Where the files are.
+        folder: Folder of the files.
         settings: Options of the backend.
         ready: Function that makes the module ready to run.
     """
@@ -99,13 +99,13 @@ class SavedModule(Saved[Loaded]):
         return Parsed(module.Network, weights)
 
     def prepare(self, parsed: Parsed, fed: tuple[torch.Tensor, ...]) -> Loaded:
-        """Makes the module of its weights, and compiles it if asked to."""
+        """Creates the module from its weights, and compiles it if requested."""
         module = laid_out(parsed.network(parsed.weights), self.settings)
         return self.ready(module, fed, self.model.outputs)
 
 
 def _import(name: str, value: Any) -> str:
-    """Statement that gives a name to a value of a module, or to a module."""
+    """Import statement that binds a name to a module or to a value in a module."""
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     if inspect.ismodule(value):

@@ -33,16 +33,16 @@ def trace(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any = None,
 ) -> torch.export.ExportedProgram:
-    """The module's graph for inference; the module itself stays as it was.
+    """The module's graph for inference; the module itself stays unchanged.
 
     Raises:
-        ModelError: If torch cannot follow what the module does.
+        ModelError: If torch cannot trace the module.
     """
     training = [(each, each.training) for each in module.modules()]
     module.eval()
     try:
-        # With gradients enabled, and told so, torch leaves attention and encoder layers as
-        # they are, where it would take an undocumented operator instead of them.
+        # With gradients enabled, and with this declared, torch keeps attention and encoder layers,
+        # for which it would otherwise use an undocumented operator.
         with (
             _quiet(),
             _without_fast_path(),
@@ -66,8 +66,8 @@ def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
     """The program in ONNX, layer by layer as its author wrote it, weights included.
 
     Args:
-        program: Copies of what attention gives are added to it, and results that are no
-            tensors are taken off.
+        program: The program. Copies of attention results are added to it, and results that are not
+            tensors are removed.
 
     Raises:
         ModelError: If ONNX has no counterpart of an operator, or no result is a tensor.
@@ -117,10 +117,10 @@ def _node_at(error: BaseException) -> torch.fx.Node | None:
 
 
 def _drop_constant_results(program: torch.export.ExportedProgram) -> None:
-    """Leaves tensors alone as results: torch.onnx fails at numbers.
+    """Removes results that are not tensors, because torch.onnx fails at numbers.
 
     Raises:
-        ModelError: If nothing is left.
+        ModelError: If no result remains.
     """
     output = program.graph.output_node()
     results = output.args[0]
@@ -140,11 +140,11 @@ def _drop_constant_results(program: torch.export.ExportedProgram) -> None:
 
 
 def _settle_strides(program: torch.export.ExportedProgram) -> None:
-    """Has what attention gives copied; to ONNX that is the same tensor.
+    """Inserts copies of attention results; to ONNX a copy is the same tensor.
 
-    torch traces a reshape after attention as a view where the strides of one of its kernels
-    allow that. When torch.onnx then takes the program apart, strides are others, and T5, BEiT
-    and SAM end in "Cannot view a tensor".
+    torch traces a reshape after attention as a view where the strides of one of its kernels allow
+    that. When torch.onnx then decomposes the program, strides differ, and T5, BEiT and SAM fail
+    with "Cannot view a tensor".
     """
     graph = program.graph
     attention = torch.ops.aten.scaled_dot_product_attention.default
@@ -193,7 +193,7 @@ def _without_fast_path() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on optional packages and deprecated internals."""
+    """Suppresses the exporter's remarks on optional packages and deprecated internals."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

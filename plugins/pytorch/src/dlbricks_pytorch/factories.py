@@ -33,7 +33,7 @@ _RETURN = (
 )
 _ALONE = "A factory is called without arguments: write one that gives them."
 _CALL = "it"
-"""The factory, in errors about its call."""
+"""Name of the factory in errors about its call."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -53,7 +53,7 @@ class TorchFactories(ModelCollection):
     pattern = "package.module:factory"
 
     def names(self) -> Sequence[str]:
-        """None: the names are those of the user's own code."""
+        """No names, because they are those of the user's own code."""
         return ()
 
     def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
@@ -78,7 +78,7 @@ class TorchFactories(ModelCollection):
 
 @dataclass(frozen=True)
 class Made:
-    """What a factory returned."""
+    """Result of a factory."""
 
     module: torch.nn.Module
     args: tuple[Any, ...]
@@ -95,7 +95,7 @@ def _lowered(
 
 
 def _guarded(name: str, what: str, call: Callable[[], T]) -> T:
-    """What the user's own code gives; all that it may raise, exits too, is an error for users."""
+    """Result of the user's own code. Any exception, including an exit, becomes a ModelError."""
     try:
         return call()
     except DLBricksError:
@@ -105,7 +105,7 @@ def _guarded(name: str, what: str, call: Callable[[], T]) -> T:
 
 
 def _failure(name: str, what: str, error: BaseException) -> ModelError:
-    """The error for users: what is missing where something is, otherwise what was raised."""
+    """The error for users: the missing module or argument, or else the exception."""
     missing = lacking_module(error)
     if missing:
         return ModelError(
@@ -140,11 +140,11 @@ def _made(name: str, factory: Any) -> Made | torch.export.ExportedProgram:
 def _arguments(factory: Callable[..., Any]) -> list[str]:
     """Names of the arguments without which a function cannot be called.
 
-    A decorator may give those that the function in it needs: its own count.
+    A decorator may supply the arguments of the wrapped function, so its own count.
     """
     try:
         parameters = inspect.signature(factory, follow_wrapped=False).parameters.values()
-    except (TypeError, ValueError):  # some of those written in C have none
+    except (TypeError, ValueError):  # some functions in C have no signature
         return []
     varying = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [each.name for each in parameters if each.default is each.empty
@@ -231,7 +231,7 @@ def _kind(value: Any) -> str:
 
 
 def _fitting(name: str, made: Made) -> Made:
-    """Its inputs as the module's forward takes them: one dictionary may mean keywords."""
+    """The inputs in the form of the module's forward: a single dictionary may hold keywords."""
     signature = inspect.signature(made.module.forward)
     if len(made.args) == 1 and isinstance(made.args[0], dict) and not made.kwargs:
         keywords = made.args[0]
@@ -248,7 +248,7 @@ def _fitting(name: str, made: Made) -> Made:
 
 
 def _binds(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Whether a function takes arguments; or else why not."""
+    """True if a function accepts arguments, otherwise the reason."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -257,7 +257,7 @@ def _binds(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[st
 
 
 def _resized(made: Made, options: ImportOptions) -> Made:
-    """With example inputs of the sizes that the user asks for."""
+    """The result with example inputs of the requested sizes."""
     import torch
 
     if options.batch is None and not options.shapes:
@@ -268,7 +268,7 @@ def _resized(made: Made, options: ImportOptions) -> Made:
 
     def resize(key: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
-            # Tuples of tensors, such as caches, have the batch in front as well.
+            # Tuples of tensors, such as caches, also have the batch as the first axis.
             if isinstance(value, tuple | list):
                 return type(value)(resize("", each) for each in value)
             return value

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import torch
 
 _SUFFIX = ".pt2"
-#: What else PyTorch writes: read where a program is in it, told apart where not.
+#: Suffixes of other files of PyTorch: programs in them are read, other content is identified.
 _OTHERS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pkl", ".ptl")
 
 
 class PytorchImporter(Importer):
-    """Reads ``.pt2`` files, which ``torch.export.save`` writes, without running code of theirs.
+    """Reads ``.pt2`` files of ``torch.export.save``, without running code from them.
 
     Weights are not read, and nothing is unpickled.
     """
@@ -32,11 +32,11 @@ class PytorchImporter(Importer):
     isolated = True
 
     def handles(self, spec: str) -> bool:
-        """Whether PyTorch writes files of such names; what they are is seen when they are read."""
+        """Whether PyTorch writes files with such names. Their content is checked on reading."""
         return spec.endswith((_SUFFIX, *_OTHERS))
 
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:
-        """Reads a program; dimensions that were exported as dynamic stay so.
+        """Reads a program. Dimensions that were exported as dynamic stay dynamic.
 
         Raises:
             ModelError: If the file is missing or damaged, holds weights or a pickle only, or
@@ -78,9 +78,9 @@ def from_module(
         module: Any that ``torch.export`` can follow.
         example_inputs: Its positional arguments; only types and shapes matter.
         example_kwargs: Its keyword arguments.
-        dynamic_shapes: Which dimensions may vary, as ``torch.export.export`` takes it.
-        name: What to call the model; the class's name by default.
-        source: Where it came from.
+        dynamic_shapes: Dimensions that may vary, as for ``torch.export.export``.
+        name: Name of the model; the name of the class by default.
+        source: Source of the model.
 
     Raises:
         ModelError: If torch cannot follow the module, or ONNX has no counterpart of an
@@ -101,9 +101,9 @@ def from_exported(
     """Lowers what ``torch.export.export`` returned.
 
     Args:
-        program: Of a module in inference mode.
-        name: What to call the model.
-        source: Where it came from.
+        program: Program of a module in inference mode.
+        name: Name of the model.
+        source: Source of the model.
 
     Raises:
         ModelError: If ONNX has no counterpart of an operator.

@@ -1,4 +1,4 @@
-"""Files that hold no program: what they are, told without unpickling, and what to do."""
+"""Identifies files without a program, without unpickling, and gives advice on them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FACTORY = "torch:package.module:factory"
 _MOST_PICKLE_BYTES = 4 << 20
 _MOST_OPCODES = 20_000
 _CLASS_OPCODES = ("GLOBAL", "STACK_GLOBAL")
-#: Classes that pickles of plain weights begin with, by their modules.
+#: Modules of the first classes in pickles of plain weights.
 _OF_WEIGHTS = re.compile(r"collections |torch\._utils |torch \w*Storage|torch\.storage |_codecs ")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file is, and what the user can do with it.
+    """A kind of file, with advice to the user.
 
     Attributes:
-        what: Ends a sentence that begins with the file's name.
-        hint: What to do instead.
+        what: Predicate of a sentence whose subject is the file's name.
+        hint: Advice.
     """
 
     what: str
@@ -52,10 +52,10 @@ _OLD_ARCHIVE = Kind("is a tar archive of an old torch.save, without a graph", _S
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a readable file is; ``None`` for one that holds an exported program.
+    """Kind of a readable file; ``None`` for an exported program.
 
     Raises:
-        ModelError: If it is a damaged archive.
+        ModelError: If the file is a damaged archive.
     """
     with path.open("rb") as file:
         start = file.read(64)
@@ -80,7 +80,7 @@ def _archive(path: Path) -> Kind | None:
 
 
 def _pickle(path: Path, start: bytes) -> Kind | None:
-    """What ``torch.save`` or ``pickle`` wrote without an archive."""
+    """Kind of a file that ``torch.save`` or ``pickle`` wrote without an archive."""
     if not re.match(rb"\x80[\x02-\x05]", start):
         return None
     with path.open("rb") as file:
@@ -100,7 +100,7 @@ def _pickled(content: bytes) -> Kind:
 
 
 def _classes(content: bytes) -> Iterator[str]:
-    """Classes that a pickle names, as ``module name``; nothing of it is loaded."""
+    """Classes in a pickle, as ``module name``, without loading it."""
     texts: list[str] = []
     rest = content
     for _ in range(8):  # pickles may follow each other

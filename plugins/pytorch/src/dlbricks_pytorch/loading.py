@@ -28,7 +28,7 @@ class Loaded:
         inputs: Tensors in the order of the model's inputs.
         outputs: Names of the results.
         results: Results of the last run.
-        result_bytes: Memory of the results that were last released.
+        result_bytes: Memory of the most recently released results.
     """
 
     call: Callable[..., tuple[torch.Tensor, ...]]
@@ -39,7 +39,7 @@ class Loaded:
 
 
 def placed_weights(network: Network, settings: BackendSettings) -> fx.GraphModule:
-    """Lowers a network and places its weights in the layout that the settings ask for.
+    """Lowers a network, and places its weights in the layout of the settings.
 
     Raises:
         UnsupportedError: If torch has no exact counterpart for a layer.
@@ -48,7 +48,7 @@ def placed_weights(network: Network, settings: BackendSettings) -> fx.GraphModul
 
 
 def laid_out(module: ModuleT, settings: BackendSettings) -> ModuleT:
-    """A module with its weights in the layout that the settings ask for."""
+    """A module with its weights in the layout of the settings."""
     if _wants_channels_last(settings):
         for name, buffer in list(module.named_buffers()):
             module.register_buffer(name, _channels_last(buffer))
@@ -58,7 +58,7 @@ def laid_out(module: ModuleT, settings: BackendSettings) -> ModuleT:
 def placed_inputs(
     model: CanonicalModel, values: Mapping[str, Array], settings: BackendSettings
 ) -> tuple[torch.Tensor, ...]:
-    """A model's inputs in order, in the layout that the settings ask for.
+    """A model's inputs in order, in the layout of the settings.
 
     Args:
         model: In canonical form.

@@ -1,4 +1,4 @@
-"""Time of each layer of a whole model, taken around its torch calls; and torch's own profile."""
+"""Times of a whole model's layers, taken around its torch calls, and torch's own profile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Step:
     Attributes:
         node: The call.
         layer: Index of the layer that the call belongs to.
-        dropped: Nodes whose results nobody reads after it.
+        dropped: Nodes whose results are not read after the call.
     """
 
     node: fx.Node
@@ -42,8 +42,8 @@ class _Step:
 def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     """Time of every layer of a network that runs call by call, with the clock read around each.
 
-    As in the code that torch generates for the graph, results are freed right after their
-    last use, and that time is the last reader's.
+    As in the code that torch generates for the graph, results are freed right after their last use,
+    and the time of freeing counts for the last reader.
 
     Args:
         network: Network in canonical form.
@@ -70,13 +70,13 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
 
 
 def timeline(run: Callable[[], None]) -> Timeline:
-    """Every operator of torch's in one run, on the thread that calls it.
+    """All operators of torch in one run, each on the thread that calls it.
 
-    An operator that calls others encloses them. Threads that only take part of an operator's work
-    are not told apart.
+    An operator that calls others encloses them. Threads that only share an operator's work are not
+    distinguished.
 
     Args:
-        run: Runs one inference to its end.
+        run: Function that runs one inference to its end.
     """
     for _ in range(WARMUP_RUNS):
         run()
@@ -116,7 +116,7 @@ def _steps(model: CanonicalModel, module: fx.GraphModule) -> list[_Step]:
     index = {layer.outputs: i for i, layer in enumerate(model.layers)}
     calls = [node for node in module.graph.nodes if node.op == "call_function"]
     last: dict[fx.Node, fx.Node] = {}
-    for node in module.graph.nodes:  # the output reads last of all
+    for node in module.graph.nodes:  # the output node is the last reader
         last.update(dict.fromkeys(node.all_input_nodes, node))
     dropped: dict[fx.Node, list[fx.Node]] = {}
     for node in calls:

@@ -20,10 +20,10 @@ from dlbricks_pytorch.tensors import to_numpy
 class PytorchTimer(CpuTimer[Loaded]):
     """Times networks on the CPU, in inference mode.
 
-    Denormals are computed as IEEE 754 says (``torch.set_flush_denormal(False)``), which is
-    torch's default: whoever times a network chooses values that stay clear of them.
-    Inference mode is entered once for the life of the timer, as a server would, so that its
-    cost is in no sample; it belongs to the thread that made the timer.
+    Denormals are computed according to IEEE 754 (``torch.set_flush_denormal(False)``), which is
+    torch's default. The values of inputs and weights are chosen to avoid them. Inference mode is
+    entered once for the life of the timer, as a server would do, so that no sample includes its
+    cost. It belongs to the thread that created the timer.
     """
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -36,7 +36,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         self._mode.__enter__()
 
     def load(self, network: Network) -> Loaded:
-        """Lowers the network, places weights and inputs, and compiles it if asked to."""
+        """Lowers the network, places weights and inputs, and compiles it if requested."""
         module = placed_weights(network, self._settings)
         inputs = placed_inputs(network.model, network.inputs, self._settings)
         return self._ready(module, inputs, network.model.outputs)
@@ -51,7 +51,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         inputs: tuple[torch.Tensor, ...],
         outputs: tuple[str, ...],
     ) -> Loaded:
-        # forward, not the module: hooks are not used, and a brick should not pay for them.
+        # The function instead of the module: hooks are unused, and a brick should not pay for them.
         call = module.forward
         if self._compile != "off":
             call = self._compiled(call, inputs)
@@ -64,7 +64,7 @@ class PytorchTimer(CpuTimer[Loaded]):
     def warm_io(self, loaded: Loaded) -> None:
         """Warms the memory for the results, then every byte of the inputs, with torch's threads.
 
-        Results are allocated in every run: they get the memory that was freed last.
+        Every run allocates its results, which get the most recently freed memory.
         """
         torch.empty(loaded.result_bytes, dtype=torch.uint8).fill_(0)
         for tensor in loaded.inputs:
@@ -92,7 +92,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         return profile(network, self._settings, runs)
 
     def timeline(self, network: Network) -> Timeline:
-        """What torch's operators do in one run, call by call or compiled, by its profiler."""
+        """Timeline of torch's operators in one run, compiled or not, by its profiler."""
         from dlbricks_pytorch.profile import timeline
 
         loaded = self.load(network)
@@ -102,7 +102,7 @@ class PytorchTimer(CpuTimer[Loaded]):
             self.unload(loaded)
 
     def unload(self, loaded: Loaded) -> None:
-        """Drops weights, inputs and results, and what was compiled for them."""
+        """Drops weights, inputs and results, and the compiled code."""
         loaded.results = loaded.inputs = ()
         loaded.call = _unloaded
 

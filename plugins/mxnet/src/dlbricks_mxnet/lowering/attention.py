@@ -1,4 +1,4 @@
-"""Attention and rotary embedding, composed as their definitions say."""
+"""Attention and rotary embedding, composed as defined by ONNX."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _attention(ctx: LayerContext) -> list[Symbol]:
     shape = (*q_shape[:3], k_shape[2])
     scores = _masked(ctx, scores, shape, past)
     weights = op.softmax(scores, axis=3)
-    if ctx.has(3):  # a query that may look at nothing gets nothing
+    if ctx.has(3):  # a query that may attend to nothing yields zeros
         blind = npi.equal_scalar(op.max(scores, axis=3, keepdims=True), scalar=-math.inf)
         weights = where(blind, op.zeros_like(weights), weights)
     y = matmul(weights, v, shape, v_shape)
@@ -82,7 +82,7 @@ def _appended(ctx: LayerContext, position: int, x: Symbol, shape: Shape) -> tupl
 
 
 def _repeated(x: Symbol, shape: Shape, groups: int) -> tuple[Symbol, Shape]:
-    """Gives every query head a key or value head of its own."""
+    """Repeats heads, so that every query head has a key or value head of its own."""
     if groups == 1:
         return x, shape
     return op.repeat(x, repeats=groups, axis=1), (shape[0], shape[1] * groups, *shape[2:])
@@ -103,10 +103,10 @@ def _masked(ctx: LayerContext, scores: Symbol, shape: Shape, past: int) -> Symbo
 
 
 def _added(ctx: LayerContext) -> Symbol:
-    """The mask as it is added: nothing where a query may look, minus infinity elsewhere.
+    """The mask in additive form: 0 where a query may attend, minus infinity elsewhere.
 
-    Layers often share a mask. MXNet computes once what several layers of a model compute alike, and
-    a brick would pay for it again: as little as possible is computed from the mask.
+    Layers often share a mask. MXNet merges equal computations of several layers in a model, but a
+    brick pays for them again. So as little as possible is computed from the mask.
     """
     if ctx.dtype(3) != "bool":
         return ctx.input(3)
@@ -152,7 +152,7 @@ def _rotary_embedding(ctx: LayerContext) -> Symbol:
 
 
 def _angles(ctx: LayerContext, position: int, shape: Shape) -> Symbol:
-    """Sines or cosines for every step, looked up where positions are given."""
+    """Sines or cosines for every step, selected by the given positions."""
     x = ctx.input(position)
     if ctx.has(3):
         x = op.take(x, ctx.input(3), axis=0, mode="clip")

@@ -1,4 +1,4 @@
-"""Whole networks: layers in order through the table of operators."""
+"""Lowering of whole networks: layers in order, with the table of operators."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dlbricks_mxnet.lowering.table import LOWERINGS, lower_layer
 
 @dataclass(frozen=True)
 class Lowered:
-    """A network as MXNet runs it.
+    """A network in the form that MXNet runs.
 
-    A tensor without axes is a vector of one element in MXNet: :meth:`feed` and
-    :meth:`fetch` convert at the boundary.
+    MXNet represents a tensor without axes as a vector of one element: :meth:`feed` and
+    :meth:`fetch` convert it.
 
     Attributes:
         symbol: The outputs, grouped, in the order of ``model.outputs``.
         inputs: MXNet variable of each model input, in order.
         arrays: Value of each MXNet variable that holds weights, in MXNet's layout.
-        auxiliary: Which of ``arrays`` are auxiliary states.
+        auxiliary: Names of auxiliary states among ``arrays``.
     """
 
     symbol: Symbol
@@ -39,7 +39,7 @@ class Lowered:
     auxiliary: frozenset[str]
 
     def feed(self, values: Mapping[str, Array], model: CanonicalModel) -> dict[str, Array]:
-        """The model's inputs by MXNet variable, as MXNet holds them."""
+        """The model's inputs by MXNet variable, in MXNet's shapes."""
         return {
             variable: np.ascontiguousarray(values[name]).reshape(
                 physical(model.tensors[name].sizes)
@@ -56,15 +56,15 @@ class Lowered:
 
 
 LAYER = "__layer__"
-"""Name of the attribute that tells which layer an operator belongs to, by its index."""
+"""Name of the attribute with the index of the layer that an operator belongs to."""
 
 
 def lower(network: Network, *, marked: bool = False) -> Lowered:
     """Lowers a network to an MXNet symbol with its parameters.
 
     Args:
-        network: Network in canonical form. What MXNet has no counterpart of is put together as
-            it is defined.
+        network: Network in canonical form. Operators without a counterpart in MXNet are composed
+            from their definitions.
         marked: Whether every operator gets the attribute ``LAYER``.
 
     Raises:
@@ -97,10 +97,10 @@ def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
     """Compares the shapes and element types that MXNet derives with those of the model.
 
     Raises:
-        UnsupportedError: If MXNet refuses, or computes something else.
+        UnsupportedError: If MXNet rejects the symbol, or derives another shape or type.
     """
     try:
-        with redirect_stdout(StringIO()):  # MXNet prints its arguments there before it raises
+        with redirect_stdout(StringIO()):  # MXNet prints its arguments to stderr before it raises
             shapes = symbol.infer_shape()[1]
             types = symbol.infer_type()[1]
     except mx.base.MXNetError as error:
@@ -116,7 +116,7 @@ def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
 
 
 def _distinct(outputs: list[Symbol]) -> list[Symbol]:
-    """The outputs, with a node of its own for each that is a variable or appears twice."""
+    """The outputs; each output that is a variable or appears twice gets its own node."""
     seen: set[str] = set()
     distinct = []
     for symbol in outputs:

@@ -44,10 +44,10 @@ def unroll(
         ctx: The layer.
         x: Input as (steps, batch, size).
         states: Initial states as (directions, batch, hidden).
-        sizes: Of the layer.
+        sizes: Sizes of the layer.
         step: The cell.
-        gates: Number of its gates.
-        backwards: Whether the only direction is from the end.
+        gates: Number of gates of the cell.
+        backwards: Whether the only direction is backwards.
 
     Returns:
         The hidden states as (steps, directions, batch, hidden), and the last states.
@@ -130,10 +130,10 @@ def rnn(ctx: LayerContext, size: int, names: Sequence[str]) -> Step:
 
 
 def activation(name: str) -> Activation:
-    """One of ONNX's activations of recurrent layers.
+    """An activation of ONNX's recurrent layers.
 
     Raises:
-        UnsupportedError: If its parameters are not fixed, or MXNet has none such.
+        UnsupportedError: If its parameters are not fixed, or MXNet lacks it.
     """
     kind = _ACTIVATIONS.get(name)
     if kind is None:
@@ -154,7 +154,7 @@ def _recurrent(ctx: LayerContext, h: Symbol, d: int, first: int, last: int, role
 
 
 def _input_bias(ctx: LayerContext, d: int, rows: int) -> Symbol:
-    """Both biases; they are always added, so the input's projection takes them."""
+    """Sum of both biases, which the projection of the input adds."""
     if not ctx.has(3):
         return ctx.fixed("bias", np.zeros(rows, ctx.dtype()))
 

@@ -1,4 +1,4 @@
-"""What the lowering of a layer works with: the layer, and the variables that it adds."""
+"""Context of the lowering of a layer: the layer, and the variables that it adds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Parameter:
     """An MXNet variable that is computed from weights when the network is loaded.
 
     Attributes:
-        build: Gives the value in MXNet's layout, from the weights' values by name.
-        auxiliary: Whether MXNet counts it as state rather than as an argument.
+        build: Function that computes the value in MXNet's layout, from the weights' values by name.
+        auxiliary: Whether MXNet treats it as an auxiliary state rather than an argument.
     """
 
     shape: Shape
@@ -33,7 +33,7 @@ class Parameter:
 
 
 def check_spec(spec: TensorSpec) -> None:
-    """Refuses tensors that MXNet cannot hold.
+    """Raises an error for tensors that MXNet cannot represent.
 
     Raises:
         UnsupportedError: If the type is unknown to MXNet, or a size is unknown or zero.
@@ -55,7 +55,7 @@ class Variables:
     parameters: dict[str, Parameter] = field(default_factory=dict)
 
     def variable(self, name: str, spec: TensorSpec) -> Symbol:
-        """A variable that holds a tensor of the model as it is."""
+        """A variable that holds a tensor of the model unchanged."""
         check_spec(spec)
         return self._variable(name, physical(spec.sizes), spec.dtype)
 
@@ -68,7 +68,7 @@ class Variables:
         )
 
     def parameter(self, name: str, parameter: Parameter) -> Symbol:
-        """The variable of a parameter; the same name is the same parameter."""
+        """The variable of a parameter; equal names share one parameter."""
         self.parameters.setdefault(name, parameter)
         return self._variable(name, parameter.shape, parameter.dtype)
 
@@ -85,7 +85,7 @@ class LayerContext(LayerView):
     Args:
         variables: Variables of the symbol that the layer becomes part of.
         layer: The layer.
-        computed: Symbol of every tensor that is fed or computed before the layer.
+        computed: Symbol of every tensor that is an input of the model or computed before the layer.
     """
 
     def __init__(self, variables: Variables, layer: Layer, computed: Mapping[str, Symbol]) -> None:
@@ -107,10 +107,10 @@ class LayerContext(LayerView):
         return [self.input(i) for i in range(self.count)]
 
     def plain(self, position: int = 0) -> Symbol:
-        """Symbol of an input whose elements have to be in plain order.
+        """Symbol of an input whose elements must be in plain order.
 
-        Some operators of MXNet 1.9.1 fail or crash on what oneDNN leaves in blocks of channels.
-        Taking a slice of all puts them in order.
+        Some operators of MXNet 1.9.1 fail or crash on tensors in blocks of channels. A slice of all
+        elements restores plain order.
         """
         symbol = self.input(position)
         if comes_in_blocks(self.model, self.layer.inputs[position]):
@@ -127,15 +127,15 @@ class LayerContext(LayerView):
         dtype: str = "",
         auxiliary: bool = False,
     ) -> Symbol:
-        """Symbol of weights in the form that MXNet wants, made when the network is loaded.
+        """Symbol of weights in the form that MXNet requires, computed when the network is loaded.
 
         Args:
-            role: What it is to the layer; one variable for the same role and weights.
-            positions: Inputs that it is made from, all of them weights.
-            build: Gives the value from the weights' values.
+            role: Role of the value in the layer. Equal roles and weights share one variable.
+            positions: Inputs that the value is computed from, all of them weights.
+            build: Function that computes the value from the weights' values.
             shape: Shape of the value.
-            dtype: Element type; the first weight's if empty.
-            auxiliary: Whether MXNet keeps it as state.
+            dtype: Element type; that of the first weight if empty.
+            auxiliary: Whether MXNet treats it as an auxiliary state.
 
         Raises:
             UnsupportedError: If an input is not a weight.
@@ -171,7 +171,7 @@ class LayerContext(LayerView):
     # -- refusing
 
     def check_attributes(self) -> None:
-        """Looks for attributes that matter and that the lowering did not ask for.
+        """Checks that the lowering has read all attributes that matter.
 
         Raises:
             UnsupportedError: If there is one.
@@ -180,10 +180,10 @@ class LayerContext(LayerView):
             raise UnsupportedError(f"MXNet has no {name}={value!r}")
 
     def check_tensors(self, types: frozenset[str], axes: int) -> None:
-        """Compares the layer's element types and ranks with what its lowering knows.
+        """Checks that the lowering supports the layer's element types and ranks.
 
         Raises:
-            UnsupportedError: If there is another type among them, or too many axes.
+            UnsupportedError: If a type is unsupported, or a tensor has too many axes.
         """
         for name in filter(None, (*self.layer.inputs, *self.layer.outputs)):
             spec = self.model.tensors[name]

@@ -52,7 +52,7 @@ def _conv_transpose(ctx: LayerContext) -> Symbol:
     ]
     if dimensions == 3 and any(d > 1 for d in dilations):
         raise UnsupportedError("MXNet has no dilations in three dimensions")
-    # What the result has beyond the symmetric form; MXNet allows less than a stride of it.
+    # Elements beyond the symmetric form; MXNet allows fewer than a stride of them.
     extra = [w + 2 * b - r for w, b, r in zip(wanted, begin, reach, strict=True)]
     native = all(0 <= e < s for e, s in zip(extra, strides, strict=True))
     pad = begin if native else (0,) * dimensions
@@ -70,7 +70,7 @@ def _conv_transpose(ctx: LayerContext) -> Symbol:
     )
     if native:
         return y
-    # Cut the full result, or extend it by zeros, before the bias.
+    # The full result is cut, or extended by zeros, before the bias.
     cut = [min(b, r) for b, r in zip(begin, reach, strict=True)]
     y = op.slice(
         y,

@@ -1,4 +1,4 @@
-"""Einstein sums, as transpositions and one batched product a pair of operands."""
+"""Einstein sums, as transpositions and one batched product for each pair of operands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _parse(ctx: LayerContext) -> tuple[list[str], str]:
 
 
 def _summed(x: Symbol, term: str, needed: str) -> tuple[Symbol, str]:
-    """Sums over the labels that nothing else has."""
+    """Sums over the labels that occur in no other operand and not in the result."""
     gone = tuple(i for i, label in enumerate(term) if label not in needed)
     if not gone:
         return x, term
@@ -63,7 +63,7 @@ def _summed(x: Symbol, term: str, needed: str) -> tuple[Symbol, str]:
 def _contracted(
     left: tuple[Symbol, str], right: tuple[Symbol, str], needed: str, sizes: dict[str, int]
 ) -> tuple[Symbol, str]:
-    """Joins two operands: (batch, rows, inner) times (batch, inner, columns)."""
+    """Contracts two operands: (batch, rows, inner) times (batch, inner, columns)."""
     a, b = left[1], right[1]
     batch = "".join(c for c in a if c in b and c in needed)
     inner = "".join(c for c in a if c in b and c not in needed)

@@ -32,12 +32,12 @@ _BROADCAST_AXES = 5
 
 
 def check_broadcast(*shapes: Shape) -> None:
-    """Refuses what MXNet's broadcasting kernels refuse only when they run.
+    """Raises an error where MXNet's broadcasting kernels would fail only at run time.
 
-    They join neighbouring axes that broadcast alike, and then handle five axes.
+    The kernels merge neighbouring axes that broadcast alike, and then support five axes.
 
     Raises:
-        UnsupportedError: If more are left.
+        UnsupportedError: If more axes remain.
     """
     if len(_joined(shapes)[0]) > _BROADCAST_AXES:
         raise UnsupportedError(f"MXNet does not broadcast over more than {_BROADCAST_AXES} axes")
@@ -64,13 +64,13 @@ def scalar(ctx: LayerContext, position: int) -> float | None:
 
 
 def _arithmetic(name: str, same: Binary, broadcast: Binary, plain: Binary) -> None:
-    """Registers an operator with two operands as a user of MXNet writes it.
+    """Registers an operator with two operands, lowered as users of MXNet write it.
 
     Args:
         name: ONNX operator.
-        same: For operands of the same shape.
-        broadcast: For operands of different shapes.
-        plain: For an operand that is a number.
+        same: MXNet operator for operands of equal shapes.
+        broadcast: MXNet operator for operands of different shapes.
+        plain: MXNet operator for an operand that is a number.
     """
 
     @lowers(name, types=NUMBER)
@@ -171,7 +171,7 @@ def _mod(ctx: LayerContext) -> Symbol:
         size = op.broadcast_mod(op.abs(a), op.abs(b))
         return where(_is_negative(a), op.negative(size), size)
     if ctx.dtype() in FLOAT:
-        # MXNet gives zero for what has no remainder.
+        # MXNet returns zero where the remainder is undefined.
         nothing = op.broadcast_div(b, b)
         return where(npi.equal_scalar(b, scalar=0), nothing, op.broadcast_mod(a, b))
     if ctx.dtype() != "int64":
@@ -232,7 +232,8 @@ def round_half_even(x: Symbol) -> Symbol:
     rest = x - below
     odd = below - 2 * op.floor(below * 0.5)
     rounded = below + op.broadcast_maximum(rest > 0.5, (rest == 0.5) * odd)
-    # What has no fraction stays as it is, infinities too (their rest is not a number).
+    # Values without a fraction stay unchanged, including infinities, whose fraction is not a
+    # number.
     return where(npi.equal(x, below), x, rounded)
 
 
@@ -261,7 +262,7 @@ def _logical(name: str, function: Binary) -> None:
         a, b = ctx.input(0), ctx.input(1)
         if physical(ctx.shape(0)) == physical(ctx.shape(1)):
             return function(a, b)
-        # MXNet broadcasts no booleans here.
+        # MXNet cannot broadcast booleans here.
         check_broadcast(ctx.shape(0), ctx.shape(1))
         return cast(function(cast(a, "uint8"), cast(b, "uint8")), "bool")
 

@@ -25,7 +25,7 @@ from dlbricks_mxnet.lowering.table import lowers
 @lowers("Gather", types=ANY)
 def _gather(ctx: LayerContext) -> Symbol:
     axis = ctx.axis()
-    # MXNet clips what is out of range by default; wrapping is what makes -1 the last element.
+    # MXNet clips indices that are out of range by default; wrapping makes -1 the last element.
     mode = "clip" if _known_positive(ctx, 1) else "wrap"
     y = op.take(ctx.input(0), ctx.input(1), axis=axis, mode=mode)
     if ctx.rank(1):
@@ -70,8 +70,8 @@ def _tuple_positions(ctx: LayerContext, batch: int) -> tuple[Symbol, int, int]:
     """Position of every slice that the index tensor's tuples name.
 
     Returns:
-        Positions in the data with all indexed axes joined into one, one after the other;
-        the number of joined rows; the size of a slice.
+        Flat list of positions along the merged indexed axes, the number of merged rows, and the
+        size of a slice.
     """
     data, (*wanted, depth) = ctx.shape(0), ctx.shape(1)
     indexed = data[batch : batch + depth]

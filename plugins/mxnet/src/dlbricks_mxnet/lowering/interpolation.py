@@ -1,4 +1,4 @@
-"""Where each element of a resized axis comes from, as ONNX defines ``Resize``."""
+"""Source coordinates of the elements of a resized axis, as ONNX defines ``Resize``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Axis:
     """One axis that is resized.
 
     Attributes:
-        size: Elements before.
-        resized: Elements after.
-        scale: Ratio that the coordinates follow; not always ``resized / size``.
+        size: Number of elements before.
+        resized: Number of elements after.
+        scale: Ratio for the coordinates, which may differ from ``resized / size``.
         region: Start and end of the crop, as shares of the axis.
     """
 
@@ -97,7 +97,7 @@ _KERNELS = {"linear": (_triangle, 1), "cubic": (_cubic, 2)}
 def weights(
     axis: Axis, positions: Array, mode: str, *, a: float, antialias: bool, exclude_outside: bool
 ) -> Array:
-    """The matrix (resized, original) that interpolates along the axis."""
+    """Matrix (resized, original) of interpolation weights along the axis."""
     kernel, reach = _KERNELS[mode]
     stretch = min(axis.scale, 1.0) if antialias else 1.0
     first = int(np.floor(-reach / stretch)) + 1

@@ -1,4 +1,4 @@
-"""Tensors that MXNet can hold: their element types, and how many axes they may have."""
+"""Limits of MXNet's tensors: element types and numbers of axes."""
 
 from dlbricks_core.ir.limits import MAX_AXES
 

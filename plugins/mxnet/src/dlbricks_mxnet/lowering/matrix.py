@@ -35,7 +35,7 @@ def _gemm(ctx: LayerContext) -> Symbol:
 
 
 def _fully_connected(ctx: LayerContext, alpha: float, beta: float, *, trans_b: bool) -> Symbol:
-    """A dense layer: its weight lies as (outputs, inputs), and carries the factors."""
+    """A dense layer, whose weight has the shape (outputs, inputs) and includes the factors."""
     columns = ctx.out_shape()[1]
     inner = ctx.shape(0)[1]
     if trans_b and alpha == 1.0:
@@ -98,7 +98,7 @@ def matmul(
     batch = np.broadcast_shapes(left[:-2], right[:-2])
     result = (*batch, *((m,) if len(a_shape) > 1 else ()), *((n,) if len(b_shape) > 1 else ()))
     if product(right[:-2]) == 1:
-        # One matrix for all rows of the other.
+        # One matrix multiplies all rows of the other operand.
         flat = (product(left[:-1]), k)
         y = op.dot(reshaped(a, a_shape, flat), reshaped(b, b_shape, right[-2:]),
                    transpose_b=transpose_b)  # fmt: skip

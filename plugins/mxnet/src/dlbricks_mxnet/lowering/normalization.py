@@ -17,7 +17,7 @@ def _batch_normalization(ctx: LayerContext) -> Symbol:
     channels = ctx.shape(1)
     if not (ctx.is_weight(3) and ctx.is_weight(4)):
         return _composed_batch_normalization(ctx, epsilon)
-    # Half precision keeps its statistics in single.
+    # In half precision, statistics are kept in single precision.
     dtype = "float32" if ctx.dtype() == "float16" else ctx.dtype()
 
     def argument(position: int) -> Symbol:
@@ -51,7 +51,7 @@ def _composed_batch_normalization(ctx: LayerContext, epsilon: float) -> Symbol:
 
 
 def standardize(x: Symbol, axes: Shape, epsilon: float) -> tuple[Symbol, Symbol, Symbol]:
-    """Gives zero mean and unit variance over some axes.
+    """Standardizes a tensor to zero mean and unit variance over some axes.
 
     Returns:
         The result, the mean, and the inverse standard deviation.

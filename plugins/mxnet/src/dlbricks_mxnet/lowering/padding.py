@@ -63,7 +63,7 @@ def _native_pad(
 
 
 def _unpadded(begin: Sequence[int], end: Sequence[int]) -> int:
-    """Number of leading axes that stay as they are."""
+    """Number of leading axes without padding."""
     for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
         if b or e:
             return axis
@@ -105,7 +105,7 @@ def _filled(shape: Shape, value: float, dtype: str) -> Symbol:
 
 
 def _grown(shape: Shape, begin: Shape, end: Shape, axes: int) -> Shape:
-    """Sizes of the axes before ``axes``, which are padded already."""
+    """Shape after padding only the axes before ``axes``."""
     return tuple(shape[i] + begin[i] + end[i] for i in range(axes))
 
 
@@ -124,7 +124,7 @@ def _wrap(ctx: LayerContext, x: Symbol, shape: Shape, begin: Shape, end: Shape) 
 def _gathered(
     ctx: LayerContext, x: Symbol, shape: Shape, begin: Shape, end: Shape, mode: str
 ) -> Symbol:
-    """Native where MXNet's Pad can; else every padded axis is read at computed positions."""
+    """Padding by MXNet's Pad where possible; otherwise each axis is gathered by positions."""
     inner = len(shape) - _unpadded(begin, end)
     short = any(
         b >= n or e >= n for n, b, e in zip(shape, begin, end, strict=True) if mode == "reflect"

@@ -1,4 +1,4 @@
-"""Poolings, local and global."""
+"""Poolings: local and global."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dlbricks_mxnet.lowering.table import lowers
 
 @dataclass(frozen=True)
 class _Axis:
-    """How windows lie along one axis.
+    """Windows along one axis.
 
     Attributes:
         size: Elements of the input.
         kernel: Elements of a window, ``dilation`` apart.
         begin: Padding before the input.
         end: Padding after it.
-        wanted: Number of windows that the output has.
+        wanted: Number of windows in the output.
     """
 
     size: int
@@ -39,7 +39,7 @@ class _Axis:
 
     @property
     def reach(self) -> int:
-        """Elements from the first to the last of a window."""
+        """Number of elements from the first to the last of a window."""
         return (self.kernel - 1) * self.dilation + 1
 
     def count(self, end: int) -> int:
@@ -53,7 +53,7 @@ class _Axis:
 
     @property
     def covering_end(self) -> int:
-        """Padding at the end with which rounding down gives the windows that are wanted."""
+        """Padding at the end with which rounding down yields the wanted number of windows."""
         return max((self.wanted - 1) * self.stride + self.reach - self.size - self.begin, 0)
 
     def counted(self, *, with_padding: bool) -> Array:
@@ -114,7 +114,7 @@ def _pool(x: Symbol, window: _Window, kind: str, pad: Shape, **options: object) 
 
 
 def _padded(ctx: LayerContext, window: _Window, x: Symbol, value: float) -> Symbol:
-    """The input with so much around it that the windows are those that are wanted."""
+    """The input, padded so that the wanted windows result."""
     end = [axis.covering_end for axis in window.axes]
     return constant_pad(x, ctx.shape(), (0, 0, *window.begin), (0, 0, *end), value)
 
@@ -122,7 +122,7 @@ def _padded(ctx: LayerContext, window: _Window, x: Symbol, value: float) -> Symb
 def _explicit(
     ctx: LayerContext, window: _Window, x: Symbol, value: float, kind: str, **options: object
 ) -> Symbol:
-    """Pads in an operator of its own, pools, and drops windows beyond the wanted ones."""
+    """Pads with a separate operator, pools, and drops surplus windows."""
     y = _pool(_padded(ctx, window, x, value), window, kind, (0,) * len(window.axes), **options)
     if all(axis.count(axis.covering_end) == axis.wanted for axis in window.axes):
         return y

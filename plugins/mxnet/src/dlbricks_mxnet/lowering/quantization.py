@@ -15,7 +15,7 @@ _BYTES = {"int8", "uint8"}
 
 
 def _along(ctx: LayerContext, position: int, x: Symbol) -> Symbol:
-    """Lets a scale or zero point broadcast with the data."""
+    """A scale or zero point, reshaped to broadcast with the data."""
     shape = ctx.shape(position)
     if len(shape) == 1 and ctx.rank() > 1:
         axis = ctx.axis()

@@ -18,12 +18,12 @@ from dlbricks_mxnet.lowering.table import lowers
 
 @dataclass(frozen=True)
 class _Cell:
-    """What distinguishes the kinds of cells.
+    """A kind of recurrent cell.
 
     Attributes:
-        mode: MXNet's name.
-        gates: For each of MXNet's gates, its place among ONNX's.
-        activations: The only ones that MXNet has for it, in one direction.
+        mode: MXNet's name of the cell.
+        gates: Position among ONNX's gates of each of MXNet's gates.
+        activations: The only activations that MXNet supports for it, in one direction.
     """
 
     mode: str
@@ -32,7 +32,7 @@ class _Cell:
 
 
 def usual(operator: str) -> tuple[str, ...]:
-    """Activations of one direction that count where a layer names none."""
+    """Default activations of one direction."""
     return tuple(name.lower() for name in GATE_ACTIVATIONS[operator])
 
 

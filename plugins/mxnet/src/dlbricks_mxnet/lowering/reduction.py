@@ -17,7 +17,7 @@ Reduce = Callable[..., Symbol]
 
 
 def _check_axes(ctx: LayerContext, axes: tuple[int, ...]) -> None:
-    """Refuses what MXNet's kernel, which joins neighbouring axes, refuses when it runs."""
+    """Raises an error where MXNet's kernel, which merges neighbouring axes, fails at run time."""
     kinds = [axis in axes for axis, size in enumerate(ctx.shape()) if size != 1]
     groups = sum(a != b for a, b in itertools.pairwise(kinds)) + 1
     if groups > _REDUCED_AXES:

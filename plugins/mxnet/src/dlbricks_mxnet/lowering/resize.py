@@ -1,4 +1,4 @@
-"""Resizing: MXNet's own operators where they do the same, else exact tables of weights."""
+"""Resizing: MXNet's operators where they are equivalent, otherwise exact tables of weights."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _nearest(ctx: LayerContext, axes: dict[int, Axis], positions: dict[int, Arra
 
 
 def _whole_factor(ctx: LayerContext, axes: dict[int, Axis], index: dict[int, Array]) -> int:
-    """The factor by which both sides of images are repeated, else 0."""
+    """Integer factor by which both sides of images are repeated; 0 if there is none."""
     if ctx.rank() != 4 or set(axes) != {2, 3}:
         return 0
     factors = {axis.resized // axis.size for axis in axes.values()}
@@ -98,7 +98,7 @@ def _whole_factor(ctx: LayerContext, axes: dict[int, Axis], index: dict[int, Arr
 
 
 def _bilinear(ctx: LayerContext, axes: dict[int, Axis], transform: str, mode: str) -> Symbol | None:
-    """MXNet's bilinear resizing of images, where the definition is the same."""
+    """MXNet's bilinear resizing of images; ``None`` where its definition differs."""
     same = all(a.scale == a.resized / a.size and min(a.resized, a.size) > 1 for a in axes.values())
     plain = not ctx.attribute("antialias") and not ctx.attribute("exclude_outside")
     corners = {"align_corners": True, "half_pixel": False, "pytorch_half_pixel": False}

@@ -15,7 +15,7 @@ _MOST_COLUMN_AXES = 2
 
 @lowers("GridSample", types=REAL)
 def _grid_sample(ctx: LayerContext) -> Symbol:
-    """Maps ONNX's coordinates to those of the sampler, which reads zeros outside of the map."""
+    """Converts ONNX's coordinates to those of the sampler, which reads zeros outside of the map."""
     if ctx.rank() != _MAP_RANK:
         raise UnsupportedError("MXNet has none of volumes")
     mode, padding = ctx.attribute("mode"), ctx.attribute("padding_mode")

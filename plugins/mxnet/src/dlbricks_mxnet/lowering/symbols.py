@@ -1,8 +1,8 @@
-"""MXNet's symbol operators, and the few compositions that every family of operators uses.
+"""MXNet's symbol operators, and compositions that all families of operators use.
 
-A tensor without axes is a vector of one element here: outside of its numpy mode MXNet
-takes an empty shape for an unknown one. A tensor of more axes than MXNet handles is a vector
-of all its elements.
+A tensor without axes is a vector of one element here, because MXNet takes an empty shape for an
+unknown one outside of its numpy mode. A tensor of more axes than MXNet supports is a vector of all
+its elements.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ npi = _NumpyOperators()
 
 
 def physical(shape: Shape) -> Shape:
-    """The shape that MXNet holds a tensor of this shape in."""
+    """Shape of MXNet's representation of a tensor."""
     return shape if 0 < len(shape) <= MOST_AXES else (math.prod(shape),)
 
 
@@ -52,7 +52,7 @@ def reshape(x: Symbol, shape: Sequence[int]) -> Symbol:
 
 
 def reshaped(x: Symbol, old: Shape, new: Shape) -> Symbol:
-    """Like :func:`reshape`, but no operator at all where nothing changes."""
+    """Like :func:`reshape`, but without an operator where the shape stays the same."""
     return x if physical(old) == physical(new) else reshape(x, new)
 
 
@@ -63,14 +63,14 @@ def transpose(x: Symbol, perm: Sequence[int]) -> Symbol:
 
 
 def rearranged(x: Symbol, shape: Shape, perm: Sequence[int]) -> Symbol:
-    """Permutes however many axes; the result is a tensor of any shape with its elements.
+    """Permutes any number of axes. The result is a tensor of any shape with the permuted elements.
 
-    Axes that stay together move as one. While more than MXNet handles are left, the last that
-    is not in its place goes there by itself: each time that joins it with those behind it.
+    Axes that stay together move as one. While more axes remain than MXNet supports, the last
+    misplaced axis moves to its position, where it merges with the axes behind it.
 
     Args:
-        x: A tensor of this shape, as :func:`physical` holds it.
-        shape: As the model says.
+        x: A tensor in the shape of :func:`physical`.
+        shape: Shape of the tensor in the model.
         perm: Axes of ``shape`` in their new order.
     """
     sizes, order = _joined(shape, perm)
@@ -86,7 +86,7 @@ def rearranged(x: Symbol, shape: Shape, perm: Sequence[int]) -> Symbol:
 
 
 def _joined(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The same permutation of as few axes as possible: their sizes, and their new order."""
+    """An equivalent permutation of as few axes as possible: their sizes, and their new order."""
     order = [axis for axis in perm if shape[axis] > 1] or [0]
     rest = sorted(order)
     runs = [[order[0]]]

@@ -1,4 +1,4 @@
-"""Table of lowerings: one small function an operator, with the tensors that it takes."""
+"""Table of lowerings: one small function for each operator, with the tensors that it supports."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Function = Callable[[LayerContext], Symbol | Sequence[Symbol]]
 
 @dataclass(frozen=True)
 class Lowering:
-    """How one operator is lowered.
+    """Lowering of one operator.
 
     Attributes:
-        function: Gives the symbol of each output.
-        types: Element types that the first input may have.
-        axes: Most axes that inputs and outputs may have.
+        function: Function that returns the symbol of each output.
+        types: Supported element types of the first input.
+        axes: Maximum number of axes of inputs and outputs.
     """
 
     function: Function
@@ -58,7 +58,7 @@ def lower_layer(
     Args:
         variables: Variables of the symbol that the layer becomes part of.
         layer: The layer.
-        computed: Symbol of every tensor that is fed or computed before the layer.
+        computed: Symbol of every tensor that is an input of the model or computed before the layer.
 
     Raises:
         UnsupportedError: If MXNet has no exact counterpart for the layer.

@@ -101,7 +101,7 @@ def _hard_sigmoid(ctx: LayerContext) -> Node:
 
 
 def hard_sigmoid(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    """A line, cut off at zero and one."""
+    """A linear function, clipped to the range from 0 to 1."""
     return torch.clamp(x * alpha + beta, 0.0, 1.0)
 
 
@@ -132,7 +132,7 @@ def _shrink(ctx: LayerContext) -> Node:
 
 
 def shrink(x: torch.Tensor, bias: float, threshold: float) -> torch.Tensor:
-    """Values beyond the threshold move by the bias towards zero; the others become zero."""
+    """Values beyond the threshold move towards zero by the bias; other values become zero."""
     zero = torch.zeros_like(x)
     moved = torch.where(x > threshold, x - bias, zero)
     return torch.where(x < -threshold, x + bias, moved).to(x.dtype)
@@ -154,7 +154,7 @@ def _hardmax(ctx: LayerContext) -> Node:
 
 
 def hardmax(x: torch.Tensor, axis: int) -> torch.Tensor:
-    """One where the first maximum along the axis is, zero elsewhere."""
+    """1 at the first maximum along the axis, 0 elsewhere."""
     return torch.zeros_like(x).scatter_(axis, x.argmax(axis, keepdim=True), 1)
 
 

@@ -77,7 +77,7 @@ def _heads(ctx: LayerContext, position: int, attribute: str) -> Node:
 
 
 def _mask(ctx: LayerContext, sizes: _Sizes) -> tuple[Node | None, bool]:
-    """The mask that torch is given, and whether its own causal mask does instead."""
+    """The mask for torch, and whether torch's own causal mask suffices instead."""
     causal = bool(ctx.attribute("is_causal"))
     window = (ctx.attribute("left_window_size"), ctx.attribute("right_window_size"))
     mask = None
@@ -109,7 +109,7 @@ def visible(
     causal: bool,
     window: tuple[int, int],
 ) -> torch.Tensor:
-    """Which keys each query sees, the first query being at position ``offset``."""
+    """Boolean mask of the keys that each query attends to; the first query is at ``offset``."""
     left, right = window
     position = torch.arange(queries)[:, None] + offset
     key = torch.arange(keys)
@@ -126,7 +126,7 @@ def visible(
 def visible_keys(
     lengths: torch.Tensor, queries: int, keys: int, causal: bool, window: tuple[int, int]
 ) -> torch.Tensor:
-    """Which keys each query sees in a cache that is filled to ``lengths``."""
+    """Boolean mask of the keys that each query attends to, in a cache filled to ``lengths``."""
     lengths = lengths.reshape(-1, 1, 1, 1)
     filled = torch.arange(keys) < lengths
     return filled & visible(queries, keys, lengths - queries, causal, window)
@@ -155,7 +155,7 @@ def _explicit(
     scale: float,
     grouped: bool,
 ) -> tuple[Node, Node]:
-    """The products and the softmax apart, for what the fused operator does not return."""
+    """Separate products and softmax, for results that the fused operator does not return."""
     q, k, v = operands
     if causal:
         mask = ctx.fixed(visible(sizes.queries, sizes.keys, 0, True, (-1, -1)))
@@ -178,7 +178,7 @@ def scaled_scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tenso
 
 
 def cap(scores: torch.Tensor, bound: float) -> torch.Tensor:
-    """Scores kept softly below a bound."""
+    """Scores with a soft upper bound."""
     return bound * torch.tanh(scores / bound)
 
 
@@ -190,7 +190,7 @@ def add_mask(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def attention_weights(
     scores: torch.Tensor, precision: torch.dtype | None, result: torch.dtype
 ) -> torch.Tensor:
-    """Softmax over the keys; a query that sees none gets zeros."""
+    """Softmax over the keys; a query that attends to none gets zeros."""
     hidden = torch.isneginf(scores).all(-1, keepdim=True)
     weights = torch.softmax(scores, -1, dtype=precision)
     return weights.masked_fill(hidden, 0.0).to(result)
@@ -221,7 +221,7 @@ def _rotary_embedding(ctx: LayerContext) -> Node:
 def rotate(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, rotated: int, interleaved: bool
 ) -> torch.Tensor:
-    """Rotates pairs of the first elements, neighbours or from both halves."""
+    """Rotates pairs of the first elements: two neighbours, or one element of each half."""
     part, rest = x[..., :rotated], x[..., rotated:]
     if interleaved:
         a, b = part[..., 0::2], part[..., 1::2]

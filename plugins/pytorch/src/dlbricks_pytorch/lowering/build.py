@@ -1,4 +1,4 @@
-"""Whole networks: layers in order through the table of operators."""
+"""Lowering of whole networks: layers in order, with the table of operators."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def lower(network: Network) -> fx.GraphModule:
     """Lowers a network to a torch module.
 
     Args:
-        network: Network in canonical form. What torch has no counterpart of is put together as
-            it is defined.
+        network: Network in canonical form. Operators without a counterpart in torch are composed
+            from their definitions.
 
     Returns:
         Module with inputs and outputs in the model's order.

@@ -1,4 +1,4 @@
-"""Recurrent cells step by step, for what torch's own recurrent layers do not have."""
+"""Recurrent cells step by step, for features that torch's own recurrent layers lack."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _TAKES = {"affine": 2, "elu": 1, "hardsigmoid": 2, "leakyrelu": 1, "scaledtanh":
 
 @dataclass(frozen=True)
 class Cell:
-    """What a recurrent layer's step computes.
+    """Definition of one step of a recurrent layer.
 
     Attributes:
         kind: ``LSTM``, ``GRU`` or ``RNN``.
         activations: Names in lower case, for all directions.
         alphas: Parameters of those activations that take one, in their order.
         betas: Second parameters, likewise.
-        clip: Bound of what enters an activation; ``None`` for no bound.
-        reset_after: GRU: the reset gate is applied after the product.
-        coupled: LSTM: the forget gate is one less the input gate.
+        clip: Bound on the inputs of activations; ``None`` for no bound.
+        reset_after: Whether a GRU applies the reset gate after the product.
+        coupled: Whether the forget gate of an LSTM is 1 minus the input gate.
     """
 
     kind: str
@@ -95,7 +95,7 @@ class _Direction:
         return self.bias[:half], self.bias[half:]
 
     def bound(self, x: torch.Tensor) -> torch.Tensor:
-        """What enters an activation."""
+        """Input of an activation, clipped to the bound."""
         clip = self.cell.clip
         return x if clip is None else torch.clamp(x, -clip, clip)
 
@@ -113,7 +113,7 @@ def recur(
 ) -> tuple[torch.Tensor, ...]:
     """Runs a cell over time, in ONNX's own layout and order of gates.
 
-    Beyond its own length, a sequence's hidden states are zero and its state stays.
+    Beyond the length of a sequence, its hidden states are zero and its state stays unchanged.
     ``settings`` are the fields of the :class:`Cell`: a torch graph holds plain values only.
 
     Returns:

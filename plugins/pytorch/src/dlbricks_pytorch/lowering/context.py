@@ -1,4 +1,4 @@
-"""What the lowering of a layer works with: the layer, and the torch graph that it adds to."""
+"""Context of the lowering of a layer: the layer, and the torch graph that it extends."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Weights = Mapping[str, Array]
 
 
 class GraphBuilder:
-    """The torch graph of a model as far as it is built.
+    """Builder of the torch graph of a model.
 
     Args:
         model: Model in canonical form.
-        weights: Values of its weights by name. Without them (``None``) the graph has
-            placeholders in their place, which shows whether it can be built.
+        weights: Values of its weights by name. With ``None`` the graph has placeholders instead,
+            which suffice to show whether it can be built.
 
     Attributes:
-        origin: Layer of the user's model that the calls that come next belong to; ``None`` for
-            the layer that is lowered itself.
+        origin: Layer of the user's model to which the next calls belong; ``None`` for the lowered
+            layer itself.
     """
 
     def __init__(self, model: CanonicalModel, weights: Weights | None) -> None:
@@ -50,7 +50,7 @@ class GraphBuilder:
         self._nodes[name] = node
 
     def node(self, name: str) -> fx.Node:
-        """The node that holds a tensor; a weight is placed when it is first used."""
+        """The node that holds a tensor. A weight is placed at its first use."""
         if name not in self._nodes:
             self._nodes[name] = self.weight((name,))
         return self._nodes[name]
@@ -61,12 +61,13 @@ class GraphBuilder:
         transform: Callable[..., torch.Tensor] | None = None,
         key: Any = None,
     ) -> fx.Node:
-        """A buffer made of weights, once and outside of what is timed.
+        """A buffer that is computed from weights once, outside of the timing.
 
         Args:
-            names: The weights that the transform takes.
-            transform: From their values to the buffer; identity where left out.
-            key: Tells transforms of the same weights apart; equal ones share a buffer.
+            names: Names of the weights.
+            transform: Function from the weights' values to the buffer; identity by default.
+            key: Identifies the transform among those of the same weights. Equal keys share a
+                buffer.
         """
         identity = (names, key) if transform is None or key is not None else object()
         if identity not in self._buffers:
@@ -81,11 +82,11 @@ class GraphBuilder:
         return self._buffers[identity]
 
     def constant(self, value: torch.Tensor) -> fx.Node:
-        """A buffer with a value that the lowering itself knows."""
+        """A buffer with a known value."""
         return self._register(value)
 
     def value(self, name: str) -> torch.Tensor:
-        """Value of a weight, in the shape that the model gives it."""
+        """Value of a weight, in its shape in the model."""
         assert self.weights is not None
         return from_numpy(self.weights[name]).reshape(self.model.tensors[name].sizes)
 
@@ -127,7 +128,7 @@ class LayerContext(LayerView):
         return self._builder.node(self.layer.inputs[position])
 
     def optional(self, position: int) -> fx.Node | None:
-        """Node of an input, or ``None`` where it is left out."""
+        """Node of an input; ``None`` for an omitted one."""
         return self.input(position) if self.has(position) else None
 
     def inputs(self) -> list[fx.Node]:
@@ -137,10 +138,10 @@ class LayerContext(LayerView):
     def prepared(
         self, positions: int | tuple[int, ...], transform: Callable[..., Any], key: Any = None
     ) -> fx.Node:
-        """Node of inputs in the form that torch wants.
+        """Node of inputs in the form that torch requires.
 
-        Weights are brought into that form once, before anything is timed. Where one of the
-        inputs is computed, the transform becomes part of the graph.
+        Weights are transformed once, before any timing. If one of the inputs is computed, the
+        transform becomes part of the graph.
         """
         positions = (positions,) if isinstance(positions, int) else positions
         if all(self.is_weight(p) for p in positions):
@@ -154,7 +155,7 @@ class LayerContext(LayerView):
         return self._builder.constant(tensor.contiguous())
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
-        """Call of a torch function, which knows the layer that it is part of."""
+        """Call of a torch function, marked with its layer."""
         node = self._builder.graph.call_function(function, args, kwargs)
         node.meta["layer"] = self._builder.origin or self.layer
         return node

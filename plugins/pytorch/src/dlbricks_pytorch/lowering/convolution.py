@@ -43,7 +43,7 @@ def geometry(ctx: LayerContext, padding: tuple[int, ...]) -> tuple[object, ...]:
 
 
 def padded(ctx: LayerContext, x: Node) -> tuple[Node, tuple[int, ...]]:
-    """Pads apart what the convolution itself cannot: unequal pads of an axis."""
+    """Pads the input separately where pads of an axis are unequal, which the convolution lacks."""
     begins, ends = ctx.pads()
     if begins == ends and min(begins, default=0) >= 0:
         return x, begins
@@ -59,7 +59,7 @@ def _conv_transpose(ctx: LayerContext) -> Node:
     strides, dilations = ctx.per_axis("strides"), ctx.per_axis("dilations")
     kernel, wanted = ctx.shape(1)[2:], ctx.out_shape()[2:]
     begins, _ = ctx.pads()
-    # Size without any padding; torch cuts the same on both sides and may add at the end.
+    # Size without padding; torch cuts equally on both sides and may add at the end.
     full = [
         (size - 1) * stride + (k - 1) * dilation + 1
         for size, stride, k, dilation in zip(

@@ -52,9 +52,10 @@ def _binary(ctx: LayerContext) -> Node:
 
 
 def second_operand(ctx: LayerContext) -> Any:
-    """The second operand, as the Python number that a torch program would write.
+    """The second operand; a Python number where torch programs would use one.
 
-    Only where it is one number of the model and does not give the result its shape.
+    It is a number if the model has a single known number there that does not determine the result's
+    shape.
     """
     if (
         ctx.op in _SCALAR_OPERANDS | {"Div", "Pow"}

@@ -1,4 +1,4 @@
-"""Imports every family of operators, which fills the table."""
+"""Imports all families of operators, which fill the table."""
 
 from dlbricks_pytorch.lowering import (
     activation,

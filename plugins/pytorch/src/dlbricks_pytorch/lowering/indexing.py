@@ -36,7 +36,7 @@ def _gather(ctx: LayerContext) -> Node:
             index = _counted_from_zero(ctx, 1, ctx.shape(0)[axis])
             return ctx.call(torch.index_select, ctx.input(0), axis, index)
     if ctx.is_weight(0) and ctx.rank(0) == 2 and axis == 0 and ctx.torch_dtype(0).is_floating_point:
-        # What nn.Embedding calls; an index below zero is an error there, not a wrong value.
+        # nn.Embedding calls this function; for it, a negative index is an error, not a wrong value.
         return ctx.call(torch.embedding, ctx.input(0), ctx.input(1))
     return ctx.call(take, ctx.input(0), ctx.input(1), axis)
 
@@ -47,7 +47,7 @@ def take(x: torch.Tensor, index: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def _counted_from_zero(ctx: LayerContext, position: int, size: int) -> Node:
-    """Indices without negative ones, which most torch operators do not take."""
+    """Indices converted to non-negative ones, because most torch operators reject negative ones."""
     return ctx.prepared(position, lambda index: index.long() % size, ("wrapped", size))
 
 
@@ -158,7 +158,7 @@ def _reverse_sequence(ctx: LayerContext) -> Node:
 def reverse_sequence(
     x: torch.Tensor, lengths: torch.Tensor, time_axis: int, batch_axis: int
 ) -> torch.Tensor:
-    """Each sequence of the batch turned round within its own length."""
+    """Each sequence of the batch, reversed within its own length."""
     time = torch.arange(x.shape[time_axis])
     source = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
     if time_axis < batch_axis:
@@ -181,7 +181,7 @@ def tensor_scatter(
     axis: int,
     circular: bool,
 ) -> torch.Tensor:
-    """A copy of the cache with the update written from each batch's start."""
+    """A copy of the cache with the update, written at each batch element's start."""
     slots = torch.arange(update.shape[axis]).expand(cache.shape[0], -1)
     if starts is not None:
         slots = slots + starts[:, None]

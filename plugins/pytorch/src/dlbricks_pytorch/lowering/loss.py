@@ -1,4 +1,4 @@
-"""Loss functions, as far as models carry them into inference."""
+"""Loss functions that models carry into inference."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _lrn(ctx: LayerContext) -> Node:
 def local_response_norm_even(
     x: torch.Tensor, size: int, alpha: float, beta: float, bias: float
 ) -> torch.Tensor:
-    """For windows of even size, where ONNX reaches one channel further up than torch."""
+    """Normalizes with even sizes, where ONNX's window reaches one channel further up."""
     flipped = F.local_response_norm(x.flip(1), size, alpha, beta, bias)
     return flipped.flip(1)
 
@@ -94,7 +94,7 @@ def _lp_normalization(ctx: LayerContext) -> Node:
 
 
 def lp_normalize(x: torch.Tensor, p: int, axis: int) -> torch.Tensor:
-    """Divided by the norm along the axis; zeros stay zeros."""
+    """Normalizes by the norm along the axis; zeros stay zero."""
     norm = torch.linalg.vector_norm(x, p, axis, keepdim=True)
     return torch.where(norm == 0, torch.zeros_like(x), x / norm)
 
@@ -106,6 +106,6 @@ def _mean_variance(ctx: LayerContext) -> Node:
 
 
 def mean_variance_normalize(x: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
-    """Mean zero and variance one over the axes, as ONNX's own function body has it."""
+    """Normalizes to mean 0 and variance 1 over the axes, as in ONNX's function body."""
     variance, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
     return (x - mean) / (torch.sqrt(variance) + 1e-9)

@@ -58,7 +58,7 @@ def _has_native(ctx: LayerContext, mode: str, begins: Shape, ends: Shape) -> boo
 
 
 def _source_indices(mode: str, size: int, begin: int, end: int) -> Array:
-    """Where each element of the padded axis comes from."""
+    """Source index of each element of the padded axis."""
     position = np.arange(-begin, size + end)
     if mode == "edge":
         return np.asarray(np.clip(position, 0, size - 1))

@@ -1,4 +1,4 @@
-"""Pooling over windows and over everything."""
+"""Pooling over windows and over whole feature maps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 class Windows:
     """Geometry of a pooling, with the end pads that its result's shape implies.
 
-    ``ends`` are the pads that make exactly the wanted windows fit; they differ from the
-    layer's own in ceil mode. ``native`` says that torch's own padding and ceil mode give
-    the same windows.
+    ``ends`` are the pads for which exactly the wanted windows fit; they differ from the layer's own
+    in ceil mode. ``native`` tells whether torch's own padding and ceil mode give the same windows.
     """
 
     kernel: tuple[int, ...]
@@ -45,7 +44,7 @@ class Windows:
 
 
 def windows_of(ctx: LayerContext) -> Windows:
-    """The windows that the layer's result shape asks for."""
+    """The windows that the shape of the layer's result implies."""
     axes = ctx.spatial_rank
     kernel: tuple[int, ...] = tuple(ctx.attribute("kernel_shape"))
     strides, dilations = ctx.per_axis("strides"), ctx.per_axis("dilations")
@@ -113,7 +112,7 @@ def whole_indices(
     begins: tuple[int, ...],
     column_major: bool,
 ) -> torch.Tensor:
-    """Torch's indices within one channel's plane to ONNX's within the whole tensor."""
+    """Converts torch's indices within a channel's plane to ONNX's within the whole tensor."""
     sizes = shape[2:]
     coordinates: list[torch.Tensor] = []
     for size in reversed(padded):
@@ -149,7 +148,7 @@ def _average_pool(ctx: LayerContext) -> Node:
 
 
 def window_sums(ctx: LayerContext, x: Node, windows: Windows) -> Node:
-    """Sum of every window, zeros beyond the borders."""
+    """Sum of every window, with zeros beyond the borders."""
     axes = len(windows.kernel)
     if any(windows.pads):
         x = ctx.call(torch.constant_pad_nd, x, windows.pads)

@@ -1,8 +1,8 @@
 """Quantization and integer arithmetic.
 
-Torch's quantized tensors (``torch.ops.quantized``) are deprecated, and on processors
-without VNNI their kernels saturate intermediate sums: results are then not what ONNX
-defines. What is here computes with plain integer tensors, exactly.
+Torch's quantized tensors (``torch.ops.quantized``) are deprecated. On processors without VNNI their
+kernels saturate intermediate sums, so results differ from ONNX's definition. The functions here
+compute exactly, with plain integer tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIDE = {torch.int8, torch.uint8, torch.int16, torch.uint16}
 
 
 def _along(value: torch.Tensor, shape: tuple[int, ...], axis: int, block: int) -> torch.Tensor:
-    """Scales or zero points in a form that broadcasts against the data."""
+    """Scales or zero points, reshaped to broadcast with the data."""
     if value.dim() == 0 or value.numel() == 1:
         return value.reshape(())
     if value.dim() == 1:
@@ -64,14 +64,14 @@ def _quantize(ctx: LayerContext) -> Node:
 def quantize(
     x: torch.Tensor, scale: Any, zero: Any, low: int, high: int, target: torch.dtype
 ) -> torch.Tensor:
-    """Rounded half to even, saturated."""
+    """Quantizes: rounds half to even, and saturates."""
     return torch.clamp(torch.round(x / scale) + zero, low, high).to(target)
 
 
 def quantize_float8(
     x: torch.Tensor, scale: torch.Tensor, largest: float, target: torch.dtype
 ) -> torch.Tensor:
-    """Scaled and converted, saturated."""
+    """Quantizes to an 8-bit float: scales, converts, and saturates."""
     return torch.clamp(x / scale, -largest, largest).to(target)
 
 
@@ -85,7 +85,7 @@ def _dequantize(ctx: LayerContext) -> Node:
 
 
 def dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
-    """Distance from the zero point, times the scale."""
+    """Dequantizes: the distance from the zero point, times the scale."""
     values = x.to(torch.float32)
     return (values if zero is None else values - zero) * scale
 
@@ -97,7 +97,7 @@ def _dynamic_quantize(ctx: LayerContext) -> tuple[Node, ...]:
 
 
 def dynamic_quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """To 8 bits, with scale and zero point from the extremes of the data."""
+    """Quantizes to 8 bits, with scale and zero point from the extremes of the data."""
     low, high = torch.aminmax(x)
     low, high = torch.clamp(low, max=0.0), torch.clamp(high, min=0.0)
     scale = (high - low) / 255.0
@@ -108,13 +108,13 @@ def dynamic_quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch
 
 
 def _integers(ctx: LayerContext, position: int, zero: int, shape: tuple[int, ...]) -> Node:
-    """An operand less its zero point, as 32-bit integers.
+    """An operand minus its zero point, as 32-bit integers.
 
     Args:
         ctx: The layer.
-        position: Of the operand.
+        position: Position of the operand.
         zero: Position of its zero point.
-        shape: Brings a zero point of several values along the right axis.
+        shape: Shape of a zero point with several values, so that it broadcasts.
     """
     if not ctx.has(zero):
         return ctx.prepared(position, lambda x: x.to(torch.int32), "int32")
@@ -133,12 +133,12 @@ def centred(x: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
 
 
 def centred_by(x: torch.Tensor, zero: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """The difference as 32-bit integers, the zero point brought into a shape first."""
+    """The difference as 32-bit integers, after reshaping the zero point."""
     return centred(x, zero.reshape(shape))
 
 
 def _row_shape(ctx: LayerContext, zero: int) -> tuple[int, ...]:
-    """A zero point for every row of the left operand stands in a column."""
+    """Shape of a zero point for every row of the left operand: a column."""
     return (-1, 1) if ctx.has(zero) and ctx.rank(zero) == 1 and ctx.shape(zero)[0] > 1 else (-1,)
 
 
@@ -174,7 +174,7 @@ def requantize(
     x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, zero: torch.Tensor,
     target: torch.dtype,
 ) -> torch.Tensor:  # fmt: skip
-    """Integer sums to the result's scale, rounded half to even and saturated."""
+    """Rescales integer sums to the result, rounding half to even and saturating."""
     limits = torch.iinfo(target)
     scaled = torch.round(x * (a * b / y)) + zero.to(torch.float32)
     return torch.clamp(scaled, limits.min, limits.max).to(target)

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: torch's own layers where they compute the same, else step by step."""
+"""LSTM, GRU and RNN: torch's own layers where they are equivalent, otherwise step by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlbricks_pytorch.lowering.cells import Cell, recur
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
-#: By kind and first activation: the function that nn.LSTM, nn.GRU and nn.RNN call.
+#: Function that nn.LSTM, nn.GRU or nn.RNN calls, by kind and first activation.
 _TORCH: dict[tuple[str, str], Callable[..., Any]] = {
     ("LSTM", "sigmoid"): torch.lstm,
     ("GRU", "sigmoid"): torch.gru,
@@ -99,7 +99,7 @@ def _is_native(ctx: LayerContext, cell: Cell, directions: int) -> bool:
 def _native(
     ctx: LayerContext, x: Node, initial: list[Node], cell: Cell, reverse: tuple[bool, ...]
 ) -> tuple[Node, ...]:
-    """All steps in one call, reversed sequences turned round before and after."""
+    """All steps in one call; reversed sequences are flipped before and after it."""
     function = _TORCH[cell.kind, cell.activations[0]]
     only_reverse = reverse == (True,)
     if only_reverse:

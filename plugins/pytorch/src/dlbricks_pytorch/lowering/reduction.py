@@ -52,7 +52,7 @@ def _norm(order: int) -> Reduction:
     return lambda x, axes, keepdims: torch.linalg.vector_norm(x, order, axes, keepdims)
 
 
-#: Operator -> what torch has for floating-point numbers, and for integers.
+#: Torch functions for floating-point numbers and for integers, by operator.
 _REDUCTIONS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
     "ReduceSum": (torch.sum, _sum),
     "ReduceMean": (torch.mean, _integer_mean),

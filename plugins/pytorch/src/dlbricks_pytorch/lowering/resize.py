@@ -1,8 +1,8 @@
-"""Resizing in all modes: torch's interpolation where it computes the same, else products.
+"""Resizing: torch's interpolation where it is equivalent, otherwise matrix products.
 
-Interpolation is linear and separable, so each axis is a matrix from the old positions to
-the new ones. The matrix follows from ONNX's definition; torch's own operator is taken
-where its matrix, found by resizing unit impulses, is the same.
+Interpolation is linear and separable, so each axis is a matrix from the old positions to the new
+ones. The matrix follows from ONNX's definition. Torch's own operator is used where its matrix,
+found by resizing unit impulses, is equal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Axis:
-    """One resized axis: sizes, scale, and the part of the input that is looked at."""
+    """One resized axis: sizes, scale, and the region of the input."""
 
     size: int
     wanted: int
@@ -73,7 +73,7 @@ def _resize(ctx: LayerContext) -> Node:
 
 
 def _axes(ctx: LayerContext) -> dict[int, Axis]:
-    """Every axis that changes or is looked at through a scale or region, by its number."""
+    """Axes whose size changes, or that have a scale or region, by number."""
     shape, wanted, rank = ctx.shape(0), ctx.out_shape(), ctx.rank(0)
     named = [axis % rank for axis in ctx.attribute("axes", tuple(range(rank))) or range(rank)]
     if ctx.has(2) and ctx.known(2).size:
@@ -94,7 +94,7 @@ def _axes(ctx: LayerContext) -> dict[int, Axis]:
 
 
 def source_positions(rule: Rule, axis: Axis) -> Matrix:
-    """Where each new element lies on the old axis."""
+    """Position of each new element on the old axis."""
     x = np.arange(axis.wanted, dtype=np.float64)
     length = axis.scale * axis.size  # not rounded, as the definition has it
     if rule.coordinates == "align_corners":
@@ -171,7 +171,7 @@ def _resize_nearest(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Nod
 
 
 def _torch_nearest(axis: Axis, shift: float) -> Array:
-    """What F.interpolate copies, in the arithmetic that it uses."""
+    """Source index of each element in F.interpolate, computed with its own arithmetic."""
     ratio = np.float32(axis.size / axis.wanted)
     position = (np.arange(axis.wanted, dtype=np.float32) + np.float32(shift)) * ratio
     return np.asarray(np.minimum(np.floor(position), axis.size - 1), np.int64)
@@ -195,7 +195,7 @@ def _native(ctx: LayerContext, rule: Rule, axes: dict[int, Axis]) -> Node | None
 
 @lru_cache(maxsize=256)
 def _torch_matrix(mode: str, corners: bool, antialias: bool, size: int, wanted: int) -> Matrix:
-    """Torch's weights: what becomes of a unit impulse at every old position."""
+    """Torch's weights, from its response to a unit impulse at every old position."""
     impulses = torch.eye(size).reshape(1, size, size, 1)
     resized = F.interpolate(
         impulses, (wanted, 1), mode=_TORCH_MODES[mode, 2], align_corners=corners,
@@ -218,7 +218,7 @@ def resample(x: torch.Tensor, matrix: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def _extrapolated(ctx: LayerContext, rule: Rule, axes: dict[int, Axis], node: Node) -> Node:
-    """Puts the extrapolation value where the region leaves the input."""
+    """Inserts the extrapolation value where the region exceeds the input."""
     if rule.coordinates != "tf_crop_and_resize":
         return node
     value, rank = ctx.attribute("extrapolation_value"), ctx.rank(0)

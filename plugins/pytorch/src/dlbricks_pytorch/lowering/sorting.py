@@ -23,6 +23,6 @@ def _top_k(ctx: LayerContext) -> tuple[Node, Node]:
 def stable_top_k(
     x: torch.Tensor, k: int, axis: int, largest: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k first of a stable sort."""
+    """The first k elements of a stable sort."""
     values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)
     return values.narrow(axis, 0, k), indices.narrow(axis, 0, k)

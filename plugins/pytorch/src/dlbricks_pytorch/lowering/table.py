@@ -1,4 +1,4 @@
-"""Table of lowerings: one small function an operator."""
+"""Table of lowerings: one small function for each operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lower_layer(builder: GraphBuilder, layer: Layer) -> None:
     """Adds a layer to the graph.
 
     Raises:
-        UnsupportedError: If torch has no exact counterpart for it.
+        UnsupportedError: If torch has no exact counterpart for the layer.
     """
     with naming(layer):
         result = _lowering_of(layer)(LayerContext(builder, layer))

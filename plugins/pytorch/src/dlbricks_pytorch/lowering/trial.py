@@ -1,9 +1,8 @@
-"""Layers one at a time: whether torch has a counterpart, and takes their element types.
+"""Trials of single layers: whether torch has a counterpart, and supports their element types.
 
-Torch does not say which element types an operator takes. So a layer with other types than the
-usual ones runs once on zeros, the first of its kind only. If that fails with another error than
-"not implemented", the same layer runs on the usual types: where it then succeeds, the types were
-the reason.
+Torch does not declare the element types of its operators. So a layer with unusual types runs once
+on zeros, only the first of its kind. If that fails with another error than "not implemented", the
+layer runs on the usual types. If it then succeeds, the types were the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WIDER = {
     **dict.fromkeys(("float16", "bfloat16"), "float32"),
     **dict.fromkeys(("int8", "int16", "uint8", "uint16", "uint32", "uint64"), "int64"),
 }
-"""Usual type that stands in for another one."""
+"""Usual type that replaces another one in a trial."""
 
 
 def build_alone(
@@ -50,7 +49,7 @@ def build_alone(
 
 
 class TypeTrial:
-    """Tries on which element types layers run, each kind of layer once.
+    """Tries the element types of layers, once for each kind of layer.
 
     Args:
         model: Model in canonical form.
@@ -61,7 +60,7 @@ class TypeTrial:
         self._tried: dict[tuple[str, ...], str] = {}
 
     def refusal(self, layer: Layer) -> str:
-        """Why torch refuses the element types of a layer that can be built; mostly empty."""
+        """Reason why torch rejects the element types of a layer; usually empty."""
         names = filter(None, (*layer.inputs, *layer.outputs))
         types = tuple(self._model.tensors[name].dtype for name in names)
         if _USUAL_TYPES.issuperset(types):
