@@ -85,7 +85,7 @@ class FleetClient:
                 if monotonic() > end:
                     raise LostError(
                         f"the scheduler at {address} does not answer (for {patience_s:g} s)",
-                        hint="The hosts keep what they measured. Restart it and run again.",
+                        hint="Restart the scheduler, and run again: hosts keep what they measured.",
                     ) from error
                 sleep(_RETRY_S)
 

@@ -57,7 +57,7 @@ def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read
     quick = (*QUICK, "--runs", "3", "--json", "e.json")
     assert dlbricks("run", a, *quick).status == 0
     both = dlbricks("evaluate", a, b, *quick)
-    assert "timing everything anew" in both.err
+    assert "timing everything again" in both.err
     data = read("e.json")
     assert data["benchmarking"]["reused_networks"] == 0
     assert all(each["same_rounds"] for each in data["evaluation"]["models"])

@@ -114,7 +114,7 @@ def test_a_scheduler_that_is_none_of_a_fleet_is_one_line(start):
         address = plain.scheduler_address
         status, _, err = start("status", "--scheduler", address).done()
     assert status == 2
-    assert f"the scheduler at {address} is none of a fleet" in err
+    assert f"the scheduler at {address} does not belong to a fleet" in err
 
 
 def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(start, scheduler, hosts, suite):

@@ -276,7 +276,7 @@ def test_anything_but_a_regular_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/zero", "/dev/null"):
         for writes in (True, False):
-            with pytest.raises(StoreError, match="no regular file"):
+            with pytest.raises(StoreError, match="not a regular file"):
                 ResultStore.open(place, writes=writes)
 
 

@@ -202,7 +202,7 @@ def check_manifest(tmp_path_factory, fields):
     [
         (b"", "no JSON"),
         (b"\xff\xfe{}", "UTF-8"),
-        (b"[]", "no JSON object"),
+        (b"[]", "not a JSON object"),
         (b'{"schema_version": NaN}', "NaN"),
         (b'{"schema_version": Infinity}', "Infinity"),
         (b'{"schema_version": ' + b"9" * 5000 + b"}", "no JSON"),
@@ -281,10 +281,10 @@ def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp
     refused(folder, "is a link")
     path.unlink()
     os.mkfifo(path)
-    refused(folder, "no regular file")
+    refused(folder, "not a regular file")
     path.unlink()
     path.mkdir()
-    refused(folder, "no regular file")
+    refused(folder, "not a regular file")
     refused(tmp_path / "absent", "is not a suite")
     (tmp_path / "file").write_text("")
     refused(tmp_path / "file", "is not a suite")
@@ -327,7 +327,7 @@ def spoil_with_outer_data(path, other):
 SPOILS = {
     "is not the brick": spoil_with_other,
     "is a link": spoil_with_link,
-    "no regular file": spoil_with_pipe,
+    "not a regular file": spoil_with_pipe,
     "No such file": lambda path, other: path.unlink(),
     "is not an ONNX model": lambda path, other: path.write_bytes(b"abc"),
     "bytes, and at most": spoil_with_huge,
