@@ -82,8 +82,8 @@ class _Kind:
 
     Attributes:
         system: A host of the kind.
-        hosts: Addresses of its hosts, those that left included.
-        took_part: Addresses of those that finished something.
+        hosts: Keys of its hosts, those that left included.
+        took_part: Keys of those that finished something.
         cut: The try to cut the suite, as a share without bricks.
         bricks: What there is to time; ``None`` until the suite is cut.
         budget_s: Seconds for all of it, where the precision decides.
@@ -141,7 +141,7 @@ class Campaign:
     def meet(self, host: Host) -> None:
         """Takes a host into the run; one of a new kind brings the suite to be measured there."""
         kind = self._kinds.setdefault(host.kind, _Kind(host.system))
-        kind.hosts.add(host.address)
+        kind.hosts.add(host.key)
 
     def next_for(self, host: Host, prefix: str) -> Order | None:
         """What a host does next; ``None`` if there is nothing for it now.
@@ -158,7 +158,7 @@ class Campaign:
         else:
             # Whoever failed at a share leaves it to others, if there is another one for itself.
             kind.todo.sort(key=lambda each: each.on is not None and each.on.kind == host.kind
-                           and each.on.address == host.address)  # fmt: skip
+                           and each.on.key == host.key)  # fmt: skip
             share = kind.todo.pop(0) if kind.todo else None
         if share is None:
             return None
@@ -191,7 +191,7 @@ class Campaign:
         """Notes what came of an order."""
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
-        kind.took_part.add(host.address)
+        kind.took_part.add(host.key)
         kind.seconds += done.seconds
         kind.warnings |= dict.fromkeys(done.warnings)
         if kind.bricks is None:

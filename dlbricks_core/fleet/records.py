@@ -22,6 +22,8 @@ class Host:
         backends: Version of each backend's framework there, by the backend's name.
         doing: What it does, for people; empty for nothing.
         since_s: Seconds since it began to do that.
+        identity: What tells it from other hosts, also after it has left and joined again; empty of
+            one that does not tell.
     """
 
     address: str
@@ -31,6 +33,12 @@ class Host:
     backends: Mapping[str, str]
     doing: str = ""
     since_s: float = 0.0
+    identity: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it is known by: its identity, or the address if it tells none."""
+        return self.identity or self.address
 
     @property
     def kind(self) -> str:
@@ -49,11 +57,18 @@ class Gone:
         address: Address of the worker.
         name: Name of the machine.
         reason: How it left.
+        identity: As for :class:`Host`.
     """
 
     address: str
     name: str
     reason: str
+    identity: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it was known by, as for :attr:`Host.key`."""
+        return self.identity or self.address
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,7 @@ class Fleet:
     Attributes:
         scheduler: Address of the scheduler.
         hosts: Hosts that are there.
-        gone: Hosts that were there and left.
+        gone: Hosts that were there and left, also those that joined again.
         runs: Runs in progress.
     """
 
@@ -93,6 +108,13 @@ class Fleet:
     hosts: Sequence[Host]
     gone: Sequence[Gone] = ()
     runs: Sequence[RunState] = ()
+
+    @property
+    def absent(self) -> list[Gone]:
+        """Hosts that left and are not there again: each once, with how it left last."""
+        there = {host.key for host in self.hosts}
+        last = {each.key: each for each in self.gone}
+        return [each for key, each in last.items() if key not in there]
 
 
 @dataclass(frozen=True)
@@ -165,7 +187,8 @@ class HostResult:
         jobs: Shares that it finished.
         bricks: Bricks in them.
         seconds: Seconds that it measured.
-        gone: How it left; empty if it is still there.
+        gone: How it left; empty if it is there.
+        joined: How often it joined.
     """
 
     host: Host
@@ -173,6 +196,7 @@ class HostResult:
     bricks: int
     seconds: float
     gone: str = ""
+    joined: int = 1
 
 
 @dataclass(frozen=True)
@@ -204,8 +228,8 @@ class KindResult:
 
     Attributes:
         system: A host of the kind.
-        hosts: Number of workers of the kind that finished something; one that joined anew counts
-            anew.
+        hosts: Number of hosts of the kind that finished something; one that left and joined again
+            counts once.
         bricks: Bricks of the suite there.
         known: Bricks that have a figure.
         measured: Bricks that were timed in this run.
