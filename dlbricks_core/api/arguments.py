@@ -163,6 +163,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "key": (Path, "a path"),
     "max_latency_ms": (_positive, "a number of milliseconds above 0, such as 50"),
     "require": (_texts, "a list of bounds, such as ['peak-memory<=500MiB']"),
+    "by": (_text, "'latency', 'price', or the name of a quantity, such as 'peak-memory'"),
     "on": (_texts, "a list of names, such as ['71bff16a']"),
     "compared": (_texts, "a list of names, such as ['onnxruntime', 'pytorch']"),
     "prices": (Path, "a path"),

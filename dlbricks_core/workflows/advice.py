@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import LATENCY, Composition, Failure, Quantity
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.wording import argument
+from dlbricks_core.measure.probe import Probe
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Basis, Known, Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -19,7 +20,37 @@ from dlbricks_core.workflows.tariff import Accuracies, Prices
 MILLION = 1_000_000
 """Inferences that a price is told for."""
 
+PRICE = "price"
+"""Name of what alternatives may be ordered by beside quantities that are measured."""
+
 _MS_PER_HOUR = 3_600_000.0
+
+
+def price_in(currency: str) -> Quantity:
+    """The price as a quantity, in a currency."""
+    unit = f"{currency} for a million inferences"
+    return Quantity(PRICE, unit, Composition.SUM, "price of inferences")
+
+
+def order_by(name: str, prices: Prices | None) -> Requirement:
+    """What alternatives are ordered by, as users name it.
+
+    Args:
+        name: ``latency``, ``price``, or the name of a quantity that has a probe.
+        prices: Prices of systems, if they are known.
+
+    Raises:
+        DLBricksError: If it is the price, and prices are not known.
+        PluginError: If there is no such quantity, or its probe is broken.
+    """
+    if name != PRICE:
+        return Requirement.of(name)
+    if prices is None:
+        raise DLBricksError(
+            f"{settings(by=PRICE)} needs prices of the systems",
+            hint=f"Name a file with them: {argument('prices')}.",
+        )
+    return Requirement(price_in(prices.currency))
 
 
 @dataclass(frozen=True)
@@ -29,10 +60,12 @@ class Wanted:
     Attributes:
         max_latency_ms: Longest latency that is allowed, in milliseconds; ``None`` for any.
         min_accuracy: Least accuracy that is allowed; ``None`` for any.
-        prices: Prices of systems; with them the cheapest is first, without them the fastest.
+        prices: Prices of systems.
         accuracies: Accuracies of models; with them the models are alternatives for one task.
         batch: Inferences that one run of a model makes.
         requirements: Bounds of quantities, latency among them if one is of it.
+        by: Whose least value is first; ``None`` for the price where it is known, and otherwise the
+            latency.
     """
 
     max_latency_ms: float | None = None
@@ -41,24 +74,45 @@ class Wanted:
     accuracies: Accuracies | None = None
     batch: int = 1
     requirements: Sequence[Requirement] = ()
+    by: Requirement | None = None
+
+    @property
+    def order(self) -> Requirement:
+        """The quantity whose least value is first."""
+        if self.by is not None:
+            return self.by
+        return Requirement(price_in(self.prices.currency) if self.prices else LATENCY)
 
     @property
     def longest_ms(self) -> float | None:
         """Longest latency that is allowed by all that bounds it; ``None`` for any."""
-        own = [each.most for each in self.requirements if each.probe is None]
+        own = [each.most for each in self.requirements if each.quantity == LATENCY]
         return min(
             [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
         )
 
     @property
     def others(self) -> list[Requirement]:
-        """Requirements of quantities other than latency."""
-        return [each for each in self.requirements if each.probe is not None]
+        """Quantities with a probe that are bounded, or that alternatives are ordered by."""
+        bounded = [each for each in self.requirements if each.probe is not None]
+        by = self.order
+        is_told = by.probe is None or by.quantity in [each.quantity for each in bounded]
+        return bounded if is_told else [by, *bounded]
+
+    @property
+    def probes(self) -> list[Probe]:
+        """Probes of these."""
+        return [each.probe for each in self.others if each.probe is not None]
+
+    @property
+    def bounds(self) -> list[Requirement]:
+        """Those of them that are bounded."""
+        return [each for each in self.others if each.is_bound]
 
     @property
     def is_bounded(self) -> bool:
         """Whether anything is bounded that an alternative may keep or not."""
-        return self.longest_ms is not None or bool(self.others)
+        return self.longest_ms is not None or bool(self.bounds)
 
     def __post_init__(self) -> None:
         if self.max_latency_ms is not None and not self.max_latency_ms > 0:
@@ -89,7 +143,7 @@ class Alternative:
         batch: Inferences of one run.
         per_hour: Price of an hour of the system; ``None`` if it is not known.
         accuracy: Accuracy of the model; ``None`` if it is not known.
-        required: What is known of the quantities that are required, one for each.
+        required: What is known of :attr:`Wanted.others`, one for each.
     """
 
     model: CanonicalModel
@@ -128,19 +182,17 @@ class Alternative:
         """90% interval of the price."""
         return None if self.per_hour is None else interval(self.draws * self._per_ms(self.per_hour))
 
-    @property
-    def cost(self) -> float:
-        """What is to be small: the price where it is known, or else the latency of an inference."""
-        return self.ms * self._weight
-
-    @property
-    def cost_draws(self) -> FloatArray:
-        """Draws of the cost."""
-        return self.draws * self._weight
-
-    @property
-    def _weight(self) -> float:
-        return 1.0 if self.per_hour is None else self._per_ms(self.per_hour)
+    def known(self, asked: Requirement) -> Known:
+        """What is known of a quantity that alternatives are ordered by."""
+        for each in self.required:
+            if each.requirement.quantity == asked.quantity:
+                return each
+        if asked.quantity == LATENCY:
+            return Known(asked, self.ms, self.draws, self.basis)
+        if self.per_hour is None:
+            raise ValueError(f"nothing is known of {asked.quantity.name}")
+        per_ms = self._per_ms(self.per_hour)
+        return Known(asked, self.ms * per_ms, self.draws * per_ms, self.basis)
 
     def _per_ms(self, per_hour: float) -> float:
         return per_hour / _MS_PER_HOUR * MILLION / self.batch
@@ -152,7 +204,9 @@ class Ranked:
 
     Attributes:
         alternative: The alternative.
-        first: Probability that it is the first: of least cost among those that keep the bounds.
+        by: What is known of the quantity that they are ordered by.
+        first: Probability that it is the first: that it has the least of that quantity of all that
+            keep the bounds.
         keeps: Probability that it keeps all bounds; 1 if there is none.
         is_allowed: Whether it is expected to keep them.
         front: Probability that it is on the Pareto front; ``None`` without accuracies.
@@ -160,6 +214,7 @@ class Ranked:
     """
 
     alternative: Alternative
+    by: Known
     first: float
     keeps: float
     is_allowed: bool
