@@ -192,6 +192,53 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
     ]
 
 
+def test_advice_is_ordered_by_it(written, dlbricks, save):
+    models = save("small", "Relu", size=32), save("large", "Relu", size=96)
+    Path("a.toml").write_text("[accuracy]\nsmall = 60\nlarge = 80\n", "utf-8")
+    asked = (*models, "--store", "results.sqlite", "--by", "ballast")
+    assert dlbricks("run", *models, *ONE, *ASKED, "--end-to-end").status == 0
+    # Nobody timed the models: their latencies are predicted, and the place is known nevertheless.
+    found, done = written("advise", *asked, "--accuracies", "a.toml", "--html", "a.html")
+    said = " ".join(done.out.split())
+    assert "2 models: the one with least ballast is small on onnxruntime" in said
+    assert f": {HULL + kib(32):.1f} KiB, " in said
+    assert "probability that it is first: >99%." in said
+    assert "First: probability of being the first by ballast." in said
+    assert found["settings"]["by_quantity"] == {"name": "ballast", "unit": "KiB"}
+    assert found["settings"]["required"] == []
+    (ranking,) = found["rankings"]
+    assert [each["model"] for each in ranking["alternatives"]] == ["small", "large"]
+    for each, size in zip(ranking["alternatives"], (32, 96), strict=True):
+        assert each["by"]["value"] == pytest.approx(HULL + kib(size))
+        assert (each["by"]["basis"], each["basis"]) == ("measured", "predicted")
+        assert each["required"][0]["most"] is None
+        assert each["allowed"]
+        assert each["on_front"]
+    assert [each["first_probability"] for each in ranking["alternatives"]] == [1.0, 0.0]
+    assert "ballast in KiB" in Path("a.html").read_text("utf-8")
+    # A bound of the same quantity is no second column.
+    bounded, _ = written("advise", *asked, "--require", "ballast<=20KiB")
+    assert [len(each["alternatives"][0]["required"]) for each in bounded["rankings"]] == [1, 1]
+    assert [each["alternatives"][0]["allowed"] for each in bounded["rankings"]] == [True, False]
+    told = api.advise(models, by="ballast", accuracies="a.toml", store="results.sqlite")
+    assert [(row["model"], row["ballast"]) for row in told] == [
+        ("small", pytest.approx(HULL + kib(32))), ("large", pytest.approx(HULL + kib(96))),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        ("ballas", "Did you mean ballast?"),
+        ("price", "--by price needs prices of the systems Hint: Name a file with them: --prices."),
+    ],
+)
+def test_an_order_that_is_none_is_refused_with_a_hint(dlbricks, save, by, told):
+    done = dlbricks("advise", save("c", "Relu"), "--by", by, "--store", "results.sqlite")
+    assert done.status == 2
+    assert told in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
