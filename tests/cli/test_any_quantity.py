@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime")
 jsonschema = pytest.importorskip("jsonschema")
 
 import dlbricks_core as api  # noqa: E402
+from dlbricks_core.store import ResultStore  # noqa: E402
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/dlbricks.schema.json").read_text("utf-8")
@@ -112,6 +113,15 @@ def test_backends_are_compared_by_it(written, save):
     )  # fmt: skip
     assert {row["measured"] for row in result.rows()} == {HULL + kib(64, 64, 64)}
     assert {row["unit"] for row in result.rows()} == {"KiB"}
+    with ResultStore.open("results.sqlite", writes=False) as store:
+        sessions = {
+            (found.question.setup.backend, each.session)
+            for found in store.measurements()
+            for each in found.observations
+        }
+    # Both backends took turns in one session.
+    assert len(sessions) == 2
+    assert len({session for _, session in sessions}) == 1
 
 
 def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, save):
