@@ -90,16 +90,7 @@ def serve(
         duration_s=duration_s,
         end_to_end=end_to_end,
     )
-    named = {
-        "instances": "instances",
-        "several_threads": "threads",
-        "latency_bound_ms": "bound_ms",
-        "duration_s": "seconds",
-        "end_to_end": "end_to_end",
-    }
-    asked = Asked.of(
-        given["scenario"], **{into: given[name] for name, into in named.items() if name in given}
-    )
+    asked = Asked.of(**{_ASKED.get(name, name): value for name, value in given.items()})
     measuring = Measuring(
         threads=asked.placements[-1].threads,
         protocol=protocol,
@@ -112,6 +103,10 @@ def serve(
     every = models_of(models)
     with opened_store(store) as opened:
         return Served(run_scenario(every, asked, request, opened, Observer(), cutting))
+
+
+_ASKED = {"several_threads": "threads", "latency_bound_ms": "bound_ms", "duration_s": "seconds"}
+"""Arguments that the library calls something else."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,8 +7,9 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import monotonic, time
 from typing import Any
@@ -202,21 +203,19 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
                 hint=f"Choose another folder with {argument('spool')}.",
             ) from error
         facts = facts_of_host(known_as)
-        return asyncio.run(_serve(address, spool, patience_s, say, host, facts))
+        work = partial(_work, address, spool, patience_s, say, host, facts)
+        return asyncio.run(_serve(work, say))
 
 
-async def _serve(
-    address: str,
-    spool: Path,
-    patience_s: float,
-    say: Say,
-    host: str | None,
-    facts: Mapping[str, Any],
-) -> int:
-    """Works until a signal ends that; returns its number."""
+async def _serve(work: Callable[[], Coroutine[Any, Any, None]], say: Say) -> int:
+    """Works, anew each time that a scheduler was lost, until a signal ends that.
+
+    Returns:
+        Number of the signal.
+    """
     stopped = asked_to_stop()
     while not stopped.done():
-        working = asyncio.create_task(_work(address, spool, patience_s, say, host, facts))
+        working = asyncio.create_task(work())
         either: set[asyncio.Future[Any]] = {working, stopped}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():

@@ -237,29 +237,20 @@ def test_advice_is_ordered_by_it(written, dlbricks, save):
 
 
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("option", "text", "told"),
     [
-        ("ballas", "Did you mean ballast?"),
-        ("price", "--by price needs prices of the systems Hint: Name a file with them: --prices."),
+        ("--require", "ballast=5", "Write QUANTITY<=VALUE"),
+        ("--require", "ballast<=5s", "Units: B, kB, KiB, MB, MiB, GB, GiB."),
+        ("--require", "ballas<=5", "Did you mean ballast?"),
+        ("--require", "ballast<=0", "Write more than 0."),
+        ("--require", "ballast<=1e", "Write QUANTITY<=VALUE"),
+        ("--by", "ballas", "Did you mean ballast?"),
+        ("--by", "price", "--by price needs prices of the systems Hint: Name a file"),
     ],
 )
-def test_an_order_that_is_none_is_refused_with_a_hint(dlbricks, save, by, told):
-    done = dlbricks("advise", save("c", "Relu"), "--by", by, "--store", "results.sqlite")
-    assert done.status == 2
-    assert told in " ".join(done.err.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("ballast=5", "Write QUANTITY<=VALUE"),
-        ("ballast<=5s", "Units: B, kB, KiB, MB, MiB, GB, GiB."),
-        ("ballas<=5", "Did you mean ballast?"),
-        ("ballast<=0", "Write more than 0."),
-        ("ballast<=1e", "Write QUANTITY<=VALUE"),
-    ],
-)
-def test_a_requirement_that_is_none_is_refused_with_a_hint(dlbricks, save, text, told):
-    done = dlbricks("advise", save("c", "Relu"), "--require", text, "--store", "results.sqlite")
+def test_a_requirement_or_order_that_is_none_is_refused_with_a_hint(
+    dlbricks, save, option, text, told
+):
+    done = dlbricks("advise", save("c", "Relu"), option, text, "--store", "results.sqlite")
     assert done.status == 2
     assert told in " ".join(done.err.split())
